@@ -58,7 +58,7 @@ def cells(folder: Path, part: str) -> Told:
 
 
 def _named(found: History) -> Mapping[str, tuple[Column, Sequence[Point]]]:
-    """{name of a cell: its column and its points}; names are those of the board without "cell-"."""
+    """{name of a cell: its column and its points}; names are the anchors of the board without "cell-"."""
     grid = arrange(found.versions[-1].records)
     rows, columns = row_anchors(grid.rows), column_anchors(grid.columns)
     return {

@@ -173,8 +173,8 @@ def difference(ours: Mapping[tuple[Hashable, int], float], theirs: Mapping[tuple
 
     Then the sides are taken as independent: the variances of both means are added, with degrees of freedom after
     Satterthwaite. A side with one pre-training, or one value, does not show its spread. It is taken to be as large as
-    that of the other side's pre-trainings, as in Crawford and Howell's comparison of one case with a sample (1998, The
-    Clinical Neuropsychologist 12), with their degrees of freedom.
+    the spread of the other side's pre-trainings, as in Crawford and Howell's comparison of one case with a sample
+    (1998, The Clinical Neuropsychologist 12), with their degrees of freedom.
     """
     sides = [units(ours), units(theirs)]
     shared = differences(by_seed(ours), by_seed(theirs))
@@ -223,7 +223,7 @@ def bootstrap_interval(
     ``statistics`` [N, K] per example and ``value(sums [K]) -> {name: value}``. With ``groups`` (one per example, None
     for an example on its own) whole groups are drawn: questions of one passage are not independent. Equal rows are
     pooled first, so a replicate is one multinomial draw over the distinct rows and all replicates are one matrix
-    product; the distribution is exactly that of drawing examples.
+    product; the distribution is exactly the same as if examples were drawn.
     """
     units = _pool(np.asarray(statistics, dtype=float), groups)  # [G, K]
     if not len(units):
@@ -282,7 +282,7 @@ def redrawn(
     for one metric.
 
     Which examples a replicate has follows from their number and groups alone. So replicates of two models on the same
-    examples rise and fall together, and their covariance is that of the two scores over examples.
+    examples rise and fall together, and their covariance is the covariance of the two scores over examples.
     """
     units = _pool(np.asarray(statistics, dtype=float), groups)  # [G, K]
     rng, share = np.random.default_rng(0), np.full(len(units), 1 / len(units))

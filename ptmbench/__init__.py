@@ -57,7 +57,7 @@ __all__ = ["encode", "evaluate", "export", "load", "predict", "pretrain", "recor
 def run(suite: "str | RunOptions", *, verbose: bool = True, **options: Any) -> "pd.DataFrame":
     """Run a suite; returns all records of its folder as `results` does.
 
-    ``options`` are those of `ptmbench.bench.options.RunOptions` and its groups, such as ``models``, ``tasks``,
+    ``options`` are the fields of `ptmbench.bench.options.RunOptions` and its groups, such as ``models``, ``tasks``,
     ``seeds``, ``data``, ``flops`` and ``out``. The suite gives the values of all other options.
 
     ``attrs["exit_status"]`` is the exit status of ``ptmbench run``: 0, or 1 when a cell failed. A dry run prints the
@@ -78,11 +78,11 @@ def run(suite: "str | RunOptions", *, verbose: bool = True, **options: Any) -> "
 def tune(suite: "str | TuneOptions", *, verbose: bool = True, **options: Any) -> "pd.DataFrame":
     """Tune the pre-trainings of a suite, or its adaptations; returns a line per trial and rung.
 
-    ``options`` are those of `ptmbench.bench.options.TuneOptions`. For pre-trainings the columns are "model", "size",
-    "rung", "trial" (0 is the model's own recipe), "learning_rate", "batch", "warmup", "budget" in its unit, "status",
-    "loss" on held-out text, "flops" and "winner". For adaptations they are "row", "size", "task", "adaptation", "rung",
-    "trial", "learning_rate", "batch", "epochs", "max_steps" (None where it is not tuned), "seeds", "status", the mean
-    "score" on held-out examples, "flops" and "winner".
+    ``options`` are the fields of `ptmbench.bench.options.TuneOptions`. For pre-trainings the columns are "model",
+    "size", "rung", "trial" (0 is the model's own recipe), "learning_rate", "batch", "warmup", "budget" in its unit,
+    "status", "loss" on held-out text, "flops" and "winner". For adaptations they are "row", "size", "task",
+    "adaptation", "rung", "trial", "learning_rate", "batch", "epochs", "max_steps" (None where it is not tuned),
+    "seeds", "status", the mean "score" on held-out examples, "flops" and "winner".
 
     ``attrs["exit_status"]`` is 1 when something could not be tuned. A dry run prints the rungs and returns no lines.
     `run` takes the folder of the result as ``tuned``.
@@ -109,11 +109,11 @@ def evaluate(
 ) -> "pd.DataFrame":
     """Adapt a pre-trained checkpoint to tasks and score it; returns what `run` returns.
 
-    ``options`` are those of `ptmbench.bench.options.EvaluateOptions`, such as ``tasks``, ``adaptations``, ``seeds``,
-    ``data``, ``keep`` and ``out``.
+    ``options`` are the fields of `ptmbench.bench.options.EvaluateOptions`, such as ``tasks``, ``adaptations``,
+    ``seeds``, ``data``, ``keep`` and ``out``.
 
     With ``adapter``, a Python file, in place of a checkpoint, the trained Keras model of another project is scored.
-    ``options`` are then those of `ptmbench.bench.runs.external.options.AdapterOptions`: ``tasks`` is required;
+    ``options`` are then the fields of `ptmbench.bench.runs.external.options.AdapterOptions`: ``tasks`` is required;
     ``data``, ``seeds``, ``seed``, ``limit`` and ``out`` are optional.
     """
     from pathlib import Path
@@ -142,8 +142,9 @@ def evaluate(
 def record(task: "str | RecordOptions", *, verbose: bool = True, **options: Any) -> "pd.DataFrame":
     """Record predictions of an external system for the reported split of a task; returns the record as `results` does.
 
-    ``options`` are those of `ptmbench.bench.runs.external.options.RecordOptions`: ``predictions`` (a file), ``name``
-    and ``out`` are required; ``data``, ``seed``, ``fixed``, ``parameters``, ``flops`` and ``note`` are optional.
+    ``options`` are the fields of `ptmbench.bench.runs.external.options.RecordOptions`: ``predictions`` (a file),
+    ``name`` and ``out`` are required; ``data``, ``seed``, ``fixed``, ``parameters``, ``flops`` and ``note`` are
+    optional.
     """
     from ptmbench.bench.runs.external.options import RecordOptions
 
@@ -159,8 +160,8 @@ def record(task: "str | RecordOptions", *, verbose: bool = True, **options: Any)
 def pretrain(model: "str | PretrainOptions", *, verbose: bool = True, **options: Any) -> "Checkpoint":
     """Pre-train a model and save it; returns the checkpoint, whose ``about`` holds steps, tokens, FLOPs, loss and more.
 
-    ``options`` are those of `ptmbench.bench.options.PretrainOptions`: ``out`` and ``corpus`` have to be given, and a
-    budget as ``steps``, ``tokens``, ``flops`` or ``minutes``. A checkpoint may be given wherever a path is asked for.
+    ``options`` are the fields of `ptmbench.bench.options.PretrainOptions`: ``out`` and ``corpus`` have to be given, and
+    a budget as ``steps``, ``tokens``, ``flops`` or ``minutes``. A checkpoint may be given wherever a path is asked for.
     """
     from ptmbench.bench.options import PretrainOptions
 
@@ -194,10 +195,10 @@ def export(
 ) -> "dict[str, Any]":
     """Export a checkpoint for another program; returns the manifest of the export, which is also in its folder.
 
-    ``options`` are those of `ptmbench.bench.options.ExportOptions`, such as ``format`` ("keras_hub", "saved_model",
-    "litert" or "onnx"), ``out``, ``quantize`` and ``data``. The manifest names the file with its
-    shapes, labels and hash, and says how far its outputs are from the model's. For the formats "transformers" and
-    "keras_hub" it has "format" and "out" alone.
+    ``options`` are the fields of `ptmbench.bench.options.ExportOptions`, such as ``format`` ("keras_hub",
+    "saved_model", "litert" or "onnx"), ``out``, ``quantize`` and ``data``. The manifest names the file with its shapes,
+    labels and hash, and says how far its outputs are from the model's. For the formats "transformers" and "keras_hub"
+    it has "format" and "out" alone.
     """
     from ptmbench.bench.options import ExportOptions
 

@@ -96,8 +96,8 @@ def traced(
 def random_weights(
     model: str, shape: Size, tokenizer: Tokenizer, seed: int, stack: StackShape | None = None
 ) -> dict[str, np.ndarray]:
-    """The initial weights of a run with ``seed``, which are the weights of its random twin; with those of a ``stack``
-    of another shape."""
+    """The initial weights of a run with ``seed``, which are the weights of its random twin. With ``stack``,
+    the layers have that shape."""
     keras.utils.clear_session(free_memory=False)
     network = networks.build(model, shape, tokenizer, seed)
     shapes.reshape(network, stack)

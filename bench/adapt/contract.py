@@ -42,7 +42,7 @@ class Adaptation:
     """The adaptation of its teacher, for adaptations with a setting ``teacher``."""
     compression = ""
     """The kind of compression, a key of `leaderboard.survey.reported.COMPRESSION`, of an adaptation that compresses the
-    model without a setting ``teacher``. Its rows are compared with those of plain fine-tuning."""
+    model without a setting ``teacher``. Its rows are compared with rows of plain fine-tuning."""
     learns = True
     """Whether a network is trained. If False, there is no head, and `respond` gives the predictions."""
 
@@ -167,7 +167,7 @@ class Adaptation:
 
 class First(Protocol):
     """A training before the training with the head. ``teacher`` is the adapted model that the cell learns from, if
-    there is one. FLOPs that the course leaves at 0 are those of the model's own objective on as many tokens."""
+    there is one. FLOPs that the course leaves at 0 are counted as the model's own objective on as many tokens."""
 
     def __call__(
         self,

@@ -1,7 +1,7 @@
 """What a cell amounts to before it runs, by formulas: tokens that a network reads, FLOPs that it takes. No TensorFlow.
 
-`bench.adapt.settings.Settings` have an `Effort`; those of an adaptation that learns or answers in a way of its own say
-so in their file. `bench.adapt.asking` counts the cost of a cell that trains nothing with the same formulas.
+`bench.adapt.settings.Settings` have an `Effort`. An adaptation that learns or predicts in another way overrides it in
+its own file. `bench.adapt.asking` counts the cost of a cell that trains nothing with the same formulas.
 """
 
 from collections.abc import Hashable, Mapping, Sequence

@@ -109,7 +109,8 @@ class Extension:
     """What an adaptation changes in a network: which of its variables learn (``learning``), those among them that are
     ``new``, and the FLOPs per token of what was added.
 
-    ``deviation`` is that of the initial values of new matrices; vectors keep the values that they were built with.
+    ``deviation`` is the standard deviation of the initial values of new matrices; vectors keep the values that they
+    were built with.
     """
 
     learning: Sequence[Any] = ()

@@ -2,7 +2,7 @@
 TensorFlow.
 
 A summary is its sentences in the order of the text, one a line, as ``rougeLsum`` takes them. Sources: the oracle by
-greedy choice and trigram blocking are those of Liu & Lapata (2019), sections 3.2 and 5, and of the authors' code.
+greedy choice and trigram blocking follow Liu & Lapata (2019), sections 3.2 and 5, and the authors' code.
 """
 
 import re

@@ -57,7 +57,7 @@ def shares(
 def features(
     examples: Sequence[Sequence[str]], known: int, buckets: int = BUCKETS
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The features of each example's texts: ids int [M], where those of each begin and end in them, int [N + 1], and
+    """The features of each example's texts: ids int [M], where the ids of each example begin and end, int [N + 1], and
     what the ids stand for, int [F].
 
     A feature is the number of a word in the order of the first ``known`` examples, which have V, or V and the bucket of
@@ -118,7 +118,7 @@ def fit(
     seed: int | None = 0,
 ) -> tuple[np.ndarray, np.ndarray]:
     """``a`` [F, D] and ``b`` [C, D], which are changed in place, after ``epochs`` over the examples whose features
-    ``ids`` [M] ``ends`` [N + 1] tells apart. Their order is drawn from ``seed``, and is that of the list for None."""
+    ``ids`` [M] ``ends`` [N + 1] tells apart. Their order is drawn from ``seed``; None keeps the order of the list."""
     size, done = len(ends) - 1, 0
     rng = np.random.default_rng(seed)
     columns, entries = np.arange(a.shape[1]), a.reshape(-1)

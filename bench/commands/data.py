@@ -16,14 +16,17 @@ from ptmbench.bench.options import KINDS
 
 @click.group()
 def data() -> None:
-    """Make the embedded data, fetch official data, list or check a folder; make, annotate and tokenise a corpus."""
+    """Make the embedded data; fetch, list and check official data; make, annotate and tokenise a corpus."""
 
 
 @data.command()
 @click.argument("folder", type=Location("folder"))
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the generated microworld.")
 def make(folder: Path, seed: int) -> None:
-    """Write the microworld into FOLDER: a raw corpus and data for every form, in the official layouts."""
+    """Write the microworld into FOLDER.
+
+    The microworld has a raw corpus, and data for every form of task in the official layouts.
+    """
     from ptmbench.tasks.microworld import make as work
 
     work(folder, seed=seed)
@@ -34,7 +37,10 @@ def make(folder: Path, seed: int) -> None:
 @click.argument("folder", type=Existing("data folder", folder=True), required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list: one entry per task and split.")
 def ls(folder: Path | None, as_json: bool) -> None:
-    """Show which tasks' files lie in FOLDER; without FOLDER, which files each task takes and where they come from."""
+    """Show which tasks have files in FOLDER.
+
+    Without FOLDER, shows which files each task reads and where they come from.
+    """
     rows = list(_expected() if folder is None else _present(folder))
     if as_json:
         from ptmbench.bench.commands.files import dumps
@@ -60,7 +66,7 @@ def ls(folder: Path | None, as_json: bool) -> None:
     "defaults",
     multiple=True,
     metavar="LAYER=SYMBOL",
-    help="Symbol of all tokens that no line annotates: languages=en, or for a *.pairs.tsv file languages=en,de.",
+    help="Symbol of all tokens without an annotation: languages=en, or for a *.pairs.tsv file languages=en,de.",
 )
 @click.option(
     "--lines",
@@ -91,9 +97,10 @@ def annotate(
     pictures: Path | None,
     alignments: Path | None,
 ) -> None:
-    """Write the sidecar of TEXT, a file that annotates its tokens: languages, entities, senses; and names its pictures.
+    """Write the annotations of TEXT, a text for pre-training.
 
-    docs/annotations.md shows the format.
+    Annotations are languages, entities and senses of tokens, and pictures of lines. docs/annotations.md shows the
+    format.
     """
     from ptmbench.models.text import sidecars
 
@@ -131,10 +138,11 @@ def annotate(
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list: one entry per task and split.")
 def check(folder: Path, corpus: tuple[Path, ...], as_json: bool) -> int:
-    """Read every split of every task in FOLDER: rows, fingerprint, problems, and what the report split has in common
-    with training data (docs/overlap.md). Exit status 4 if any is malformed.
+    """Check every split of every task in FOLDER.
 
-    In --json the counts of the overlap stand in the entry of the report split, under "overlap".
+    Prints rows, fingerprint, problems, and the overlap of the report split with training data (docs/overlap.md). Exit
+    status 4 if a file is malformed. With --json, the entry of a report split has the counts of the overlap under
+    "overlap".
     """
     from ptmbench.bench.console import progress
     from ptmbench.bench.runs import counted
@@ -183,7 +191,7 @@ def check(folder: Path, corpus: tuple[Path, ...], as_json: bool) -> int:
     required=True,
     help="Data folder; created if it does not exist.",
 )
-@click.option("--again", is_flag=True, help="Fetch files again that are already there.")
+@click.option("--again", is_flag=True, help="Fetch all files again, even if they are already there.")
 @click.option(
     "--timeout",
     type=Number(min=1, max=86400),
@@ -193,9 +201,10 @@ def check(folder: Path, corpus: tuple[Path, ...], as_json: bool) -> int:
     "per second.",
 )
 def fetch(names: tuple[str, ...], folder: Path, again: bool, timeout: float) -> None:
-    """Fetch the official files of each TASK into a data folder, check their sums, unpack them.
+    """Fetch the official files of each TASK into a data folder.
 
-    Interrupted, the same command goes on where it stopped. Data behind a licence are not fetched: it says where to ask.
+    Checks their checksums and unpacks them. An interrupted download resumes when the command is given again. Data that
+    need a licence agreement are not fetched; the command says where to apply for them.
     """
     from ptmbench.bench.data.fetch import fetch as work
 
@@ -215,7 +224,7 @@ def fetch(names: tuple[str, ...], folder: Path, again: bool, timeout: float) -> 
 @click.option(
     "--deduplicate",
     type=click.Choice(("exact", "near")),
-    help="Leave out documents that repeat an earlier one: all of it, or four fifths of their word 5-grams.",
+    help="Leave out documents that repeat an earlier one exactly, or in four fifths of their word 5-grams (near).",
 )
 @click.option("--processes", type=JOBS, help="Number of processes (default: one per core).")
 @click.option("--out", type=Location("folder"), required=True, help="Folder of the tokenised corpus.")
@@ -228,9 +237,10 @@ def tokenise(
     processes: int | None,
     out: Path,
 ) -> None:
-    """Tokenise text files, JSON lines, gzip or folders of them into OUT, which `--corpus` takes in their place.
+    """Tokenise FILE... into a folder that --corpus accepts.
 
-    Interrupted, the same command goes on with the shards that are there; a damaged shard is made anew.
+    A FILE is text, JSON lines, a gzipped file, or a folder of such files. If the command is interrupted, the same
+    command keeps the finished shards. Damaged shards are made again.
     """
     from ptmbench.bench.data import corpora
 
@@ -260,10 +270,10 @@ def tokenise(
 @click.option("--out", type=Location("folder"), help="Folder of the corpus (default: corpora/NAME in the data folder).")
 @click.option("--json", "as_json", is_flag=True, help="Print the manifest as JSON.")
 def corpus(name: str, folder: Path, out: Path | None, as_json: bool) -> None:
-    """Make the corpus of the recipe NAME from the sources in a data folder. `ls corpora` lists them.
+    """Make the corpus NAME from the sources in a data folder.
 
-    Writes corpus.txt, which `--corpus` takes, heldout.txt for measuring, and recipe.json, which says where every part
-    comes from and what was left out. docs/corpora.md tells more.
+    `ls corpora` lists the recipes. Writes corpus.txt, which `--corpus` reads, heldout.txt for measuring, and
+    recipe.json, which says where every part comes from and what was left out. See docs/corpora.md.
     """
     from ptmbench.bench.console import progress
     from ptmbench.bench.data import making, recipes

@@ -34,7 +34,7 @@ FORMATS = ("markdown", "csv", "json", "latex", "every-eval-ever")
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def score(task: str, gold: Path, predictions: Path, no_answer: Path | None, as_json: bool) -> None:
-    """Score a file of predictions of TASK as its official scorer does."""
+    """Score a file of predictions of TASK, with the same result as the official scorer."""
     from ptmbench.bench.scoring.score_files import score as work
 
     values = work(task, gold, predictions, no_answer)
@@ -65,7 +65,7 @@ def score(task: str, gold: Path, predictions: Path, no_answer: Path | None, as_j
     "--parameters", type=Number(min=1, max=1e15), help="Number of parameters of the system; shown as declared."
 )
 @click.option("--flops", type=ABOVE_ZERO, help="FLOPs of the system's whole training; shown as declared.")
-@click.option("--note", help="Note of one line about the system; shown as declared.")
+@click.option("--note", help="Note about the system, one line; shown as declared.")
 def record(**options: Any) -> int:
     """Record predictions of TASK that were made elsewhere.
 
@@ -91,8 +91,11 @@ def record(**options: Any) -> int:
     help="Output folder; for GLUE and SuperGLUE, a zip file for the server is written too.",
 )
 def predict(**options: Any) -> int:
-    """Predict a split with fine-tuned checkpoints: lines {"id": ..., "prediction": ...}, which `score` takes, and for
-    test splits of GLUE and SuperGLUE the zip that the server takes."""
+    """Predict a split with adapted checkpoints, which `run --keep` writes.
+
+    Writes lines {"id": ..., "prediction": ...}, which `score` reads. For the test splits of GLUE and SuperGLUE, also
+    writes the zip file that the server takes.
+    """
     environment.prepare()
     from ptmbench.bench.runs.predict import predict as work
 
@@ -108,7 +111,7 @@ def predict(**options: Any) -> int:
 @click.option("--out", type=Location("file"), required=True, help="Output file (.npz).")
 @click.option("--batch", type=BATCH, default=32, show_default=True, help="Lines per batch.")
 def encode(**options: Any) -> int:
-    """Write the hidden vectors that CHECKPOINT gives to each line."""
+    """Write the hidden states that CHECKPOINT computes for each line of a text file."""
     environment.prepare()
     from ptmbench.bench.runs.predict import encode as work
 

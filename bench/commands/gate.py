@@ -88,7 +88,7 @@ def gate(
     markdown: Path | None,
     github: bool,
 ) -> int:
-    """Compare the records of HEAD with the records of BASE, two run folders or an accepted baseline and a run.
+    """Compare the records of HEAD, a run folder, with the records of BASE, a run folder or an accepted baseline.
 
     \b
     Exit status: 0 pass (and, unless --strict, pass on average and inconclusive), 1 regression, 2 wrong usage,
@@ -117,7 +117,7 @@ def gate(
 
 @click.command()
 @click.argument("records", type=Location())
-@click.option("--reason", required=True, help="Reason why these scores are right; stored in the baseline.")
+@click.option("--reason", required=True, help="Why these scores are accepted, in one sentence; stored in the baseline.")
 @click.option(
     "--baseline",
     type=Location("folder"),
@@ -128,7 +128,7 @@ def gate(
 @click.option(
     "--without-predictions",
     is_flag=True,
-    help="Leave out predictions. They quote the data, and not every licence allows you to publish that.",
+    help="Leave out predictions. Predictions quote the data, and not every licence allows you to publish quotations.",
 )
 @click.option(
     "--add",
@@ -155,9 +155,9 @@ def accept(records: Path, reason: str, baseline: Path, without_predictions: bool
 def history(baseline: Path, cell: str | None) -> None:
     """Show how BASELINE, a folder that `accept` wrote, changed from commit to commit of its git repository.
 
-    Without CELL: the commits, each with the number of cells that it changed and the reason. With CELL, a part of the
-    names of cells such as sst2 or bert-tiny: the score of these cells after each commit that changed them. The names
-    are also in the board's addresses (#cell-NAME). Means and intervals of all commits follow today's rules.
+    Without CELL, lists the commits, with the number of changed cells and the reason. CELL is part of a cell's name,
+    such as sst2 or bert-tiny: lists the scores of these cells after each commit that changed them. The board's
+    addresses have the names, too (#cell-NAME). Means and intervals of all commits follow today's rules.
     """
     from ptmbench.leaderboard import past
 

@@ -8,7 +8,7 @@ from ptmbench.bench.errors import ENVIRONMENT, OK
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list of findings.")
 def doctor(as_json: bool) -> int:
-    """Examine this machine and installation. Exit status 4 when something that is needed is missing."""
+    """Check this machine and the installation. Exit status 4 if something that is needed is missing."""
     from dataclasses import asdict
 
     from ptmbench.bench.commands.doctor import examine

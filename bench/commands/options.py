@@ -196,8 +196,8 @@ def carry_option(function: Callable) -> Callable:
     return click.option(
         "--carry",
         type=Location("folder"),
-        help="Folder of pre-trainings that train on another machine, which has JAX but needs no TensorFlow: written, "
-        "and read when they come back; see docs/accelerators.md.",
+        help="Folder to take to another machine, which pre-trains there with JAX and without TensorFlow. The first "
+        "call writes it; the same call reads it when it is back (docs/accelerators.md).",
     )(function)
 
 
@@ -234,11 +234,11 @@ _WORKERS = (
         type=click.Choice(CHOICES["executor"]),
         default="local",
         show_default=True,
-        help="Where workers run: as processes of this machine, or on a Ray cluster.",
+        help="Where workers run: as processes on this machine, or on a Ray cluster.",
     ),
     click.option(
         "--ray-address",
-        help="Address of the Ray cluster (default: RAY_ADDRESS, or a cluster that is started on this machine).",
+        help="Address of the Ray cluster (default: RAY_ADDRESS; without it, a cluster is started on this machine).",
     ),
     save_option,
 )
@@ -251,7 +251,11 @@ def worker_options(function: Callable) -> Callable:
         *_WORKERS,
         click.option("--retry", is_flag=True, help="Run failed trials again."),
         click.option("--dry-run", is_flag=True, help="Print the rungs with their cost estimates; run nothing."),
-        click.option("--out", type=Location("folder"), help="Output folder of the tuning; a tuning in it is resumed."),
+        click.option(
+            "--out",
+            type=Location("folder"),
+            help="Output folder (default: runs/SUITE-tuning). A tuning that was interrupted there resumes.",
+        ),
     ):
         function = option(function)
     return function
@@ -277,8 +281,8 @@ def cell_options(function: Callable) -> Callable:
         click.option(
             "--profile/--no-profile",
             default=None,
-            help="Measure latency and memory of each adapted model on one core, and what retention is computed from "
-            "(default: off, except in suites for compression).",
+            help="Measure latency and memory of each adapted model on one core, and record the resampled scores that "
+            "intervals of retention need (default: off, except in suites for compression).",
         ),
         click.option("--keep", is_flag=True, help="Keep the weights of adapted models, which `predict` needs."),
         click.option("--dry-run", is_flag=True, help="Print the plan with each cell's cost estimate; run nothing."),
@@ -296,7 +300,11 @@ def cell_options(function: Callable) -> Callable:
             "chain of transforms, such as prune:sparsity=0.8+int8; `ls transforms` lists all.",
         ),
         named("--adaptation", "adaptations", help="How models are adapted to tasks; `ls adaptations` lists all."),
-        click.option("--out", type=Location("folder"), help="Output folder of the run; a run in it is resumed."),
+        click.option(
+            "--out",
+            type=Location("folder"),
+            help="Output folder of the run (default: a folder in runs). A run that was interrupted there resumes.",
+        ),
         click.option("--seed", type=SEED, help="A single seed instead of --seeds."),
         click.option("--seeds", type=SEEDS, help="Number of seeds per cell; they count from 0."),
         click.option(
@@ -336,7 +344,7 @@ def pretraining_options(function: Callable) -> Callable:
             type=Existing("corpus file"),
             multiple=True,
             metavar="FILE...",
-            help="Unlabelled text: files or folders.",
+            help="Unlabelled text for pre-training: files or folders.",
         ),
         budget_options,
     ):

@@ -18,7 +18,7 @@ from ptmbench.bench.options import CHOICES, FORMATS, ExportOptions
 )
 @click.option("--vocabulary", type=EXAMPLES, metavar="N", help="Read only the first N word vectors of a file.")
 def import_(**options: Any) -> int:
-    """Make a checkpoint of the published model in SOURCE, which every other command takes.
+    """Convert the published model in SOURCE to a checkpoint, which every other command reads.
 
     SOURCE is a folder with config.json, model.safetensors (or its shards, or pytorch_model.bin, whose pickle is not
     run) and a vocabulary, or a file of word vectors as word2vec (text, binary), GloVe and fastText (.vec) write them,

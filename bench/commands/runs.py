@@ -44,7 +44,7 @@ from ptmbench.bench.options import (
 
 @click.command(cls=Spread)
 @click.argument("suite", type=Name("suites"))
-@named("--models", help="Models (`ls models` lists all), random-MODEL for a twin that is not pre-trained, baselines.")
+@named("--models", help="Models, random twins (random-MODEL) or baselines; `ls models` lists all models.")
 @named("--sizes", "--size", help=f"Sizes: {', '.join(SIZES)}.")
 @click.option(
     "--no-baselines", "baselines", flag_value=False, default=True, help="Leave out random twins and baselines."
@@ -68,12 +68,12 @@ from ptmbench.bench.options import (
     type=PRETRAINING_SEEDS,
     help="Number of pre-trainings per model and budget; their seeds count from 0.",
 )
-@click.option("--pretraining-seed", type=SEED, help="Single seed of pre-training, in place of --pretraining-seeds.")
+@click.option("--pretraining-seed", type=SEED, help="Single seed of pre-training, instead of --pretraining-seeds.")
 @click.option(
     "--tuned",
     type=Existing("result of a tuning"),
     metavar="FOLDER",
-    help="Folder of `ptmbench tune`: use the recipes and the settings of adaptations found there.",
+    help="Folder that `ptmbench tune` wrote: use its recipes and adaptation settings.",
 )
 @carry_option
 @cell_options
@@ -138,7 +138,7 @@ def run(**options: Any) -> int:
     multiple=True,
     metavar="KEY=VALUE",
     callback=settings,
-    help="Change a setting of all trials, such as length=64; may be repeated.",
+    help="Change a setting of all pre-trainings, such as length=64; may be repeated.",
 )
 @click.option(
     "--tuned",
@@ -182,7 +182,7 @@ def tune(**options: Any) -> int:
     type=click.Choice(RUNTIMES),
     default="tensorflow",
     show_default=True,
-    help="What computes the steps: TensorFlow, or the runtime of JAX.",
+    help="Library that computes the steps: TensorFlow, or the PJRT runtime of JAX.",
 )
 @carry_option
 @save_option
@@ -225,14 +225,14 @@ def pretrain(**options: Any) -> int:
     "--suite",
     type=Name("suites"),
     metavar="NAME",
-    help="Suite that gives the tasks, adaptations, seeds and settings; other options change them.",
+    help="Suite that sets the tasks, adaptations, seeds and settings; other options override them.",
 )
 @cell_options
 def evaluate(**options: Any) -> int:
     """Adapt CHECKPOINT to tasks, with several seeds, and record the scores.
 
-    Without --tasks and --suite, all tasks are run. With --adapter, the model of a user's file is evaluated: it comes
-    trained, and its records are of the external division.
+    Without --tasks and --suite, all tasks are run. With --adapter, evaluates the trained model that a user's Python
+    file defines; its records belong to the external division.
     """
     environment.prepare()
     adapter = options.pop("adapter")

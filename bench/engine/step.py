@@ -27,7 +27,7 @@ class TrainStep:
 
     A batch is split evenly over the replicas of ``strategy`` and, on each, into ``accumulate`` parts that are computed
     one after the other. ``totals(batch)`` says what the means of the whole batch are over; so losses, gradients and
-    their clipped norm are those of the whole batch, however it is split; ``clip`` 0 clips nothing. Weight decay is
+    their clipped norm belong to the whole batch, however it is split; ``clip`` 0 clips nothing. Weight decay is
     decoupled and spares biases and gains (Loshchilov & Hutter, 2019). ``adam`` changes Adam's ``beta1``, ``beta2``,
     ``epsilon`` and ``bias_correction`` (`bench.engine.optimizers.optimizer`).
     """

@@ -24,4 +24,4 @@ class Measurements(click.Group):
 
 @click.group(cls=Measurements)
 def perf() -> None:
-    """Measure speed on this machine, also of a peer where there is one. bench/perf/README.md shows what was found."""
+    """Measure speed on this machine, and compare it with other libraries. bench/perf/README.md has the results."""

@@ -173,13 +173,16 @@ def _children_seconds() -> float:
     show_default=True,
     help="Sizes of text; may be repeated.",
 )
-@click.option("--rounds", type=COUNT, default=3, show_default=True, help="Number of turns per side.")
+@click.option("--rounds", type=COUNT, default=3, show_default=True, help="Number of timed rounds per side.")
 @click.option("--processes", type=JOBS, help="Processes of ptmbench (default: one per core).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def command(
     files: tuple[Path, ...], megabytes: tuple[int, ...], rounds: int, processes: int | None, as_json: bool
 ) -> int:
-    """Speed and memory of tokenising a corpus made from FILE..., compared with the `tokenizers` package."""
+    """Measure the speed and memory of tokenising a corpus.
+
+    The corpus is made from FILE.... The peer is the `tokenizers` package. Prints a Markdown table.
+    """
     table = Table(COLUMNS, as_json)
     for row in main(files, megabytes, rounds=rounds, processes=processes):
         table.add(row)

@@ -200,18 +200,24 @@ COLUMNS = {
 @click.option("--batches", default="1,8,32", show_default=True, help="Batch sizes, separated by commas.")
 @click.option("--length", type=LENGTH, help="Tokens of each row (default: the length that the model was adapted with).")
 @click.option(
-    "--engines", "names", default=",".join(ENGINES), help="Engines, separated by commas (default: all); ours is one."
+    "--engines",
+    "names",
+    default=",".join(ENGINES),
+    help="Engines, separated by commas (default: all of them, including ours).",
 )
 @click.option("--core", type=click.IntRange(min=0), help="Number of the core (default: the last one allowed).")
-@click.option("--rounds", type=COUNT, default=21, show_default=True, help="Number of turns per engine.")
+@click.option("--rounds", type=COUNT, default=21, show_default=True, help="Number of timed rounds per engine.")
 @click.option(
-    "--seconds", type=ABOVE_ZERO, default=0.2, show_default=True, help="Approximate length of a turn in seconds."
+    "--seconds", type=ABOVE_ZERO, default=0.2, show_default=True, help="Approximate length of a round in seconds."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def command(
     checkpoint: Path, batches: str, length: int | None, names: str, core: int | None, as_json: bool, **turns: Any
 ) -> int:
-    """Latency of CHECKPOINT in several engines on one core, as a Markdown table."""
+    """Measure the latency of CHECKPOINT in inference engines.
+
+    Runs on one core and prints a Markdown table.
+    """
     chosen = list(dict.fromkeys((OURS, *(name.strip() for name in names.split(",")))))
     if wrong := [name for name in chosen if name not in ENGINES]:
         raise UsageError(f"There is no engine '{wrong[0]}'. There are {', '.join(ENGINES)}.")

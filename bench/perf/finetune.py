@@ -45,13 +45,16 @@ def _processor() -> float:
 @click.argument("checkpoint", type=Existing("checkpoint"))
 @click.option("--data", type=Existing("data folder", folder=True), required=True, help="Folder with glue/MRPC.")
 @peers.interpreter
-@click.option("--seeds", type=SEEDS, default=3, show_default=True)
-@click.option("--epochs", type=COUNT, default=3, show_default=True)
-@click.option("--batch", type=BATCH, default=32, show_default=True)
-@click.option("--learning-rate", type=ABOVE_ZERO, default=3e-4, show_default=True)
-@click.option("--threads", type=THREADS, default=2, show_default=True)
+@click.option("--seeds", type=SEEDS, default=3, show_default=True, help="Number of seeds per side.")
+@click.option("--epochs", type=COUNT, default=3, show_default=True, help="Passes over MRPC's training set.")
+@click.option("--batch", type=BATCH, default=32, show_default=True, help="Examples per step.")
+@click.option("--learning-rate", type=ABOVE_ZERO, default=3e-4, show_default=True, help="Peak learning rate.")
+@click.option("--threads", type=THREADS, default=2, show_default=True, help="Number of threads.")
 def command(checkpoint: Path, data: Path, peer_python: str, seeds: int, **options: Any) -> int:
-    """Seconds from a BERT checkpoint to MRPC's score, as a Markdown table."""
+    """Measure the time from a BERT checkpoint to MRPC's score.
+
+    Trains here and with a peer, and prints a Markdown table.
+    """
     peers.check(peer_python)
     from ptmbench.bench.engine import checkpoint as checkpoints
     from ptmbench.leaderboard.records import store

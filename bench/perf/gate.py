@@ -3,12 +3,12 @@
     ptmbench perf gate [--records RUN] [--gates 400] [--trials 400]
 
 It prints four tables. *A/A gates* have no change: they compare two sets of seeds of one recipe, with predictions drawn
-like those of the cells in RUN, and 2 % of the seeds diverge. A row "real" deals the real seeds of RUN to both sides at
-random, where there are ten or more of a cell; such gates share seeds, so they are fewer than they look. In the row
-"seeds in pairs" both sides have the same seeds of the same weights, which the gate compares one by one. *A/A gates with
-other weights* pre-train each model anew for each side; pre-training moves all cells of a model by one amount. *Whole
-gates* have a planted drop in one cell or in all. *Drops* are single cells with a planted drop, with the share of
-intervals that hold the true drop.
+from the same distribution as in the cells of RUN, and 2 % of the seeds diverge. A row "real" deals the real seeds of
+RUN to both sides at random, where there are ten or more of a cell; such gates share seeds, so they are fewer than they
+look. In the row "seeds in pairs" both sides have the same seeds of the same weights, which the gate compares one by
+one. *A/A gates with other weights* pre-train each model anew for each side; pre-training moves all cells of a model by
+one amount. *Whole gates* have a planted drop in one cell or in all. *Drops* are single cells with a planted drop, with
+the share of intervals that hold the true drop.
 
 A simulated seed is right on an example where easiness (shared by all seeds) + the seed's own skill + noise is above a
 threshold, all three normal. The threshold follows from RUN's accuracy, easiness from how often two seeds are right on
@@ -132,7 +132,10 @@ class Cell:
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the simulation.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def command(records: Path, gates: int, trials: int, seeds: int, seed: int, as_json: bool) -> int:
-    """How often the gate raises a false alarm, and which drops it sees."""
+    """Simulate the gate's false alarms and the drops it detects.
+
+    Prints Markdown tables.
+    """
     side = sides.read(records)
     cells = calibrate(side)
     if not cells:

@@ -151,7 +151,10 @@ def _writes(name: str) -> bool:
 @click.option("--vocabulary", type=VOCABULARY, default=8192, show_default=True, help="Number of token ids.")
 @peers.turns
 def command(peer: str | None, peer_python: str, names: str, sizes: str, as_json: bool, **shape: Any) -> int:
-    """Tokens per second of beam search, as a Markdown table."""
+    """Measure tokens per second of beam search.
+
+    Prints a Markdown table.
+    """
     environment.prepare()
     chosen = names.split(",")
     if silent := [name for name in chosen if not _writes(name)]:

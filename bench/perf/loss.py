@@ -104,24 +104,27 @@ def seconds_to(rows: list[dict[str, Any]], name: str, target: float) -> float:
 @click.option("--corpus", type=Existing("corpus file"), required=True, help="Text to train on.")
 @click.option("--held-out", type=Existing("held-out text"), required=True, help="Text to measure on.")
 @peers.interpreter
-@click.option("--size", default="tiny", show_default=True)
-@click.option("--steps", type=COUNT, default=4000, show_default=True)
+@click.option("--size", default="tiny", show_default=True, help="Size of the network.")
+@click.option("--steps", type=COUNT, default=4000, show_default=True, help="Training steps of each side.")
 @click.option(
     "--turns", type=COUNT, default=20, show_default=True, help="Number of evaluations; the two sides train in turns."
 )
-@click.option("--batch", type=BATCH, default=16, show_default=True)
-@click.option("--length", type=LENGTH, default=64, show_default=True)
-@click.option("--vocabulary", type=VOCABULARY, default=8000, show_default=True)
+@click.option("--batch", type=BATCH, default=16, show_default=True, help="Sequences per step.")
+@click.option("--length", type=LENGTH, default=64, show_default=True, help="Tokens per sequence.")
+@click.option("--vocabulary", type=VOCABULARY, default=8000, show_default=True, help="Size of the vocabulary.")
 @click.option(
     "--learning-rate", type=ABOVE_ZERO, default=1e-3, show_default=True, help="Peak learning rate of both sides."
 )
-@click.option("--threads", type=THREADS, default=2, show_default=True)
-@click.option("--seed", type=SEED, default=0, show_default=True)
+@click.option("--threads", type=THREADS, default=2, show_default=True, help="Number of threads.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of both sides.")
 @click.option("--svg", type=Location("file"), help="Also draw both curves into this file.")
 def command(
     corpus: Path, held_out: Path, peer_python: str, steps: int, turns: int, svg: Path | None, **options: Any
 ) -> int:
-    """Seconds until the held-out MLM loss is as low as both sides get it, as a Markdown table with both curves."""
+    """Measure the time to a held-out MLM loss that both sides reach.
+
+    The sides are ptmbench and a peer. Prints a Markdown table and both curves.
+    """
     peers.check(peer_python)
     environment.prepare()
     shape = {name: options[name] for name in ("size", "batch", "length", "vocabulary", "threads")}

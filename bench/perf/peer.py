@@ -37,10 +37,10 @@ def turns(command: Callable) -> Callable:
             type=ABOVE_ZERO,
             default=5.0,
             show_default=True,
-            help="Approximate length of a turn in seconds.",
+            help="Approximate length of a round in seconds.",
         ),
-        click.option("--rounds", type=COUNT, default=5, show_default=True, help="Number of turns per worker."),
-        click.option("--threads", type=THREADS, default=2, show_default=True, help="Number of threads per worker."),
+        click.option("--rounds", type=COUNT, default=5, show_default=True, help="Number of timed rounds per side."),
+        click.option("--threads", type=THREADS, default=2, show_default=True, help="Number of threads per side."),
     ):
         command = option(command)
     return command

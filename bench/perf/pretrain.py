@@ -119,7 +119,10 @@ COLUMNS = {
 @click.option("--vocabulary", type=VOCABULARY, default=8192, show_default=True, help="Number of token ids.")
 @peers.turns
 def command(peer: str | None, peer_python: str, names: str, sizes: str, as_json: bool, **shape: Any) -> int:
-    """Tokens per second of pre-training steps, as a Markdown table."""
+    """Measure tokens per second of pre-training steps.
+
+    Prints a Markdown table.
+    """
     environment.prepare()
     if peer:
         peers.check(peer_python)

@@ -3,8 +3,8 @@
     ptmbench perf questions --data DIR --peer gensim --peer mittens [--corpus FILE] [--peer-python PYTHON]
 
 All train vectors of one width on the same words of the same sentences, with the same window, subsampling and number of
-negatives, and are asked the same questions in the same way (`bench.adapt.words`): those of DIR's ``wordsim353`` and
-``google_analogy``, or of any file in their layouts. Word2vec and CBOW are compared with gensim's, GloVe with the one of
+negatives, and are asked the same questions in the same way (`bench.adapt.words`), from DIR's ``wordsim353`` and
+``google_analogy`` or any file in their layouts. Word2vec and CBOW are compared with gensim's, GloVe with the one of
 mittens (Dingwall and Potts, 2018); the program of GloVe's own authors is in C, and on no index.
 
 Ours is the step that `bench.perf.vectors` times: Adagrad, whose rate falls to 0, and noise that rows share. gensim has
@@ -174,17 +174,20 @@ COLUMNS = {
     "--rounds", type=COUNT, default=50, show_default=True, help="Number of epochs over GloVe's counts in ptmbench."
 )
 @click.option("--iterations", type=COUNT, default=1000, show_default=True, help="Number of iterations of mittens.")
-@click.option("--seeds", type=SEEDS, default=3, show_default=True)
+@click.option("--seeds", type=SEEDS, default=3, show_default=True, help="Number of seeds per side.")
 @click.option(
     "--rate", type=ABOVE_ZERO, default=0.1, show_default=True, help="Initial learning rate of Adagrad in ptmbench."
 )
 @click.option("--width", type=WIDTH, default=100, show_default=True, help="Dimension of the vectors.")
 @click.option("--batch", type=BATCH, default=4, show_default=True, help="Rows per training step of ptmbench.")
 @click.option("--length", type=LENGTH, default=128, show_default=True, help="Words per row in ptmbench.")
-@click.option("--threads", type=THREADS, default=2, show_default=True)
+@click.option("--threads", type=THREADS, default=2, show_default=True, help="Number of threads.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def command(data: Path, corpus: tuple[Path, ...], peer: tuple[str, ...], names: str, as_json: bool, **case: Any) -> int:
-    """How well vectors of words answer questions, as a Markdown table."""
+    """Score word vectors on similarities and analogies.
+
+    Trains the vectors here and with other programs, and prints a Markdown table.
+    """
     chosen = names.split(",")
     if wrong := [name for name in chosen if name not in PEERS]:
         raise UsageError(f"`perf questions` trains {', '.join(PEERS)}, not '{wrong[0]}'.")

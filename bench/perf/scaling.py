@@ -61,17 +61,20 @@ COLUMNS = {
 
 
 @click.command("scaling")
-@click.option("--model", default="bert", show_default=True)
-@click.option("--size", default="mini", show_default=True)
+@click.option("--model", default="bert", show_default=True, help="Model to train.")
+@click.option("--size", default="mini", show_default=True, help="Size of the network.")
 @click.option("--vocabulary", type=VOCABULARY, default=8192, show_default=True, help="Number of token ids.")
-@click.option("--threads", type=THREADS, default=2, show_default=True, help="Number of threads per worker.")
-@click.option("--rounds", type=COUNT, default=3, show_default=True, help="Number of turns per worker.")
+@click.option("--threads", type=THREADS, default=2, show_default=True, help="Number of threads.")
+@click.option("--rounds", type=COUNT, default=3, show_default=True, help="Number of timed rounds per variant.")
 @click.option(
-    "--seconds", type=ABOVE_ZERO, default=4.0, show_default=True, help="Approximate length of a turn in seconds."
+    "--seconds", type=ABOVE_ZERO, default=4.0, show_default=True, help="Approximate length of a round in seconds."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def command(as_json: bool, **settings: Any) -> int:
-    """Tokens per second at other lengths, batches, replicas and corpora, as a Markdown table."""
+    """Measure tokens per second at other lengths and batches.
+
+    Also measures more replicas and other corpora. Prints a Markdown table.
+    """
     table = Table(COLUMNS, as_json)
     for row in measure(**settings):
         table.add(row)

@@ -2,10 +2,10 @@
 
     ptmbench perf strategies [--models bert,gpt]
 
-Every model is trained for 20 steps at `tiny` in each way; the table shows how far its weights end from those of one
-device: the largest difference of any weight, and the largest change that the training made to any. Sums are taken in
-another order, so some 1e-7 is what float32 allows; 1e-5 and more means that this rounding has moved a ReLU of T5, or a
-sample of ELECTRA's generator, over its edge.
+Every model is trained for 20 steps at `tiny` in each way; the table shows how far its weights end from the weights of
+one device: the largest difference of any weight, and the largest change that the training made to any. Sums are taken
+in another order, so some 1e-7 is what float32 allows; 1e-5 and more means that this rounding has moved a ReLU of T5, or
+a sample of ELECTRA's generator, over its edge.
 """
 
 import json
@@ -42,12 +42,13 @@ COLUMNS = {
 
 
 @click.command("strategies")
-@click.option(
-    "--models", "names", default=",".join(models.names()), show_default=True, help="Models, separated by commas."
-)
+@click.option("--models", "names", default=",".join(models.names()), help="Models, separated by commas (default: all).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def command(names: str, as_json: bool) -> int:
-    """How far a training ends from the training on one device, however its batches are split."""
+    """Compare trainings that split batches with one device.
+
+    Trains each model in several ways, and prints how far the weights end from the training on one device.
+    """
     chosen = names.split(",")
     for name in chosen:
         models.load(name)  # an unknown one is told here, and not by a process

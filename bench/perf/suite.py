@@ -139,7 +139,10 @@ def rows(found: Spent) -> Iterator[dict[str, Any]]:
 @click.argument("run_folder", type=Existing("run folder", folder=True))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def command(run_folder: Path, as_json: bool) -> int:
-    """Where the wall time of the run in RUN_FOLDER went, as a Markdown table."""
+    """Show where the wall time of the run in RUN_FOLDER went.
+
+    Prints a Markdown table.
+    """
     table = Table(COLUMNS, as_json)
     for row in rows(spent(run_folder)):
         table.add(row)

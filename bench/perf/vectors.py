@@ -3,11 +3,11 @@
     ptmbench perf vectors --peer gensim --corpus wiki.train.tokens [--models cbow] [--peer-python PYTHON]
 
 Both sides train vectors of one width on the same sentences, a line each, with the same vocabulary (all words), window,
-threshold of subsampling and number of negatives, from text in memory on. Words are those of the text: what subsampling
-drops counts as read, for both. Ours is the engine's step on batches that its thread makes meanwhile, with Adagrad and
-with noise that rows share; gensim walks from word to word with a noise and a step of its own for each. Learning rates
-do not matter here. ``x peer`` compares wall time; words per second of processor time are shown too, for machines on
-which something else runs.
+threshold of subsampling and number of negatives, from text in memory on. Words are counted in the text: what
+subsampling drops counts as read, for both. Ours is the engine's step on batches that its thread makes meanwhile, with
+Adagrad and with noise that rows share; gensim walks from word to word with a noise and a step of its own for each.
+Learning rates do not matter here. ``x peer`` compares wall time; words per second of processor time are shown too, for
+machines on which something else runs.
 """
 
 import json
@@ -209,7 +209,10 @@ COLUMNS = {
 def command(
     peer: str | None, peer_python: str, corpus: tuple[Path, ...], names: str, as_json: bool, **shape: Any
 ) -> int:
-    """Words per second of word vectors' training, as a Markdown table."""
+    """Measure words per second when training word vectors.
+
+    Prints a Markdown table.
+    """
     chosen = names.split(",")
     if wrong := [name for name in chosen if name not in MODELS]:
         raise UsageError(f"`perf vectors` trains {' and '.join(MODELS)}, not '{wrong[0]}'.")

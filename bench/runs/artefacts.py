@@ -126,7 +126,7 @@ class Cell:
     pretraining: str | None = None
     """Key of a `Pretraining`, or of a given checkpoint."""
     chosen_by: str = ""
-    """As in `Pretraining`: the options that choose this pre-training among those of the row."""
+    """As in `Pretraining`: the options that choose this pre-training among the pre-trainings of the row."""
     adaptation_version: int = 1
     limit: int = 0
     auxiliary: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -65,7 +65,7 @@ def measured(asked: Mapping[str, Any]) -> dict[str, Any]:
 
     ``latency``    by batch size: the "median", lower and upper quartile ("low", "high") of the seconds per batch over
                    "rounds". A round passes all texts through the network once, in the order of their file, and gives
-                   its mean; so the spread is the machine's and not that of the texts. Cutting texts into tokens is not
+                   its mean; so the spread comes from the machine, not from the texts. Cutting texts into tokens is not
                    counted. "processor" is the median of the processor time, in which the waits for other work are not
     ``examples``   texts of a round
     ``peak_memory_bytes``, ``memory_before_bytes``   the most resident memory of the process, and what it held before it

@@ -33,7 +33,7 @@ class PretrainedEncoder(keras.Model):
     """Token ids int32 [B, T] to a dict of vectors: "tokens" float32 [B, T, D], and "pooled" [B, D] in the way of the
     model's paper (first token, last token, mean ...).
 
-    Ids are those of ``tokenizer``, with special tokens (`tokenize`); 0 is padding, at the right end. In place of ids
+    Ids are ids of ``tokenizer``, with special tokens (`tokenize`); 0 is padding, at the right end. In place of ids
     the input may be a dict with "tokens" and any of
 
     - "segments" int32 [B, T]: 0 for the first text, 1 for the second; zeros when absent,

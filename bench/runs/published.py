@@ -136,8 +136,9 @@ def _pretrained(path: Path) -> tuple[Any, Tokenizer, dict[str, np.ndarray]]:
 
 
 def _difference(preset: Path, written: presets.Written, network: Any, tokenizer: Tokenizer) -> float:
-    """How far the outputs of the ``preset`` in keras-hub are from those of ``network``, as a share of the largest one,
-    for two rows of random tokens, of which the second is padded: the hidden states, and the decoder's logits."""
+    """How far the outputs of the ``preset`` in keras-hub are from the outputs of ``network``, as a share of the
+    largest, for two rows of random tokens, of which the second is padded: the hidden states, and the decoder's
+    logits."""
     import keras_hub
 
     backbone = getattr(keras_hub.models, written.backbone).from_preset(str(preset), dtype="float32")

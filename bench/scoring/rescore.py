@@ -1,8 +1,8 @@
 """Predictions of a record, scored again on other draws of their examples: what the gate asks of the rooms below.
 
 A record keeps its scores; how much they owe to the examples that were drawn is in the predictions. They are used only
-if they are those of the record (by hash) and today's metrics still make of them the score that the record says, so
-that a changed metric never passes for a changed model. No TensorFlow.
+if their hash is in the record and today's metrics give the recorded score, so that a changed metric never passes for a
+changed model. No TensorFlow.
 """
 
 import gzip

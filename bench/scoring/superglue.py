@@ -6,8 +6,8 @@ baselines write: "true" and "false" for BoolQ and WiC, "True" and "False" for WS
 for the inference tasks, an answer's text for ReCoRD.
 
 The server (super.gluebenchmark.com) wants the ten files at the top level of one archive, AX-b and AX-g from the model
-of RTE. Tasks that one does not enter get placeholders, and `Report` says which; those of MultiRC and ReCoRD need the
-official test file, whose numbering no rule gives.
+of RTE. Tasks without predictions get placeholders, and `Report` names them. Placeholders of MultiRC and ReCoRD need the
+official test file, whose numbering follows no rule.
 """
 
 import json

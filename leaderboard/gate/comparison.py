@@ -119,7 +119,7 @@ def with_pretraining(drop: Drop, sd: float) -> Drop:
 
 
 def over_pretrainings(drop: Drop) -> Drop:
-    """``drop`` whose "seeds" are the means of pre-trainings: their spread is that of pre-training."""
+    """``drop`` whose "seeds" are the means of pre-trainings, so their spread is the spread between pre-trainings."""
     return replace(
         drop, from_seeds=0.0, freedom_of_seeds=math.inf, from_pretraining=drop.from_seeds,
         freedom_of_pretraining=drop.freedom_of_seeds, method=f"{drop.method} over pre-trainings",

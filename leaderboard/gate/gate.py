@@ -1,10 +1,10 @@
 """The gate: is HEAD worse than BASE? Two folders of records in, a verdict per cell and overall out.
 
 A cell is a *regression* when its drop is significant and larger than the task's margin, a *pass* when the 95 % interval
-of the drop ends below the margin, and *inconclusive* otherwise, with what could have been seen. The overall verdict is
-that of one score declared beforehand, the mean drop over all cells of models, with every single cell as a guard: a cell
-that is a regression makes the gate a regression, and one that is inconclusive turns a pass into a "pass on average".
-Cells under a condition are guards only: the mean is over tasks, and a task counts once in it.
+of the drop ends below the margin, and *inconclusive* otherwise, with what could have been seen. The overall verdict
+follows from one score declared beforehand, the mean drop over all cells of models, with every single cell as a guard: a
+cell that is a regression makes the gate a regression, and one that is inconclusive turns a pass into a "pass on
+average". Cells under a condition are guards only: the mean is over tasks, and a task counts once in it.
 """
 
 import math

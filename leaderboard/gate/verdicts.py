@@ -64,9 +64,9 @@ class Verdict:
     counted: bool = False
     """Whether it is part of the mean drop."""
     weights: frozenset[str] = frozenset()
-    """Hashes of the pre-trained weights behind it, where HEAD's are not those of BASE."""
+    """Hashes of the pre-trained weights behind it, where HEAD's differ from BASE's."""
     data: str = ""
-    """What tells its examples apart from those of other cells: the hash of the data, which several tasks may ask
+    """What tells its examples apart from the examples of other cells: the hash of the data, which several tasks may ask
     about."""
 
 
@@ -160,7 +160,7 @@ def mean_drop(cells: Sequence[Verdict], margin: float) -> Verdict | None:
 def _from_pretraining(cells: Sequence[Verdict], share: float) -> tuple[float, float]:
     """The variance of the mean of ``cells`` that comes from pre-training, and its part of Satterthwaite's denominator.
 
-    Cells of one pre-training are taken to move together, which is the most that they can; those of different
+    Cells of one pre-training are taken to move together, which is the most that they can; cells of different
     pre-trainings are independent.
     """
     groups: list[tuple[frozenset[str], list[Drop]]] = []

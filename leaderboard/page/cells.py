@@ -75,7 +75,7 @@ def places(grid: Grid, row: Row, column: Column, at: tuple[str, str], drawn: str
 
 
 def cell_anchor(row: str, column: str) -> str:
-    """The anchor of a cell on the page, from those of its row and its column."""
+    """The anchor of a cell on the page, from the anchors of its row and its column."""
     return f"cell-{row.removeprefix('row-')}-{column.removeprefix('task-')}"
 
 

@@ -122,7 +122,7 @@ def _term(
 
 
 def _linked(text: str, catalogue: Catalogue, links: Mapping[str, str]) -> Markup:
-    """``text`` with names in backticks as code, those of models as links to their sheets."""
+    """``text`` with names in backticks as code, and names of models as links to their sheets."""
 
     def shown(found: re.Match[str]) -> str:
         name = found[1]  # escaped with the text

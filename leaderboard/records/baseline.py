@@ -64,11 +64,11 @@ def accept(
 
     Without ``predictions`` the records come alone: predictions quote the data, and not every licence lets them be
     published. The intervals over examples are in the records. With ``add`` the old baseline's records and predictions
-    stay, and only those of the same file name (cell and seed) are replaced. Without it, a baseline in ``folder`` that
+    stay, and only files of the same name (cell and seed) are replaced. Without it, a baseline in ``folder`` that
     is not what was accepted is replaced too, after a sentence to ``warn``. The same records accepted again for the same
     reason change nothing, except that loose records are packed.
 
-    `BaselineError` when there is no reason, no scored record, a damaged one, predictions that are not those of their
+    `BaselineError` when there is no reason, no scored record, a damaged one, predictions that do not match their
     record, or an old baseline whose digest is lost; then ``folder`` stays as it was.
     """
     # Resolved: what is renamed into the place of "." or of a link would lie inside it, and go with the old baseline.
@@ -241,7 +241,7 @@ def verify(folder: Path) -> Baseline | None:
     if fault:
         raise BaselineError(f"{path} is damaged: {fault}. {_AGAIN}")
     if _digest(found) != made.digest:
-        raise BaselineError(f"The digest in {path} is not that of its files. {_AGAIN}")
+        raise BaselineError(f"The digest in {path} does not match its files. {_AGAIN}")
     return made
 
 

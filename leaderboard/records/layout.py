@@ -94,8 +94,8 @@ _PRETRAINING = (("tokenizer", _PART_OR_NULL), ("corpus_sha256", _TEXT_OR_NULL), 
 _PRETRAINING += (("tokens", _MAYBE), ("base", _PART_OR_NULL), ("teacher", _PART_OR_NULL))
 _PRETRAINING += (("including", _PART_OR_NULL), ("budget", _PART_OR_NULL), ("tuning", _PART_OR_NULL))
 """What tells pre-trainings apart, each where it is known. "budget" is what was asked for, by unit, "base" what one was
-continued from, "teacher" what it learnt from, "including" its cost with that of all before it, "tuning" the trials that
-chose its recipe."""
+continued from, "teacher" what it learnt from, "including" its cost with the cost of all before it, "tuning" the trials
+that chose its recipe."""
 
 
 def restore_part(name: str, value: Any) -> Any:

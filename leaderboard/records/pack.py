@@ -113,7 +113,7 @@ def _plain(content: bytes) -> tuple[bytes, str]:
             return b"".join(parts), f"it is larger than {_LARGEST >> 20} MiB unpacked"
         if inflate.eof:
             plain, rest = b"".join(parts), inflate.unused_data + content[start + _STEP :]
-            return plain, "" if rest == _tail(plain) else "its checksum is not that of its content"
+            return plain, "" if rest == _tail(plain) else "its checksum does not match its content"
     return b"".join(parts), "it was cut short"
 
 

@@ -104,7 +104,7 @@ def runs_below(folder: Path) -> list[Path]:
 
 
 def homes(folder: Path) -> list[Path]:
-    """The records folders and packs below ``folder``; the folder around each is that of a run.
+    """The records folders and packs below ``folder``; the folder around each is a run folder.
 
     `RecordError` when there is none.
     """

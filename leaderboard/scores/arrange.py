@@ -1,7 +1,7 @@
 """From records to the grid: which records share a row, a column and a cell, and which must not.
 
 Scores of two task versions, two data sets, two pre-training corpora, two budgets, or of tuned and untuned recipes or
-adaptations are never averaged, whether they are the row's own or those of extra encoders; where one label covers
+adaptations are never averaged, whether they belong to the row or to its extra encoders; where one label covers
 several of them, each gets a row or column of its own that says which. Older records do not say which budget they were
 asked to spend: there, only two numbers of tokens behind one seed are known to be two budgets, since a budget in minutes
 gives every seed another.
@@ -187,7 +187,7 @@ def _task_identity(record: Record) -> tuple | None:
 
 def _telling(records: Sequence[Record], identity: Callable[[Record, bool], Hashable | None]) -> Callable:
     """``identity``, with the budget only where there are several: where a record says what it was asked to spend, or
-    where those of one draw differ, on one task or on two."""
+    where the records of one draw differ, on one task or on two."""
     known = {(draw_of(record), identity(record, False), identity(record, True)) for record in records}
     budget = len({(draw, short) for draw, short, _ in known}) < len(known)
     budget |= any((record.pretraining or {}).get("budget") for record in records)
@@ -195,7 +195,8 @@ def _telling(records: Sequence[Record], identity: Callable[[Record, bool], Hasha
 
 
 def _with_planned(records: Sequence[Record], identity: Callable[[Record], Hashable | None]) -> Callable:
-    """``identity``, which records whose pre-training failed share with those of the budget that was planned for it."""
+    """``identity``, which records whose pre-training failed share with the records of the budget that was planned for
+    it."""
     found = {}
     for record in records:
         if record.pretraining and identity(record) is not None:

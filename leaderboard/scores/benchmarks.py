@@ -1,6 +1,6 @@
 """Official scores of benchmarks made of several tasks, with their definitions.
 
-The names in `BENCHMARKS` are those of records' tasks. A task's headline is already the mean of its metrics where the
+`BENCHMARKS` uses the names of tasks in records. A task's headline is already the mean of its metrics where the
 benchmark takes that mean, so a part is a task, or several tasks whose headlines are averaged first. Where the benchmark
 takes another metric than the headline, it says which.
 """
@@ -76,9 +76,9 @@ BENCHMARKS = (
             ("cola",), ("sst2",), ("mrpc",), ("stsb",), ("qqp",), ("mnli", "mnli_mm"), ("qnli",), ("rte",), ("wnli",),
         ),
         definition=(
-            "GLUE: mean over nine tasks, WNLI among them; MRPC and QQP count with the mean of accuracy and F1, STS-B "
-            "with that of both correlations, MNLI with that of matched and mismatched accuracy. AX is not in it. The "
-            "server takes it on the test sets, this table on the splits that are reported here."
+            "GLUE: mean over nine tasks, including WNLI. MRPC and QQP count with the mean of accuracy and F1, STS-B "
+            "with the mean of both correlations, and MNLI with the mean of matched and mismatched accuracy. AX is not "
+            "included. The server scores test sets; this table has the splits that are reported here."
         ),
     ),
     Benchmark(
@@ -86,18 +86,18 @@ BENCHMARKS = (
         parts=(("cola",), ("sst2",), ("mrpc",), ("stsb",), ("qqp",), ("mnli",), ("mnli_mm",), ("qnli",), ("rte",)),
         metrics={"mrpc": "f1", "qqp": "f1", "stsb": "spearman"},
         definition=(
-            "GLUE as in the survey's table 3: mean over nine scores of eight tasks, WNLI not among them, matched and "
-            "mismatched MNLI apart; MRPC and QQP count with F1 alone and STS-B with Spearman's correlation, as in the "
-            "papers whose averages that table prints. AX is not in it."
+            "GLUE as in the survey's table 3: mean over nine scores of eight tasks, without WNLI, and with matched and "
+            "mismatched MNLI apart. MRPC and QQP count with F1 alone and STS-B with Spearman's correlation, as in the "
+            "papers whose averages that table prints. AX is not included."
         ),
     ),
     Benchmark(
         title="SuperGLUE",
         parts=(("boolq",), ("cb",), ("copa",), ("multirc",), ("record",), ("rte_superglue",), ("wic",), ("wsc",)),
         definition=(
-            "SuperGLUE: mean over eight tasks; CB counts with the mean of accuracy and macro F1, MultiRC with that of "
-            "F1a and exact match, ReCoRD with that of F1 and exact match. AX-b and AX-g are not in it. The server "
-            "takes it on the test sets, this table on the splits that are reported here."
+            "SuperGLUE: mean over eight tasks. CB counts with the mean of accuracy and macro F1, MultiRC with the mean "
+            "of F1a and exact match, and ReCoRD with the mean of F1 and exact match. AX-b and AX-g are not included. "
+            "The server scores test sets; this table has the splits that are reported here."
         ),
     ),
 )  # fmt: skip

@@ -69,13 +69,13 @@ class CompressedRow:
     total_flops: float | None
     """FLOPs of everything: pre-training, adaptation, transforms, and the teacher's share."""
     speed_up: float | None
-    """Latency of the reference at batch 1, divided by that of the row; in processor time if it was measured."""
+    """Latency of the reference at batch 1, divided by the row's; in processor time if it was measured."""
     shrinkage: float | None
-    """Bytes on disk of the reference, divided by those of the row."""
+    """Bytes on disk of the reference, divided by the row's."""
     peer: Row | None = None
     """The row of the same network that learned without a teacher, for the same total cost; for students only."""
     gap: Gap | None = None
-    """The score of the row minus that of ``peer``."""
+    """The score of the row minus the score of ``peer``."""
 
     @property
     def kind(self) -> str:

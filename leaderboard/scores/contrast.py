@@ -95,7 +95,7 @@ def not_worse(found: Mapping[Row, Sample], higher_is_better: bool = True) -> set
 
 
 def stars(grid: Grid, column: Column) -> set[Row]:
-    """The rows that have a star on ``column``: those of `not_worse`. None where there is one row, or
+    """The rows that have a star on ``column``: the rows of `not_worse`. None where there is one row, or
     where more than half of the rows would have one: then a star would not tell them apart."""
     found = samples(grid, column)
     leading = not_worse(found, column.task["higher_is_better"])

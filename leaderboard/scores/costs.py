@@ -39,7 +39,7 @@ def cost_of(row: Row, records: Sequence[Record] | None = None) -> dict[str, Any]
 
 
 def spent_on(pretraining: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Where the costs of a pre-training stand, those of the pre-trainings before it included."""
+    """The part of a pre-training with its costs, including earlier pre-trainings that it needed."""
     return pretraining.get("including") or pretraining
 
 

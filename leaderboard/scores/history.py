@@ -56,7 +56,7 @@ def _newest(records: Sequence[Record]) -> dict[Draw, Record]:
 
 
 def _changed(versions: Sequence[Version], drawn: Sequence[Mapping[Draw, Record]]) -> list[Point]:
-    """A point for each of ``versions`` whose records ``drawn`` differ from those of the version before it."""
+    """A point for each of ``versions`` whose records ``drawn`` differ from the records of the version before it."""
     found: list[Point] = []
     before: Mapping[Draw, Record] = {}
     for version, now in zip(versions, drawn, strict=True):

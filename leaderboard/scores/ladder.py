@@ -1,7 +1,7 @@
 """Ladders of budgets: the scores of a model after pre-trainings with several budgets, the gain per doubling of the
 FLOPs, and where the curves of two models cross.
 
-`leaderboard.tables` and `leaderboard.page.ladder` show them. FLOPs include those of earlier pre-trainings (base,
+`leaderboard.tables` and `leaderboard.page.ladder` show them. FLOPs include earlier pre-trainings (base,
 teacher). Intervals come from a parametric bootstrap: every score is drawn again as its mean plus its standard error
 (over seeds, pre-trainings and examples: `leaderboard.stats.error`) times Student's t with the error's degrees of
 freedom. Scores of different rungs and models are drawn independently, although they share examples and seeds. What they
@@ -69,7 +69,7 @@ class Fit:
     error: what is missing to the best possible score, or the value itself where lower is better (Kaplan et al., 2020,
     "Scaling Laws for Neural Language Models", equation 1.3 for the loss). A floor cannot be told from a slower decay by
     a handful of rungs, so none is fitted; ``bend`` says whether the line holds: gain per doubling of the last step less
-    that of the first.
+    the gain of the first.
     """
 
     slope: float

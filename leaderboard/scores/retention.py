@@ -3,7 +3,8 @@
 A transformed model is compared with the same model without the transform, a student with its teacher, each seed with
 the same seed. The interval is Fieller's (1954, "Some problems in interval estimation", JRSS B 16): it holds every ratio
 R for which the mean of x - R y over seeds is not shown to differ from zero, x being the scores of the compressed model
-and y those of the other one. That test is the board's own (`leaderboard.stats.error`): over new seeds and new examples.
+and y the scores of the other one. That test is the board's own (`leaderboard.stats.error`): over new seeds and new
+examples.
 
 Records made for this purpose have the headline on the same replicates of the examples ("redrawn"), and the covariance
 of x and y over examples is computed from these. Without them x and y are taken to be independent over examples, which
@@ -65,7 +66,7 @@ def reference_rows(grid: Grid) -> dict[Row, Row]:
 def retention(
     grid: Grid, row: Row, reference: Row, column: Column | None, above_chance: bool = False
 ) -> Retention | None:
-    """The score of ``row`` in percent of that of ``reference`` on ``column``, or on the average (None). With
+    """The score of ``row`` in percent of the score of ``reference`` on ``column``, or on the average (None). With
     ``above_chance`` both scores are counted from the chance that the task states.
 
     None without seeds that both have, where lower scores are better, where the reference is not above zero, and, with

@@ -85,7 +85,7 @@ def test_logits_and_vectors_are_dealt_out_together(shuffle):
 
 def test_what_cannot_be_imitated_is_refused():
     rows = [classified(0, 0), classified(1, 1)]
-    with pytest.raises(NotApplicable, match="8 dimensions and those of the teacher 16"):
+    with pytest.raises(NotApplicable, match="8 dimensions and the teacher's have 16"):
         network.taught(Teacher(rows, width=16, depth=4), student(), rows, [], Own(), 0)
     with pytest.raises(NotApplicable, match="no inner layer"):
         network.taught(Teacher(rows, depth=4), student(depth=1), rows, [], Own(), 0)

@@ -23,7 +23,7 @@ def test_what_cannot_be_imitated_is_refused():
     network.check(encoder(depth=4, width=16), encoder(), rows, rows, "uniform")
     network.check(encoder(depth=3), encoder(), rows, rows, "top")
     for teacher, student, why in (
-        (encoder(heads=2), encoder(), "has 4 heads and that of the teacher 2. Name models"),
+        (encoder(heads=2), encoder(), "has 4 attention heads and the teacher has 2. Name models"),
         (encoder(depth=3), encoder(), "because the student has 2 layers and the teacher 3.* choose map=top"),
         (SimpleNamespace(width=8), encoder(), "need layers with attention"),
         (encoder(), SimpleNamespace(width=8, depth=2), "need layers with attention"),

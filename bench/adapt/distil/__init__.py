@@ -23,8 +23,8 @@ same task with the same seed, once for all its students, with the settings of `f
 about each training example, without dropout, and not about other texts: data are not augmented. Tang et al. and Turc
 et al. do ask it about many more texts, and gain most of their improvement from these.
 
-Controls: ``alpha=0`` is the student alone, trained as long; no teacher is trained then, and the scores are those of
-`finetune`. ``shuffle=examples`` deals what the teacher says out to other training examples. ``shuffle=labels``
+Controls: ``alpha=0`` is the student alone, trained as long; no teacher is trained then, and the scores equal
+`finetune`'s. ``shuffle=examples`` deals what the teacher says out to other training examples. ``shuffle=labels``
 deals it out among examples with the same gold answer: what is left is what the teacher says of a class on average.
 """
 

@@ -9,10 +9,10 @@ from ptmbench.bench.adapt.settings import Settings
 
 
 class Reading(parts.Reading):
-    """A vector for each sentence, [B, N, D] in the place of those of the tokens.
+    """A vector for each sentence, [B, N, D], in place of the vectors of tokens.
 
-    It is that of the [CLS] before the sentence; where no token sees a later one, that of the [SEP] after it; and where
-    tokens do not see each other at all, the mean over the sentence.
+    It is the vector of the [CLS] before the sentence. Where no token sees a later one, it is the vector of the [SEP]
+    after the sentence; where tokens do not see each other at all, the mean over the sentence.
     """
 
     def __init__(self, encoder: Any, settings: Settings):

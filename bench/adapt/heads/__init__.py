@@ -4,7 +4,7 @@ A file defines ``Codec``, a `Codec` in numpy that is made once per task, and ``H
 all tasks of the form share. Dropout has fallen on what a head reads (``head_dropout`` of the settings); a head has none
 of its own.
 
-Every model that was trained here reads the same layout, published ones that of their own template
+Every model that was trained here reads the same layout; published ones read the layout of their own template
 (`models.text.template`); each makes of it what its paper did (the first token, the last one, the mean ...):
 
     [CLS] first text [SEP]                     segments 0

@@ -10,7 +10,7 @@ and writes under the other label. The label goes in where segments do, as in the
 left to right, each beside what is written already, in training as in writing: filled all at once, words side by side
 would not know of each other. The paper's masks by attention, and its loss through a classifier (AC-MLM-SS), are left
 out. What fits into a blank is `models.pretrainable.Pretrainable.fill`, in which there is no dropout. Languages and
-mentions are those of the words around the blanks.
+mentions are taken from the words around the blanks.
 """
 
 from dataclasses import dataclass

@@ -2,7 +2,7 @@
 
 A row is the text as it is, the places of its blanks, and its label: the loss asks for what stands there under that
 label, writing goes under the other one. So all splits have the same rows, and none needs a rewriting to learn from.
-Channels are those of the text with all of its blanks: what a mention says of a blank goes for the old word alone.
+Channels are read from the text with all of its blanks: a mention of a blank would describe the old word alone.
 """
 
 from collections.abc import Mapping, Sequence

@@ -2,7 +2,7 @@
 
 Ramachandran, Liu and Le (2017), sections 2.1 to 2.3; survey, section 3.1. The lowest layers of both sides, their word
 vectors and the output layer are a left-to-right LSTM language model's; ``upper`` layers above are fresh. With h the
-states of the lowest part of the encoder and H those of its top, g and G those of the decoder:
+states of the lowest part of the encoder and H of its top, g and G the same for the decoder:
 
     w_t = softmax(H G_t)        c_t = [h^T w_t; H^T w_t]        p(y_t) = softmax(E (g_t + tanh(W [c_t; G_t] + b)))
 
@@ -14,7 +14,7 @@ Both sides also keep their loss as language models, with equal weight (``lm_weig
 
 Differences: both sides begin as the same model, of one vocabulary; they go on as language models of the texts of the
 task's own pairs, where the paper has more text; the decoder begins with states of zero, as its language model does. The
-tanh over [c; G] is that of Luong et al. (2015). A random twin is the same network from scratch, ``warm_decoder=0`` the
+tanh over [c; G] is from Luong et al. (2015). A random twin is the same network from scratch, ``warm_decoder=0`` the
 paper's encoder alone.
 """
 
@@ -38,7 +38,7 @@ class Own(Learning):
     warm_decoder: int = settings.switch(1, baked=True)
     """1: the decoder begins as the language model, too; 0: with random weights."""
     upper: int = settings.positive(1, baked=True)
-    """Fresh layers above those of the language model, on either side."""
+    """New layers above the layers of the language model, on either side."""
     layers: str = settings.one_reading("the decoder looks at the lowest and the top layer")
 
     def lm_flops(self, width: int, vocabulary: int, words: float) -> float:

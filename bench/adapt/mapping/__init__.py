@@ -1,4 +1,4 @@
-"""Mapping: an orthogonal map from the vectors of words to those of their translations; the model stays as it is.
+"""Mapping: an orthogonal map from word vectors to the vectors of the translations; the model is frozen.
 
 Mikolov, Le & Sutskever (2013), with the map orthogonal as in Xing et al. (2015) and Conneau et al. (2018), section 2;
 survey, section 4.2. With x the vector of a question's word and y the vector of its answer, both of length 1,
@@ -35,7 +35,7 @@ class Own(Settings):
     layers: str = settings.one_of("embedding", "embedding", "top", "all", baked=True)
     """What a word's vector is the mean of: its embedding, what the top layer makes of it alone, or all layers."""
     mapped: int = settings.switch(1)
-    """1: the vectors of questions are mapped; 0: they are compared with those of answers as they are."""
+    """1: the vectors of questions are mapped; 0: they are compared with the vectors of answers unchanged."""
     csls: int = settings.switch(1)
     """1: cosines are corrected for words that are near to many (CSLS); 0: the nearest word is the answer."""
     neighbours: int = settings.positive(10)
@@ -43,7 +43,7 @@ class Own(Settings):
 
 
 class Mapping(Adaptation):
-    summary = "frozen encoder; an orthogonal map takes the vectors of words to those of their translations"
+    summary = "frozen encoder; an orthogonal map takes word vectors to the vectors of their translations"
     settings = Own
     heads = {Form.RANKING: "mapping.head"}
 

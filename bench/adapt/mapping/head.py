@@ -26,8 +26,8 @@ _ANSWER, _QUESTION = 1, 2
 
 
 class Codec(heads.Codec):
-    """Training examples to rows of question and answer; others to one row for each different question, those of the
-    training examples among them, and one for each candidate: CSLS looks at all words of both languages that there are.
+    """Training examples to rows of question and answer; others to one row for each different question, the questions of
+    training examples among them, and one row for each candidate: CSLS looks at all known words of both languages.
 
     ``inside`` marks the tokens that are the word, and not the template's: 2 in questions, 1 in answers.
     """

@@ -7,7 +7,7 @@ in the order of their ROUGE against it, the best first; f is the cosine of two v
     L_2 = sum_{i < j} max(0, f(D, C_j) - f(D, C_i) + (j - i) margin) / (n - j + i) (equation 6)
     L   = L_1 + L_2                                                                (equation 7)
 
-for n candidates; the paper leaves the weights open, these are those of the authors' code: a mean over the pairs that
+for n candidates; the paper leaves the weights open; as in the authors' code, it is a mean over the pairs that
 are equally far apart. ROUGE is the mean of ROUGE-1, ROUGE-2 and ROUGE-L. The nearest candidate is the summary
 (equation 8). Where a summary has three sentences, candidates are two or three of the five that extraction scores best,
 in the order of the text (section 4.2).

@@ -18,7 +18,7 @@ shared layer can be pre-trained: LM-LSTM and SA-LSTM make its "+ LM" row, their 
 
 Differences: the shared layer is whatever encoder the model has, from left to right with an LSTM language model, where
 the paper's reads both ways (ELMo's does); all tasks share the vectors of tokens; the cells have biases, and no
-connections to the gates; the optimizer is that of every adaptation, AdamW, under which the layer of a task still moves
+connections to the gates; the optimizer is AdamW as in every adaptation, under which the layer of a task still moves
 a little, by its momentum, in the steps of another.
 """
 
@@ -36,15 +36,15 @@ from ptmbench.tasks.task import Task
 
 @dataclass(frozen=True, kw_only=True)
 class Own(Learning):
-    """The layer of a task begins from random weights, which takes a larger rate than those of a head. ``epochs`` are
-    those of the cell's own task alone, after the others; ``max_steps`` holds for each of both."""
+    """The layer of a task begins from random weights, which takes a larger rate than a head does. ``epochs`` are
+    passes over the cell's own task alone, after the joint passes; ``max_steps`` limits either part."""
 
     VERSION = 3  # 3 as `Learning` has 2; 2 since its recurrent layers begin by the variance of Glorot and Bengio
     learning_rate: float = settings.setting(1e-3)
     head_dropout: float = settings.share(0.0, baked=True)
     """None, as in the paper."""
     auxiliary: str = settings.names("", "tasks", baked=True)
-    """The auxiliary tasks, whose training examples are learnt in turns with those of the cell's own task. The own task
+    """The auxiliary tasks, whose training examples alternate with the examples of the cell's own task. The own task
     may be among them, so that one setting serves all cells. None: the same network for one task."""
     joint_epochs: int = settings.positive(4)
     """Passes over the training sets of all tasks, before the cell's own goes on alone."""

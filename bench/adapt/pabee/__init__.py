@@ -6,12 +6,12 @@ were its last one. All layers share the network's pooler. Encoder and classifier
 
     loss = sum_j j L_j / sum_j j        L_j: the cross-entropy of the classifier of layer j = 1 ... L
 
-An answer begins at the first layer. A counter is 0 there. At each further layer it rises by 1 if the class with the
-highest logit is that of the layer before, and is 0 otherwise. A text leaves as soon as the counter is ``unchanged``,
-the paper's patience t, and its answer is that of this layer. After the last layer all texts leave. With ``unchanged`` 0
+An answer begins at the first layer. A counter is 0 there. At each further layer it rises by 1 if the layer predicts the
+same class as the layer before, and is reset to 0 otherwise. A text leaves as soon as the counter is ``unchanged``, the
+paper's patience t, with the prediction of this layer. After the last layer all texts leave. With ``unchanged`` 0
 all layers are computed and the last classifier answers.
 
-Loss and rule are those of the authors' code (JetRunner/PABEE). That code answers one text at a time; here texts of a
+Loss and rule follow the authors' code (JetRunner/PABEE). That code answers one text at a time; here texts of a
 batch leave one by one. Its rule for regression is not implemented: this adaptation is for classification. Encoders
 without a pooler give the vector that their head would read: of the first token, of the last one, or the mean.
 

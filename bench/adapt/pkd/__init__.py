@@ -7,7 +7,7 @@ layer j of the student, of M layers, and h'_g(j) the one of the layer of the tea
     loss = (1 - alpha) hard + alpha soft + beta patience
     skip: g(j) = j N / M        last: g(j) = N - M + j
 
-``hard`` and ``soft`` are those of `distil`. For M = 6 and N = 12, skip chooses layers 2, 4, 6, 8 and 10 and last
+``hard`` and ``soft`` are as in `distil`. For M = 6 and N = 12, skip chooses layers 2, 4, 6, 8 and 10 and last
 chooses 7 to 11 (the paper's I_pt). The last layer imitates none: it learns from ``soft`` already.
 
 Read in the authors' code (github.com/intersun/PKD-for-BERT-Model-Compression at 9e9e860): `src/KD_loss.py` for the
@@ -19,7 +19,7 @@ Not as there: the student begins with the weights of its row, and not with the t
 read from left to right give the vector of the last token. Student and teacher have the same width, since nothing
 projects the vectors: `distilbert` has half of BERT's layers at BERT's width.
 
-The controls are those of `distil`. ``alpha=0`` is the student alone, whatever ``beta``; a shuffled teacher's vectors
+The controls are as in `distil`. ``alpha=0`` is the student alone, whatever ``beta``; a shuffled teacher's vectors
 come from the same text as its logits. Forms: classification and regression.
 """
 

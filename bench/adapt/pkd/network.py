@@ -13,7 +13,7 @@ from ptmbench.models.layers.operations import shape
 
 
 def patience(student: tf.Tensor, teacher: tf.Tensor) -> tf.Tensor:
-    """The loss [] of the vectors [B, M - 1, D] of a ``student`` against those of its ``teacher``
+    """The loss [] of the vectors [B, M - 1, D] of a ``student`` against the vectors of its ``teacher``
     (`bench.adapt.pkd`)."""
     ours, theirs = (tf.math.l2_normalize(tf.cast(x, tf.float32), axis=-1) for x in (student, teacher))
     return tf.reduce_mean(tf.square(ours - theirs))
@@ -55,7 +55,7 @@ def taught(
     if ours.width != theirs.width:
         raise NotApplicable(
             "other-width",
-            f"because the vectors of the student have {ours.width} dimensions and those of the teacher "
+            f"because the student's vectors have {ours.width} dimensions and the teacher's have "
             f"{theirs.width}. Name a teacher or a student of the same width.",
         )
     places = layers(ours.depth, theirs.depth, settings.chosen)

@@ -91,7 +91,7 @@ def rows(
 
 
 def _begin(bare: Sequence[int], whole: Sequence[int]) -> int:
-    """Where the answer begins in the ids of the ``whole`` text, of which those of the prompt by itself are ``bare``."""
+    """Where the answer begins in the ids ``whole`` of prompt and answer; ``bare`` are the ids of the prompt alone."""
     same = next((i for i, pair in enumerate(zip(bare, whole, strict=False)) if pair[0] != pair[1]), len(bare))
     return min(same, len(whole) - 1)  # an answer has a token, and no answer's token is taken for the prompt's
 

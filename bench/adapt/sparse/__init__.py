@@ -6,8 +6,8 @@ magnitude. The mask M, zeros and ones, is held during fine-tuning: a masked weig
 
     W <- M W before the first step and after each update        M_ij = 1 if |W_ij| is above the threshold of its kernel
 
-The masks are those of the TensorFlow Model Optimization Toolkit, also in a ``pattern`` of blocks or of m zeros in n
-inputs (`bench.adapt.transforms.prune`). So one pruned model serves all tasks. `prune` prunes after fine-tuning
+The TensorFlow Model Optimization Toolkit computes the masks, also in a ``pattern`` of blocks or of m zeros in n inputs
+ (`bench.adapt.transforms.prune`). So one pruned model serves all tasks. `prune` prunes after fine-tuning
 (section 3.4), for each task anew.
 
 Differences: the paper goes on with pre-training while it prunes and for 90,000 steps after that, to regain what was

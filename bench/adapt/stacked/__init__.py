@@ -16,8 +16,8 @@ difference is what pre-training adds to them, not what they bring themselves.
 
 Other forms are not applicable: their heads read one vector of a text, or a token's, and tokens of two models do not
 meet. Differences: N brings every vector to mean 0 and deviation 1, for norms differ several fold between models;
-dropout falls on single columns of words, in the paper on the same ones throughout a sentence; the optimizer is that of
-every adaptation, where the paper's tagger has SGD.
+dropout falls on single columns of words, in the paper on the same ones throughout a sentence; the optimizer is AdamW,
+as in every adaptation, and the paper's is SGD.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ from ptmbench.tasks.forms import Form
 @dataclass(frozen=True, kw_only=True)
 class Own(Learning):
     """A tagger from random weights takes more passes than a head. 256 cells and the clip are the paper's; rate and
-    dropout are those of TagLM here (`bench.adapt.taglm`), the tagger that is nearest."""
+    dropout are taken from the nearest tagger here, TagLM (`bench.adapt.taglm`)."""
 
     VERSION = 3  # 3 as `Learning` has 2; 2 since its recurrent layers begin by the variance of Glorot and Bengio
     FREEZES = True

@@ -17,8 +17,8 @@ Head = tagging.Head
 class Codec(tagging.Codec):
     """As in tagging, with words in the place of tokens: ``tags`` and ``places`` are theirs, [W].
 
-    A row has the same words for every model: the tokens of the cell's own as ``tokens`` and ``segments``, those of the
-    m-th extra encoder as ``tokens_m`` and ``segments_m``, and for each model where its words begin, ``firsts_m``. A
+    A row has the same words for every model: the tokens for the cell's own model as ``tokens`` and ``segments``, for
+    the m-th extra encoder as ``tokens_m`` and ``segments_m``, and for each model where its words begin, ``firsts_m``. A
     sentence too long for one of them goes on in the next row.
     """
 

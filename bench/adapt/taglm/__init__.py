@@ -28,7 +28,7 @@ from ptmbench.tasks.forms import Form
 
 @dataclass(frozen=True, kw_only=True)
 class Own(Learning):
-    """A tagger from random weights takes more passes than a head. Rate, dropout and clip are those of the paper's
+    """A tagger from random weights takes more passes than a head. Rate, dropout and clip are from the paper's
     section 4."""
 
     VERSION = 3  # 3 as `Learning` has 2; 2 since its recurrent layers begin by the variance of Glorot and Bengio

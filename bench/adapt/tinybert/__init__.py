@@ -20,7 +20,7 @@ by that.
 Not here: the paper's data augmentation, which replaces words by what BERT predicts in their place or by neighbours in
 GloVe, ten to thirty times for each example.
 
-Controls: ``alpha=0`` is the student alone, without the first stage; its scores are those of `finetune`. With
+Controls: ``alpha=0`` is the student alone, without the first stage; its scores equal `finetune`'s. With
 ``shuffle=examples`` or ``labels`` the student imitates, in both stages, what the teacher computes for another text, in
 the first stage as far as both texts reach. Forms: classification and regression.
 """
@@ -36,7 +36,7 @@ from ptmbench.tasks.forms import Form
 
 @dataclass(frozen=True, kw_only=True)
 class Own(distil.Own):
-    """Settings of `distil`, with those of the first stage."""
+    """Settings of `distil`, and of the first stage."""
 
     teacher: str = settings.setting("bert-mini", distil.A_TEACHER, distil.is_teacher, baked=True)
     """The model and size that teaches: "bert-mini", or "random-bert-mini" for one with random weights."""

@@ -26,14 +26,14 @@ from ptmbench.models.objectives.layer_distillation import Told
 
 def check(teacher: Any, student: Any, rows: Sequence[InputRow], read: Sequence[InputRow], way: str) -> None:
     """Raises `NotApplicable` where the encoder ``student`` cannot imitate the layers of the encoder ``teacher`` by the
-    map ``way``, or where they would ``read`` other tokens than those of ``rows``."""
+    map ``way``, or where they would ``read`` other tokens than ``rows`` have."""
     for what in ("depth", "heads"):
         if not isinstance(getattr(student, what, None), int) or not isinstance(getattr(teacher, what, None), int):
             raise NotApplicable("no-attention", "because student and teacher need layers with attention.")
     if student.heads != teacher.heads:
         raise NotApplicable(
             "other-heads",
-            f"because the attention of the student has {student.heads} heads and that of the teacher {teacher.heads}. "
+            f"because the student has {student.heads} attention heads and the teacher has {teacher.heads}. "
             "Name models with the same number of heads, such as tinybert for bert of the same size.",
         )
     try:

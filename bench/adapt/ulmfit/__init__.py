@@ -8,7 +8,7 @@
    (``concat``; equation 4), through a hidden layer. That is as wide as the encoder here; the paper has 50 units, batch
    normalisation and dropout.
 
-Batches are those of `bench.adapt.loop`; the paper's back-propagation through parts of long documents is left out: a
+Batches are made by `bench.adapt.loop`; the paper's back-propagation through parts of long documents is left out: a
 text has ``length`` tokens. While the language model learns, rates are slanted and discriminative too, and a table of
 vectors that is its output layer as well counts as that, the last layer, as in the authors' code.
 """

@@ -2,7 +2,8 @@
 
 A source is a text as the encoder reads it, and behind it a symbol for the language to write, which is no piece of text:
 the decoder begins with it, and the encoder finds padding in its place (`bench.adapt.unsupervised`). Encoders that read
-languages and pictures are given those of each text. Mentions are left out: what the network writes has none.
+languages and pictures are given the languages and pictures of each text. Mentions are left out: what the network writes
+has none.
 """
 
 from collections.abc import Sequence
@@ -38,7 +39,7 @@ class Text:
 
 
 def symbols(vocabulary: Vocabulary) -> tuple[int, int]:
-    """The ids that stand for the languages 0 and 1: those of the sentinels that few objectives reach."""
+    """The ids that stand for the languages 0 and 1: two sentinels that few objectives use."""
     return vocabulary.sentinels[-2], vocabulary.sentinels[-1]
 
 
@@ -110,7 +111,7 @@ class Codec(generation.Codec):
 
 
 class Head(generation.Head):
-    """The mean over the tokens of translations, plus lambda times the mean over those of denoised texts."""
+    """The mean over the tokens of translations, plus lambda times the mean over the tokens of denoised texts."""
 
     def loss(self, logits: Any, batch: dict[str, Any]) -> Any:
         each, known = self.losses(logits, batch)  # [B, S - 1]

@@ -28,7 +28,7 @@ class Places(NamedTuple):
     """Numbers of the rows in which the words of examples are read."""
 
     inputs: Sequence[Sequence[int]]
-    """For each example those of its inputs."""
+    """For each example the ids of its inputs."""
     candidates: Sequence[int] = ()
 
 

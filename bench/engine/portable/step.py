@@ -14,7 +14,7 @@ class PjrtStep:
     """``step(batch, seed, rate)``, computed by PJRT on the first device that JAX sees.
 
     The first call lowers and compiles ``step``. Then weights and optimizer live on that device, and the variables of
-    TensorFlow are out of date until `settle`. States are the same as those of ``step``, so a training may change its
+    TensorFlow are out of date until `settle`. Training states are as ``step`` writes them, so a training may change its
     runtime when it resumes. Scores differ in the last digits: each runtime orders its sums in its own way.
     """
 

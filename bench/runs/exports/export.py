@@ -32,7 +32,7 @@ def export(options: ExportOptions) -> dict[str, Any]:
     """Exports a checkpoint as ``options`` say, and returns the manifest.
 
     Raises `UsageError` for checkpoints that cannot be exported, and `EnvironmentProblem` where the packages of the
-    format are missing, the converter lacks an operator, or the file's outputs are not those of the model. Nothing is
+    format are missing, the converter lacks an operator, or the outputs of the file differ from the model's. Nothing is
     written then.
     """
     engine, out = FORMATS[options.format], options.out
@@ -77,7 +77,7 @@ def tolerance_of(source: Exportable, quantize: str | None) -> float:
 
 
 def compare(source: Exportable, run: Any, rows: Sequence[Any], batch: int, length: int | None) -> dict[str, Any]:
-    """The outputs of the engine ``run`` for ``rows`` beside those of the model: the largest "difference" as a share of
+    """Compares the outputs of the engine ``run`` for ``rows`` with the model's: the largest "difference" as a share of
     the largest output, and "same_decisions", the share of equal predictions (None where nothing is decided)."""
     found: list[Outputs] = []
     for inputs in source.batches(rows, batch, length):

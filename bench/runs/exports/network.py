@@ -5,7 +5,7 @@ functions read "tokens" and "segments" int32 [B, T], as the tokenizer of the che
 
     classification    "logits" and "probabilities" float32 [B, classes], in the order of the labels
     regression        "score" float32 [B], in the unit of the task, within the range of the training set
-    tagging           "logits" float32 [B, T, tags]; the tag of a word is that of its first token
+    tagging           "logits" float32 [B, T, tags]; the tag of a word is the tag of its first token
     encoder           "tokens" float32 [B, T, D] and "pooled" float32 [B, D]
 """
 

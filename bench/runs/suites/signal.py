@@ -9,7 +9,7 @@ docs/signal.md explains what each instrument measures, its chance level and its 
 head learns from at most 500 examples: what a score says comes from pre-training, or from the random weights of the
 twin, which is asked in the same way. Minimal pairs and bits per byte are asked of models without training.
 
-The models are those of the survey's table 2 that learn from running text, and ELMo.
+The models are the rows of the survey's table 2 that learn from running text, and ELMo.
 """
 
 from ptmbench.bench.engine.budget import Budget

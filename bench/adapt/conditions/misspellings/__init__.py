@@ -3,7 +3,7 @@
 The four kinds of Pruthi, Dhingra and Lipton (2019; "swap", "drop", "add", "keyboard"): of a word with four
 letters or more, only letters inside it change, since people read such words without effort. A share ``share`` of these
 words, and at least one of each example where there is one, gets one misspelling of a kind that is drawn evenly among
-``kinds``. Keyboard neighbours are those of the QWERTY layout; case is kept, and a letter without one is swapped.
+``kinds``. Keyboard neighbours follow the QWERTY layout; case is kept, and a letter without one is swapped.
 
 Forms are those whose gold is no piece of the text: labels, scores, choices, ranks.
 """

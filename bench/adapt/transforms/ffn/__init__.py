@@ -1,6 +1,6 @@
 """Neurons of feed-forward layers that matter least are taken out of the network.
 
-The neurons of each layer are ranked by their importance for the loss, which is that of Michel et al. (2019) for heads
+The neurons of each layer are ranked by their importance for the loss, computed as Michel et al. (2019) do for heads
 (`bench.adapt.transforms.units` has the equation), and each layer loses the same share. DynaBERT (Hou et al., 2020,
 section 2.1) makes feed-forward layers narrower by a ranking too, but computes it from the weights of a neuron and their
 gradients, and distils afterwards; this transform does not. Nothing is trained after the removal by default; ``epochs``

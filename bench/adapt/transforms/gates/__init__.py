@@ -7,7 +7,7 @@ Concrete distribution (Louizos, Welling and Kingma, 2018) with the parameter log
     s_i = sigmoid((log u - log(1 - u) + log a_i) / beta)        u ~ Uniform(0, 1)
     g_i = min(1, max(0, s_i (zeta - gamma) + gamma))            beta = 0.33, gamma = -0.1, zeta = 1.1
 
-With these values, which are those of the authors' code (lena-voita/the-story-of-heads), the gate can be exactly 0 or 1.
+With these values, taken from the authors' code (lena-voita/the-story-of-heads), the gate can be exactly 0 or 1.
 The adapted model and the gates are trained further on
 
     L = L_task + lambda sum_i (1 - P(g_i = 0))        1 - P(g_i = 0) = sigmoid(log a_i - beta log(-gamma / zeta))
@@ -16,15 +16,15 @@ Larger ``penalty`` (lambda) closes more gates. Afterwards a head stays if P(g_i 
 and is removed otherwise. As in `heads`, the network really becomes smaller.
 
 Differences: the paper may remove all heads of a layer; here the one with the largest log a_i stays. Gates begin with
-log a_i = 2, where P(g_i = 1) is 0.77 and P(g_i = 0) is 0.06. Their learning rate is ``gate_rate`` times that of the
-weights, because fine-tuning is short and its rates are low.
+log a_i = 2, where P(g_i = 1) is 0.77 and P(g_i = 0) is 0.06. Their learning rate is ``gate_rate`` times the rate
+of the weights, because fine-tuning is short and its rates are low.
 
 The weights at the end of training count, whatever the scores on the selection split were before: earlier ones have more
-heads. The scores are those of the network without the heads whose gates are closed. The record's cost has
+heads. Scored is the network without the heads whose gates are closed. The record's cost has
 ``heads_kept`` and ``head_sparsity``, the share of heads that was removed.
 
 Controls, where S is the share that the gates have removed: ``heads:by=random+share=S+epochs=5`` trains as long without
-heads that are drawn, and ``heads:share=S+epochs=5`` without those of the lowest importance.
+heads that are drawn, and ``heads:share=S+epochs=5`` without the least important ones.
 """
 
 from dataclasses import dataclass

@@ -12,7 +12,7 @@ row, as Keras's ``Embedding`` has it; they are stored as int8 and looked up as f
 float32. Zafrir et al. (2019), "Q8BERT", section 2, quantise kernels and embeddings symmetrically too, with one scale
 for each tensor, and train under it.
 
-On a processor, Keras's int8 products are slower than those of float32: about half as fast for BERT-base on two cores
+On a processor, Keras's int8 products are slower than float32 products: about half as fast for BERT-base on two cores
 without integer instructions for it. What is gained is the size of the checkpoint.
 """
 

@@ -5,8 +5,8 @@ weights that are largest in magnitude, where
 
     s_t = s_f + (s_i - s_f) (1 - t / (n dt))^3    for t in {dt, 2 dt, ..., n dt}        (equation 1, from t_0 = 0)
 
-rises from s_i to the final sparsity s_f. A weight that is masked gets no update, so it stays zero. The schedules and
-the masks are those of the TensorFlow Model Optimization Toolkit. With ``schedule=constant`` all weights go at the first
+rises from s_i to the final sparsity s_f. A weight that is masked gets no update, so it stays zero. Schedules and
+masks come from the TensorFlow Model Optimization Toolkit. With ``schedule=constant`` all weights go at the first
 step and what is left is trained, as in Han et al. (2015), "Learning both Weights and Connections for Efficient Neural
 Networks", section 3. Gordon, Duh and Andrews (2020), "Compressing BERT", section 3.4, prune BERT after fine-tuning and
 train it for five more epochs.

@@ -10,7 +10,7 @@ rounding that its codes will have. All products with kernels and all tables of v
 activation functions and biases are not. Each tensor has one scale, or each output of a kernel and each row of a table
 (``per_channel=1``), as `int8` has it.
 
-The quantizers are those of the TensorFlow Model Optimization Toolkit. It begins a moving average at 6 and has a decay
+The quantizers come from the TensorFlow Model Optimization Toolkit. It begins a moving average at 6 and has a decay
 of 0.999, so short trainings would end with a range that is far too wide. Ranges of inputs are therefore calibrated
 first: they begin with the largest magnitude in the first ``calibration`` batches.
 

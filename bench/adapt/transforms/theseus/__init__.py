@@ -18,7 +18,7 @@ begins when it reaches 1; with ``schedule=constant`` it stays at b until then. A
 Only the successor's layers learn. Embeddings, pooler and head are the predecessor's and stay, in both phases, as in the
 authors' code (JetRunner/BERT-of-Theseus); section 3.1 says so of the first phase. The successor begins with the lowest
 layers of the predecessor, as in the authors' code; ``start=random`` begins with new weights. The score on the selection
-split is always that of the successor alone.
+split is always measured on the successor alone.
 
 Control: ``replacing=1`` fine-tunes the successor from the first step on, without the predecessor's help. What module
 replacing is worth is the difference from it.

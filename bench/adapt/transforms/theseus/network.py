@@ -22,7 +22,7 @@ from ptmbench.models.layers.core import Drop, Rows
 
 
 class Replacing(Learner):
-    """Trains the layers of ``successor`` in a hybrid with those of ``predecessor``, whose weights stay.
+    """Trains the layers of ``successor`` in a hybrid with the layers of ``predecessor``, whose weights stay.
 
     The draws of a step follow from the seed and the number of the step, so a resumed training has the same ones.
     """

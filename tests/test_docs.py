@@ -61,6 +61,18 @@ def test_readme_is_short():
     assert len(text.split()) <= 900
 
 
+def test_the_counts_of_readme_are_true():
+    """ "More than N" may grow old by a few, not by many."""
+    from ptmbench import models, tasks
+    from ptmbench.bench import adapt
+
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    claims = {what: int(count) for count, what in re.findall(r"More than (\d+) (models|tasks|adaptations)", text)}
+    counts = {"models": len(models.names()), "tasks": len(tasks.names()), "adaptations": len(adapt.names())}
+    assert set(claims) == set(counts)
+    assert all(claims[what] < count <= claims[what] + 15 for what, count in counts.items()), counts
+
+
 def test_every_page_is_in_the_contents():
     contents = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     missing = [page for page in PAGES if page.is_relative_to(ROOT / "docs")]

@@ -65,8 +65,17 @@ def nearest(name: str) -> str:
 def commands(ctx: click.Context, debug: bool, plugins: Sequence[str]) -> None:
     """Compare pre-trained language models: same corpus, vocabulary, size and compute, every cell with its cost.
 
-    Begin with `ptmbench run demo`. Exit status: 0 done, 1 some cells failed, 2 wrong usage, 4 missing or broken
-    data, checkpoint or machine, 5 an invalid baseline, 70 an error of this program, 130 or 143 stopped by a signal.
+    Begin with `ptmbench run demo`.
+
+    \b
+    Exit status:
+      0    done
+      1    some cells failed
+      2    wrong usage
+      4    missing or broken data, checkpoint or machine
+      5    invalid baseline
+      70   error of this program
+      130  stopped by Ctrl-C (143: by SIGTERM)
     """
     from importlib import metadata
 

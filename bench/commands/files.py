@@ -129,8 +129,10 @@ def encode(**options: Any) -> int:
     help="With --out: data folder whose texts are shown with the predictions. Do not publish such a board.",
 )
 def board(folders: tuple[Path, ...], out: Path | None, form: str | None, exports: bool, data: Path | None) -> None:
-    """Build the board from the records below FOLDER...: with --out as a static page (or one page per run
-    of a folder of runs), otherwise as tables on stdout."""
+    """Build the board from the records below FOLDER....
+
+    With --out, writes a static page, or one page per run for a folder of runs. Otherwise prints tables.
+    """
     from ptmbench.bench.runs.catalogue import catalogue
     from ptmbench.bench.runs.texts import reader
     from ptmbench.leaderboard import board as work

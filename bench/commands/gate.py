@@ -91,9 +91,13 @@ def gate(
     """Compare the records of HEAD, a run folder, with the records of BASE, a run folder or an accepted baseline.
 
     \b
-    Exit status: 0 pass (and, unless --strict, pass on average and inconclusive), 1 regression, 2 wrong usage,
-    3 with --strict: pass on average or inconclusive, 4 nothing measured or something missing, 5 the baseline is
-    damaged or not comparable.
+    Exit status:
+      0  pass; without --strict, also pass on average and inconclusive
+      1  regression
+      2  wrong usage
+      3  with --strict: pass on average or inconclusive
+      4  nothing was measured, or something is missing
+      5  the baseline is damaged or not comparable
     """
     if not Path(head).is_dir():
         raise EnvironmentProblem(f"There is no folder {head}, so nothing was measured. Give the --out of a run.")

@@ -137,8 +137,10 @@ def ls(kind: str | None, as_json: bool, **asked: str | None) -> None:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def info(name: str, vocabulary: int, as_json: bool) -> None:
-    """Show what is known of NAME: the card and sizes of a model, the sheet of a task, the settings of an adaptation,
-    transform or condition, an objective, a suite or a corpus; or the checkpoint in the folder NAME."""
+    """Show what is known of NAME.
+
+    NAME is a model, objective, task, adaptation, transform, condition, suite or corpus, or the folder of a checkpoint.
+    """
     if (Path(name) / "manifest.json").is_file():
         _checkpoint(Path(name), as_json)
         return

@@ -20,9 +20,9 @@ from ptmbench.bench.options import CHOICES, FORMATS, ExportOptions
 def import_(**options: Any) -> int:
     """Convert the published model in SOURCE to a checkpoint, which every other command reads.
 
-    SOURCE is a folder with config.json, model.safetensors (or its shards, or pytorch_model.bin, whose pickle is not
-    run) and a vocabulary, or a file of word vectors as word2vec (text, binary), GloVe and fastText (.vec) write them,
-    which may be gzipped. `import` loads nothing from the network.
+    SOURCE is a folder with config.json, the weights and a vocabulary. Weights are model.safetensors, its shards, or
+    pytorch_model.bin, whose pickle is not run. SOURCE may also be a file of word vectors by word2vec (text or binary),
+    GloVe or fastText (.vec), gzipped or not. `import` loads nothing from the network.
     """
     environment.prepare()
     from ptmbench.bench.runs import published
@@ -67,8 +67,8 @@ def import_(**options: Any) -> int:
 def export(**options: Any) -> int:
     """Write CHECKPOINT as files that another program reads without ptmbench.
 
-    The format transformers is config.json, model.safetensors and tokenizer.json of a pre-trained model; word vectors
-    are written as a text in the layout of word2vec's program, which gensim loads.
+    The format transformers is config.json, model.safetensors and tokenizer.json of a pre-trained model. Word vectors
+    are written as text in the layout of word2vec's program, which gensim loads.
 
     The format keras_hub is a preset of DistilBERT, RoBERTa, ALBERT, GPT-2, BART or T5: `from_preset` of keras-hub's
     backbone and tokenizer load it.

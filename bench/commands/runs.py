@@ -152,9 +152,9 @@ def tune(**options: Any) -> int:
     """Tune the pre-training of SUITE's models, with the same number of trials for each.
 
     Searches learning rate, batch and warm-up by successive halving on held-out text. With --adaptation NAME, searches
-    learning rate, batch and epochs of this adaptation for each model, random twin and task. These trials are compared on
-    held-out training examples. `ptmbench run SUITE --tuned OUT` uses the result. An interrupted tuning resumes when it
-    is started again with the same options.
+    learning rate, batch and epochs of this adaptation for each model, random twin and task. These trials are compared
+    on held-out training examples. `ptmbench run SUITE --tuned OUT` uses the result. An interrupted tuning resumes when
+    it is started again with the same options.
     """
     options["budget"] = budget(options)
     environment.prepare()

@@ -39,8 +39,9 @@ def built(kind: type[Options], values: Mapping[str, Any]) -> Options:
         if units:
             values["budget"] = _budget(units)
     if unknown := next((name for name in values if name not in known), None):
-        near = difflib.get_close_matches(unknown, known, n=3) or sorted(known)
-        raise UsageError(f"There is no option '{unknown}' in {kind.__name__}. Nearest: {', '.join(near)}.")
+        near = difflib.get_close_matches(unknown, known, n=3)
+        told = f"Nearest: {', '.join(near)}." if near else f"Choices: {', '.join(sorted(known))}."
+        raise UsageError(f"There is no option '{unknown}' in {kind.__name__}. {told}")
     return _grouped(kind, values)
 
 

@@ -53,8 +53,9 @@ def load(name: str) -> ModuleType:
     """The module of the model called ``name``; `UnknownModel` with the nearest names when there is none, `BrokenModel`
     when its file cannot be imported or breaks the contract that `models._contract` checks."""
     if name not in names():
-        near = difflib.get_close_matches(name.lower(), names(), n=3) or names()
-        raise UnknownModel(f"There is no model '{name}'. Nearest: {', '.join(near)}. `ptmbench ls models` shows all.")
+        near = ", ".join(difflib.get_close_matches(name.lower(), names(), n=3))
+        nearest = f" Nearest: {near}." if near else ""
+        raise UnknownModel(f"There is no model '{name}'.{nearest} `ptmbench ls models` shows all.")
     from ptmbench.models import _contract, _importing
 
     path = paths()[name]

@@ -70,8 +70,9 @@ def load(name: str) -> Task:
         if found := _few(name):
             return found
     if name not in names():
-        near = difflib.get_close_matches(name.lower(), names(), n=3) or names()
-        raise UnknownTask(f"There is no task '{name}'. Nearest: {', '.join(near)}. `ptmbench ls tasks` shows all.")
+        near = ", ".join(difflib.get_close_matches(name.lower(), names(), n=3))
+        nearest = f" Nearest: {near}." if near else ""
+        raise UnknownTask(f"There is no task '{name}'.{nearest} `ptmbench ls tasks` shows all.")
     module = _module(name)
     found = module.TASKS.get(name) if hasattr(module, "TASKS") else getattr(module, "TASK", None)
     return _checked(found, name, path(name))

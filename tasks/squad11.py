@@ -50,7 +50,7 @@ def questions(path: Path, language: str = "", asked: str = "") -> Iterator[Examp
 
 def _text(record: dict[str, Any], key: str) -> str:
     if not isinstance(record[key], str):
-        raise TypeError(f"'{key}' is no text but {record[key]!r:.40}")
+        raise TypeError(f"'{key}' is not text but {record[key]!r:.40}")
     return record[key]
 
 
@@ -59,7 +59,7 @@ def _start(answer: dict[str, Any]) -> int:
     found = answer["answer_start"]
     whole = isinstance(found, int) or (isinstance(found, float) and found.is_integer())
     if isinstance(found, bool) or not (whole or (isinstance(found, str) and re.fullmatch(r"-?[0-9]+", found))):
-        raise TypeError(f"'answer_start' is no whole number but {found!r:.40}")
+        raise TypeError(f"'answer_start' is not a whole number but {found!r:.40}")
     return int(found)
 
 

@@ -34,7 +34,7 @@ def _sentence(path: Path, line: int, record: dict[str, Any], number: str) -> str
     text = entry(path, line, record, f"sentence{number}")
     start, end = (entry(path, line, record, f"{edge}{number}", int) for edge in ("start", "end"))
     if not 0 <= start < end <= len(text):
-        raise malformed(path, line, f"characters {start} to {end} are no part of sentence{number}.")
+        raise malformed(path, line, f"characters {start} to {end} are not part of sentence{number}.")
     return marked(text, start, end)
 
 

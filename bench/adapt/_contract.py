@@ -45,7 +45,7 @@ def _wrong_values(adaptation: Adaptation) -> Iterator[str]:
     if not isinstance(vars(own).get("summary"), str):
         yield "It has no summary, a text."
     if not (isinstance(own.settings, type) and issubclass(own.settings, Settings) and is_dataclass(own.settings)):
-        yield "Its settings are no subclass of bench.adapt.settings.Settings."
+        yield "Its settings are not a subclass of bench.adapt.settings.Settings."
     elif plain := [f.name for f in fields(own.settings) if "holds" not in f.metadata]:
         yield f"Of its settings {', '.join(plain)} is declared without bench.adapt.settings.setting or its kin."
     forms = own.only if isinstance(own.only, tuple) else (own.only,)

@@ -301,7 +301,8 @@ def _where(name: str, known: Mapping[str, Field]) -> str:
 
 
 def _nearest(name: str, known: Mapping[str, Field]) -> str:
-    return f"Nearest: {', '.join(difflib.get_close_matches(name, known, n=3) or known)}."
+    near = difflib.get_close_matches(name, known, n=3)
+    return f"Nearest: {', '.join(near)}." if near else f"Choices: {', '.join(known)}."
 
 
 def _value(f: Field, value: str | int | float) -> Any:

@@ -50,7 +50,7 @@ def obstacle(encoder: Config) -> str:
     """Why the stack of ``encoder`` cannot be given another shape, after "because"; "" if it can be."""
     stack = getattr(encoder, "stack", None)
     if type(stack) not in (StackConfig, ShrunkStackConfig) or type(stack.block) is not BlockConfig:
-        return "its encoder is no stack of Transformer blocks."
+        return "its encoder is not a stack of Transformer blocks."
     if type(stack.block.attention) is not AttentionConfig or stack.block.cross is not None:
         return f"its blocks have attention of another kind ({type(stack.block.attention).__name__})."
     if getattr(encoder, "distances", None) is not None:

@@ -151,8 +151,9 @@ def info(name: str, vocabulary: int, as_json: bool) -> None:
     sheets = [(kind, _SHEETS[kind](one, vocabulary)) for kind, one in found.items()]
     if not sheets:
         every = sorted({name for kind in FOLDERS for name in names(kind)})
-        near = difflib.get_close_matches(name.lower(), every, n=3) or every[:8]
-        raise UsageError(f"There is no name '{name}'. Nearest: {', '.join(near)}. `ptmbench ls` shows all.")
+        near = ", ".join(difflib.get_close_matches(name.lower(), every, n=3))
+        nearest = f" Nearest: {near}." if near else ""
+        raise UsageError(f"Nothing is called '{name}'.{nearest} `ptmbench ls` shows all names.")
     if as_json:
         from ptmbench.bench.commands.files import dumps
 

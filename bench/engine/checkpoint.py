@@ -127,7 +127,8 @@ def read(folder: Path) -> Checkpoint:
     path = Path(folder) / MANIFEST
     if not path.is_file():
         raise CheckpointError(
-            f"{folder} is not a checkpoint: it has no {MANIFEST}. `ptmbench pretrain` makes whole ones."
+            f"{folder} is not a checkpoint: it has no {MANIFEST}. Give the folder that `pretrain`, `import` or "
+            "`run --keep` wrote."
         )
     try:
         manifest = json.loads(path.read_bytes())

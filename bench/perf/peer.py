@@ -60,7 +60,7 @@ def check(python: str, needed: Sequence[str] = ("torch", "transformers")) -> Non
         try:
             found = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
         except (OSError, subprocess.CalledProcessError) as error:
-            raise UsageError(f"{python} is no Python that runs: {error}.") from error
+            raise UsageError(f"{python} is not a Python interpreter that runs: {error}.") from error
         missing = found.stdout.split()
     if missing:
         raise UsageError(

@@ -26,7 +26,7 @@ def seconds_of(text: str) -> float:
     """Converts "90", "90s", "30m", "2h" and "1d" to seconds; 0 means no limit. Raises `ValueError` for other texts."""
     found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)([smhd]?)", text.strip())
     if found is None:
-        raise ValueError(f"'{text:.30}' is no time such as 90, 90s, 30m, 2h or 1d; 0 is no limit.")
+        raise ValueError(f"'{text:.30}' is not a time such as 90, 90s, 30m, 2h or 1d; 0 is no limit.")
     return float(found[1]) * _UNITS[found[2]]
 
 

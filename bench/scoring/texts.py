@@ -91,7 +91,7 @@ def _in_order(found: dict[str, str], gold: Path, predictions: Path) -> list[str]
             f"{predictions} has no prediction for {lacking}, but one for {max(numbers)}. The references of {gold} have "
             f"no ids, so their lines are 0 to {len(found) - 1}. Name the official file with its ids, or give all lines."
         )
-    say(f"{gold} has no ids, and the ids of {predictions} are no line numbers: they are matched line by line.")
+    say(f"{gold} has no ids, and the ids of {predictions} are not line numbers: they are matched line by line.")
     return list(found.values())
 
 

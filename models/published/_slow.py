@@ -133,7 +133,7 @@ def sentencepiece(path: Path, model_type: str, settings: Mapping[str, Any]) -> t
     proto = sentencepiece_model_pb2.ModelProto.FromString(path.read_bytes())
     if proto.trainer_spec.model_type != proto.trainer_spec.UNIGRAM or proto.trainer_spec.byte_fallback:
         raise PublishedError(
-            f"{path} is no unigram model. Load it with transformers' AutoTokenizer and save it: the tokenizer.json "
+            f"{path} is not a unigram model. Load it with transformers' AutoTokenizer and save it: the tokenizer.json "
             "that this writes is read here."
         )
     pieces = [(piece.piece, piece.score) for piece in proto.pieces]

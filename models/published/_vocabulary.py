@@ -95,7 +95,9 @@ def json_of(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise PublishedError(f"{path} cannot be read: {error.strerror}.") from error
     except (ValueError, RecursionError) as error:
-        raise PublishedError(f"{path} is no whole JSON file: it is damaged or cut short. Fetch it again.") from error
+        raise PublishedError(
+            f"{path} is not a complete JSON file: it is damaged or cut short. Fetch it again."
+        ) from error
     if not isinstance(found, dict):
         raise PublishedError(f"{path} holds no JSON object. Fetch it again.")
     return found

@@ -179,7 +179,7 @@ def _placed(path: Path, error: PublishedError) -> str:
 def _read(path: Path) -> Folder:
     if not (path / "config.json").is_file():
         raise PublishedError(
-            f"{path} has no config.json, so it is no folder in Hugging Face layout. Give the folder that "
+            f"{path} has no config.json, so it is not a folder in Hugging Face layout. Give the folder that "
             "`save_pretrained` wrote, or a snapshot of the hub."
         )
     config = _vocabulary.json_of(path / "config.json")

@@ -180,7 +180,7 @@ def _rows(path: Path) -> list[str]:
         try:
             content = gzip.decompress(content)
         except (OSError, EOFError, zlib.error) as error:
-            raise CorpusError(f"{path} is no gzip file, or is damaged. Fetch it again.") from error
+            raise CorpusError(f"{path} is not a gzip file, or is damaged. Fetch it again.") from error
     return _decoded(path, content).removesuffix("\n").split("\n")
 
 

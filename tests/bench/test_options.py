@@ -165,7 +165,7 @@ def test_keywords_give_the_same_options_as_the_groups():
     ("call", "words"),
     [
         (lambda: ptmbench.run("demo", task=["sst2"]), "no option 'task' in RunOptions. Nearest: tasks"),
-        (lambda: ptmbench.run("demo", xyzzy=1), "no option 'xyzzy' in RunOptions. Nearest: adaptations, base"),
+        (lambda: ptmbench.run("demo", xyzzy=1), "no option 'xyzzy' in RunOptions. Choices: adaptations, base"),
         (lambda: ptmbench.run(RunOptions(suite="demo"), seeds=2), r"either RunOptions or keywords \(seeds\)"),
         (lambda: ptmbench.run("demo", steps=3, tokens=4), "^`steps` and `tokens` exclude each other"),
         (lambda: ptmbench.pretrain("bert", out="no", steps=3), "^`pretrain` needs text: give .* with `corpus`"),

@@ -69,7 +69,7 @@ def test_a_missing_peer_is_told_with_the_command_that_installs_it(monkeypatch):
     monkeypatch.setattr(peer.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match="pip install torch transformers"):
         peer.check(sys.executable)
-    with pytest.raises(UsageError, match="no Python that runs"):
+    with pytest.raises(UsageError, match="not a Python interpreter that runs"):
         peer.check("/no/such/python")
 
 

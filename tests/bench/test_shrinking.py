@@ -195,7 +195,7 @@ def test_a_head_that_gives_nothing_can_be_taken_out(rows, tokenizer, model):
 
 REASONS = {
     "its encoder has further layers behind the stack of blocks.",
-    "its encoder is no stack of Transformer blocks.",
+    "its encoder is not a stack of Transformer blocks.",
     "all of its layers share one table of distances, with a column for each head.",
     "its blocks have attention of another kind (RelativeAttentionConfig).",
 }
@@ -253,7 +253,7 @@ def test_more_layers_than_there_are_is_told():
     ("model", "adaptation", "told"),
     [
         ("xlnet", "finetune", "because its blocks have attention of another kind (RelativeAttentionConfig)."),
-        ("elmo", "features", "because its encoder is no stack of Transformer blocks."),
+        ("elmo", "features", "because its encoder is not a stack of Transformer blocks."),
         ("bert", "adapters", "because the adaptation adapters adds weights to the blocks."),
         ("bert", "fastbert", "because the adaptation fastbert answers from every layer of the network."),
     ],

@@ -89,7 +89,7 @@ def test_a_transform_has_one_name_whatever_its_spelling():
         ("heads:share=1", SettingError, "share=1 is out of range: it is from 0 to below 1"),
         ("layers:keep=2.1", SettingError, "keep=2.1 is out of range: it is numbers of layers from 1 with a . between"),
         ("layers:keep=1+by=bottom", SettingError, "keep=1 names the layers that stay. Leave out share and by."),
-        ("int8:bits=4", SettingError, "There is no setting 'bits' here. Nearest: activations, embeddings"),
+        ("int8:bits=4", SettingError, "There is no setting 'bits' here. Choices: activations, embeddings"),
     ],
 )
 def test_a_transform_that_cannot_be_is_told_before_anything_runs(asked, error, told):

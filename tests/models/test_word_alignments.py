@@ -147,7 +147,7 @@ def test_a_file_of_an_aligner_is_written_beside_other_annotation(tmp_path: Path)
     assert [side.lines[number].links for number in (1, 3)] == [((0, 0), (1, 1), (2, 2)), ()]
     assert side.lines[2].layers == {"languages": "nl"} and side.default == {"languages": ("en", "de")}
     packed.write_bytes(b"no gzip")
-    with pytest.raises(CorpusError, match="is no gzip file"):
+    with pytest.raises(CorpusError, match="is not a gzip file"):
         sidecars.read_alignments(packed, text)
 
 

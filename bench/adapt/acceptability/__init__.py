@@ -1,4 +1,4 @@
-"""Acceptability: which of two sentences does a model prefer? It scores both without training.
+"""Acceptability: which of two sentences does a model prefer? Both are scored, without training.
 
 A sentence w_1 ... w_n has one of these scores (``score``), in nats and summed over its tokens, special ones left out:
 

@@ -1,4 +1,4 @@
-"""Adapters: small bottlenecks inside every layer learn, with the layer norms and the head; all else stays.
+"""Adapters: trains small bottlenecks in every layer, the layer norms and the head; all other weights are frozen.
 
 Houlsby et al. (2019), section 2.1 and figure 2. With x what attention, or the feed-forward part, of a layer gives, D
 wide and before it is added to that part's input,

@@ -1,4 +1,4 @@
-"""Distillation: a student learns a task from the gold answers and from what an adapted teacher says of the same texts.
+"""Distillation: a student learns a task from the gold answers and from an adapted teacher's soft targets.
 
 Hinton, Vinyals and Dean (2015), "Distilling the Knowledge in a Neural Network", section 2. With the student's logits z,
 the teacher's logits v, and equation 1 for both,

@@ -45,7 +45,7 @@ def taught(
 
 def dealing(rows: Sequence[InputRow], shuffle: str, seed: int) -> np.ndarray:
     """The place int [N] of the row whose teacher's answer each of ``rows``, texts, gets: its own without ``shuffle``.
-    Raises `NotApplicable` if there are no labels to shuffle by."""
+    Raises `NotApplicable` if there are not labels to shuffle by."""
     return dealt([_key(row, shuffle) for row in rows], seed) if shuffle else np.arange(len(rows))
 
 
@@ -85,8 +85,6 @@ def _key(row: InputRow, shuffle: str) -> Hashable:
     gold answer. Raises `NotApplicable` for scores, of which hardly two are equal."""
     if "score" in row.arrays:
         if shuffle == "labels":
-            raise NotApplicable(
-                "no-labels", "because the gold scores of a regression task are no labels to shuffle by."
-            )
+            raise NotApplicable("no-labels", "because a regression task has no labels to shuffle by.")
         return ()
     return tuple(row.note), int(row.arrays["label"]) if shuffle == "labels" else None

@@ -1,4 +1,4 @@
-"""Extraction: all weights learn to say of each sentence whether the summary has it.
+"""Extraction: summarizes by choosing sentences. All weights are trained to predict which ones the summary has.
 
 BERTSUM; Liu & Lapata (2019), section 3.1; survey, section 7.6. `bench.adapt.extract.head` puts together what the
 encoder reads.

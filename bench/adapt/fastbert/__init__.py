@@ -1,5 +1,5 @@
-"""FastBERT: easy texts leave the network early. Liu et al. (2020), "FastBERT: a Self-distilling BERT with Adaptive
-Inference Time", sections 3.1 to 3.3, equations 3 to 7.
+"""FastBERT: easy texts leave the network early, at a classifier after one of its layers. Liu et al. (2020), "FastBERT:
+a Self-distilling BERT with Adaptive Inference Time", sections 3.1 to 3.3, equations 3 to 7.
 
 Every layer has a branch, a small classifier over its vectors h_i. The branch of the last layer is the teacher, with
 prediction p_t, all others are students, with predictions p_1 ... p_{L-1}. Training has two stages:

@@ -1,4 +1,4 @@
-"""Fine-tuning: every weight of the encoder goes on learning under the head (survey, section 4.3.1)."""
+"""Fine-tuning: all weights of the encoder are trained with the head (survey, section 4.3.1)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Fused: a translator of its own, every layer of which also looks at what a frozen encoder makes of the source.
+"""BERT-fused: a new translator whose layers also attend to the output of a frozen encoder.
 
 BERT-fused NMT; Zhu et al. (2020); survey, section 7.5: the pre-trained model as extra memory. Encoder and decoder are
 fresh (`models.layers.fused` has the equations), the pre-trained encoder reads the source once and

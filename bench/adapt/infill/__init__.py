@@ -1,4 +1,4 @@
-"""Mask and infill: a masked language model that knows the wanted label rewrites what says the other one.
+"""Mask and infill: words that show the label are masked, and a model that knows the wanted label fills the blanks.
 
 Wu et al. (2019), section 3, AC-MLM; survey, section 7.3. The words that say a text's label
 (`bench.adapt.attributes`) become blanks. With x less those words and v the label, the model learns to write them again,

@@ -1,4 +1,4 @@
-"""Likelihood: how probable a language model finds a text, without any training.
+"""Likelihood: measures how probable a language model finds a text, without training.
 
 A task whose ``extra`` has ``"score": "pseudo"`` asks models that fill blanks instead, for the pseudo-likelihood of each
 text (PLL-word-l2r of Kauf and Ivanova, 2023: a token is asked for while it and the later tokens of its word are

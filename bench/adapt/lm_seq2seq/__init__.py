@@ -1,4 +1,4 @@
-"""From two language models to a sequence-to-sequence network: encoder and decoder both begin as what was pre-trained.
+"""Sequence to sequence from language models: encoder and decoder both begin as the pre-trained language model.
 
 Ramachandran, Liu and Le (2017), sections 2.1 to 2.3; survey, section 3.1. The lowest layers of both sides, their word
 vectors and the output layer are a left-to-right LSTM language model's; ``upper`` layers above are fresh. With h the

@@ -1,4 +1,4 @@
-"""Matching: of whole summaries the one that lies nearest to the text (MATCHSUM).
+"""Matching: chooses the candidate summary whose vector is nearest to the text (MATCHSUM).
 
 Zhong et al. (2020); survey, section 7.6. `bench.adapt.extract` learns first, from the same weights, and its scores say
 what candidates are made of.

@@ -1,5 +1,4 @@
-"""Multi-task learning: all tasks share a network, and each has a recurrent layer and a head of its own; they learn in
-turns.
+"""Multi-task learning: tasks share a network, each has its own recurrent layer and head, and they train in turns.
 
 Liu, Qiu and Huang (2016), the shared-layer architecture (model III). With x_t the lowest layer of the encoder, the
 vectors of the tokens, s_t its top layer, and h_t, c_t the state of task m's own layer, whose weights are all m's:

@@ -1,4 +1,4 @@
-"""Prompting: a language model as it is, asked which answer it would write after the question; nothing learns.
+"""Prompting: asks a language model which answer it would write after the question, without training.
 
 Brown et al. (2020), sections 2 and 2.4; Radford et al. (2019), section 3, did so without examples. The prompt is k
 solved examples of the training split, drawn anew for each question, and the question put in words; the prediction is

@@ -1,4 +1,4 @@
-"""Sequence to sequence: a fresh Transformer decoder learns to write from what an encoder reads, any encoder.
+"""Sequence to sequence: trains a new Transformer decoder on the output of any encoder.
 
 Survey, sections 7.5 and 7.6.
 

@@ -1,4 +1,4 @@
-"""Stacked: the vectors of several frozen models side by side, word by word, under a tagger that learns.
+"""Stacked: trains a tagger on the concatenated word vectors of several frozen models.
 
 Akbik, Blythe and Vollgraf (2018), section 2.3: a word has a contextual string embedding and a classic vector, and
 both go, as one longer vector, into a BiLSTM-CRF. With v_m(w) what model m has at the first token of word w,

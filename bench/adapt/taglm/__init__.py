@@ -1,4 +1,4 @@
-"""TagLM: a tagger that learns, two bidirectional LSTMs, and between them what a frozen language model has read.
+"""TagLM: trains a tagger of two bidirectional LSTMs, with the states of a frozen language model between them.
 
 Peters, Ammar, Bhagavatula and Power (2017), sections 3.2 to 3.4; survey, section 7.4. With x the lowest layer of the
 frozen encoder, the vectors of the tokens, and m its top layer, for ELMo or Flair the states of both directions:

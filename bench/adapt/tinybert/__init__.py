@@ -1,4 +1,4 @@
-"""TinyBERT's task distillation: a student imitates every layer of its teacher, then what the teacher says.
+"""TinyBERT's task distillation: a student imitates every layer of its teacher, then the teacher's soft targets.
 
 Jiao et al. (2020), "TinyBERT: Distilling BERT for Natural Language Understanding", sections "Transformer Distillation"
 and "TinyBERT Learning". Training has two stages:

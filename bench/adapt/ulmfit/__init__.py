@@ -1,4 +1,5 @@
-"""ULMFiT's way to fine-tune a language model, each trick a setting. Howard and Ruder (2018), sections 3.2 and 3.3.
+"""ULMFiT's fine-tuning of a language model, with a setting for each technique. Howard and Ruder (2018), sections 3.2
+and 3.3.
 
 1. The model goes on as a language model on the texts of the training set (``lm_epochs``; `First`).
 2. Rates rise for a tenth of the steps and then fall, all in straight lines (``slanted``; equation 3).

@@ -1,4 +1,4 @@
-"""Unsupervised translation: from texts of two languages, of which no two say the same.
+"""Unsupervised translation: learns from texts in two languages without translated pairs.
 
 Lample and Conneau (2019), section 4.2; Song et al. (2019), section 4.2, for an encoder-decoder; survey, section 7.5.
 It begins from a model that was pre-trained on text of both languages: a masked language model, whose layers encoder

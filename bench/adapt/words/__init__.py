@@ -1,4 +1,4 @@
-"""Words: similarities and analogies from a model's vectors of single words, without any training.
+"""Words: similarities and analogies by a model's vectors of single words, without training.
 
 How alike two words are is the cosine of their vectors. A question "a is to b as c is to what" is answered by the word
 whose vector is nearest to b - a + c, all of length 1 (Mikolov, Yih & Zweig, 2013, section 4; "3CosAdd" in Levy &

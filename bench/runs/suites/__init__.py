@@ -78,8 +78,9 @@ def load(name: str) -> Suite:
     """The suite called ``name``; `UsageError` with the nearest names when there is none, `BrokenFile` when its file
     cannot be imported or has no sound ``SUITE``."""
     if name not in names():
-        near = difflib.get_close_matches(name.lower(), names(), n=3) or names()
-        raise UsageError(f"There is no suite '{name}'. Nearest: {', '.join(near)}. `ptmbench ls suites` shows all.")
+        near = ", ".join(difflib.get_close_matches(name.lower(), names(), n=3))
+        nearest = f" Nearest: {near}." if near else ""
+        raise UsageError(f"There is no suite '{name}'.{nearest} `ptmbench ls suites` shows all.")
     path = Path(__file__).parent / f"{name}.py"
     suite = getattr(imported(f"ptmbench.bench.runs.suites.{name}", path, BrokenFile), "SUITE", None)
     if found := _mistakes(suite):

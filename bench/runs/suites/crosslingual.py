@@ -1,4 +1,4 @@
-"""From one language to others (survey, section 4.2): learn a task in English, answer it in another language.
+"""Cross-lingual transfer (survey, section 4.2): models learn a task in English and are tested in other languages.
 
     ptmbench run crosslingual --data DIR --models bert --out runs/crosslingual
 

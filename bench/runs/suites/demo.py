@@ -1,4 +1,4 @@
-"""The first thing to run: four models, their random twins and two baselines on the embedded microworld, in minutes on
+"""The first suite to run: four models, their random twins and two baselines on the embedded microworld, in minutes on
 two cores.
 
     ptmbench run demo

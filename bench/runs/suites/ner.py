@@ -1,4 +1,5 @@
-"""Named entities (survey, section 7.4): news, the web's new names, and biomedical abstracts, by fine-tuning.
+"""Named entities (survey, section 7.4) in news, in web texts with new names, and in biomedical abstracts, by
+fine-tuning.
 
     ptmbench run ner --data DIR --models bert,elmo --seeds 3 --out runs/ner
 

@@ -1,4 +1,4 @@
-"""What `tox -e regress` runs on the project itself: small budgets, five seeds, a few minutes on two cores.
+"""The suite of `tox -e regress`, this project's own gate: small budgets, five seeds, a few minutes on two cores.
 
     ptmbench run regress --no-baselines --out runs/regress
     ptmbench gate tests/regress runs/regress

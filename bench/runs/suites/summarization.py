@@ -1,4 +1,4 @@
-"""Summaries (survey, section 7.6): subject lines, news, chats; written, and put together of the text's own sentences.
+"""Summaries (survey, section 7.6) of e-mails, news and chats: generated, or extracted from the text's sentences.
 
     ptmbench run summarization --data DIR --models t5,bart,bert --out runs/summarization
 

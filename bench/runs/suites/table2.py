@@ -1,4 +1,4 @@
-"""The survey's table 2 under one roof: every pre-trained model at the same size, corpus, vocabulary and FLOPs.
+"""The survey's table 2 as one experiment: every pre-trained model at the same size, corpus, vocabulary and FLOPs.
 
     ptmbench run table2 --data DIR --out runs/table2
     ptmbench run table2 --data DIR --flops 1.3e18 --size small --strategy mirrored --recipe batch=256

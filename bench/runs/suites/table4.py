@@ -1,4 +1,4 @@
-"""The survey's table 4 as an experiment: what is read of a pre-trained model, and whether it goes on learning.
+"""The survey's table 4 as an experiment: which layers of a model the head reads, frozen or fine-tuned.
 
     ptmbench run table4 --data DIR --out runs/table4
 

@@ -1,4 +1,4 @@
-"""ULMFiT's ablation (Howard & Ruder, 2018, tables 4 to 7): every trick of the method taken away, one at a time.
+"""ULMFiT's ablation (Howard & Ruder, 2018, tables 4 to 7): the method without each of its techniques, one at a time.
 
     ptmbench run ulmfit --data DIR --out runs/ulmfit
 

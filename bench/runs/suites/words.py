@@ -1,4 +1,4 @@
-"""Vectors of single words (survey, section 2.2): similarity and analogy questions, asked of every model as it is.
+"""Vectors of single words (survey, section 2.2): similarity and analogy questions, without training.
 
     ptmbench run words --data DIR --models word2vec,glove,fasttext,elmo,bert --out runs/words
 

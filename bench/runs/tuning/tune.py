@@ -111,8 +111,8 @@ def candidate_of(planned: Pretraining, options: TuneOptions, first: Rung) -> Can
     name = f"{planned.model} {planned.size}"
     if planned.budget.unit not in ("tokens", "flops"):
         raise UsageError(
-            f"{name} has the budget {planned.budget.flag()}, and with another batch a step costs more or less. Give "
-            "--flops or --tokens."
+            f"{name} has the budget {planned.budget.flag()}. Trials have other batches, whose steps cost more or less, "
+            "so the budget must be in FLOPs or tokens. Give --flops or --tokens."
         )
     module, recipe = models.load(planned.model), recipe_of(planned.recipe)
     shape = sized(module, planned.size, recipe.length)

@@ -108,7 +108,7 @@ def test_plans_with_trials_go_through_json(world, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"budget": Budget(steps=100)}, "--steps 100, and with another batch a step costs more or less. Give --flops"),
+        ({"budget": Budget(steps=100)}, "--steps 100. Trials have other batches, .* Give --flops"),
         ({"budget": Budget(tokens=4000)}, r"pays for 5 steps with a batch of 8, and at least 10 are needed"),
         ({"models": ("majority",)}, "majority is not pre-trained, so there is nothing to tune"),
         ({"models": ("random-bert",)}, "random-bert is not pre-trained"),

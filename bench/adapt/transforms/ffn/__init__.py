@@ -1,4 +1,4 @@
-"""Neurons of feed-forward layers that matter least are taken out of the network.
+"""Feed-forward pruning: the neurons that matter least are removed from the network.
 
 The neurons of each layer are ranked by their importance for the loss, computed as Michel et al. (2019) do for heads
 (`bench.adapt.transforms.units` has the equation), and each layer loses the same share. DynaBERT (Hou et al., 2020,

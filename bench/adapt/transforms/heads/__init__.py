@@ -1,4 +1,4 @@
-"""Head pruning: the attention heads that matter least are taken out of the network.
+"""Head pruning: the attention heads that matter least are removed from the network.
 
 Michel, Levy and Neubig (2019), "Are Sixteen Heads Really Better than One?", section 4: the heads of all layers are
 ranked by their importance for the loss (`bench.adapt.transforms.units` has the equation), each layer's importances

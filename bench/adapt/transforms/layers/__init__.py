@@ -1,4 +1,4 @@
-"""Whole layers are taken out of the network.
+"""Layer pruning: whole layers are removed from the network.
 
 Sajjad et al. (2023), "On the Effect of Dropping Layers of Pre-trained Transformer Models" (first called "Poor Man's
 BERT", 2020), section 3: top layers are removed, or bottom ones, or the ones in the middle ("symmetric"), or every other

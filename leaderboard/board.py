@@ -355,6 +355,7 @@ def _template(name: str) -> jinja2.Template:
         finalize=_final,
     )
     environment.filters["capitalize_first"] = lambda text: text[:1].upper() + text[1:]
+    environment.filters["lower_first"] = lambda text: text if text[:2].isupper() else text[:1].lower() + text[1:]
     return environment.get_template(name)
 
 

@@ -65,11 +65,13 @@ def number(value: float | None, signed: bool = False, decimals: int = 1) -> str:
 
 
 def quantity(value: float | None, unit: str = "") -> str:
-    """Three digits and a prefix: 11.2 M, 3.4 PFLOP."""
+    """Three digits and a prefix: 11.2 M, 3.4 PFLOP; from 1,024 MiB on, GiB."""
     if value is None:
         return ""
+    if unit == "MiB":
+        return f"{value / 1024:.3g} GiB" if value >= 1023.5 else f"{value:.3g} MiB"
     for size, prefix in _UNITS:
-        if abs(value) >= size:
+        if abs(value) >= 0.9995 * size:  # three digits would make it 1000 of the smaller unit
             return f"{value / size:.3g} {prefix}{unit}"
     return f"{value:.3g} {unit}".strip()
 

@@ -92,7 +92,7 @@ def plane(dots: Sequence[Dot], labels: Mapping[float, str]) -> Markup:
     for cost, text in labels.items():
         x = f"{across(math.log10(cost)):.1f}"
         parts.append(f'<line class="axis" x1="{x}" x2="{x}" y1="{top}" y2="{_PLANE[1] - bottom}"/>')
-        side = "end" if len(labels) > 1 and cost == max(labels) else "middle"
+        side = "end" if _PLANE[0] - float(x) < _ROOM / 2 else "middle"
         parts.append(f'<text x="{x}" y="{_PLANE[1] - 12}" text-anchor="{side}">{Markup.escape(text)}</text>')
     place = {dot.number: (across(math.log10(dot.cost)), up(dot.score)) for dot in dots}
     steps = " ".join(

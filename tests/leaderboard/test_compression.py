@@ -277,4 +277,4 @@ def test_the_surveys_table_3_has_our_figures_beside_its_own(grid):
     assert re.fullmatch(r"[\d.]+ % \([\d.]+ to [\d.]+\), speed × 4, size ÷ 3.3", figures)
     assert len(row["cells"]) == len(table["heads"])
     (q8bert,) = (row for row in table["rows"] if row["cells"][0] == "Q8BERT")
-    assert q8bert["here"] == [{"text": "qat, no row here", "id": ""}]
+    assert q8bert["here"] == [{"text": "qat, no row here", "href": ""}]

@@ -48,7 +48,7 @@ BOUNDS = {
 bits; several thousand threads stall a machine."""
 _NAMES = ("models", "sizes", "tasks", "adaptations", "conditions", "transforms")
 _PATHS = ("carry", "data", "out", "checkpoint", "tuned", "adapter", "predictions")
-_SEVERAL_PATHS = ("corpus", "extra_encoders", "checkpoints", "bases", "teachers")
+_SEVERAL_PATHS = ("corpus", "extra_encoders", "checkpoints", "bases", "teachers", "task_teachers")
 SEVERAL = (*_NAMES, *_SEVERAL_PATHS)
 """Options that are sequences."""
 CHANGES = ("settings", "recipe")
@@ -98,11 +98,14 @@ class CellOptions(Checked):
     """A single seed instead of ``seeds``."""
     limit: int | None = None
     """Use only the first ``limit`` examples of a split."""
+    task_teachers: Sequence[Path] = ()
+    """Checkpoints of teachers that adaptations name, such as "distil:teacher=all-minilm-l6-v2"."""
 
     def arguments(self) -> list[str]:
         """Arguments for the command that repeats one cell, without its task, adaptation, transform, condition and
         seed."""
-        return [*_changes("--set", self.settings), *given("--limit", self.limit)]
+        teachers = [part for folder in self.task_teachers for part in ("--task-teacher", str(folder))]
+        return [*_changes("--set", self.settings), *given("--limit", self.limit), *teachers]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -299,6 +299,15 @@ def cell_options(function: Callable) -> Callable:
             help="Transform after which each adapted model is scored again, such as int8 or prune:sparsity=0.8, or a "
             "chain of transforms, such as prune:sparsity=0.8+int8; `ls transforms` lists all.",
         ),
+        click.option(
+            "--task-teacher",
+            "task_teachers",
+            type=Existing("checkpoint"),
+            multiple=True,
+            metavar="CHECKPOINT",
+            help="Checkpoint of a teacher that --adaptation names, such as distil:teacher=NAME; it is fine-tuned on "
+            "each task with its own tokenizer; may be repeated.",
+        ),
         named("--adaptation", "adaptations", help="How models are adapted to tasks; `ls adaptations` lists all."),
         click.option(
             "--out",

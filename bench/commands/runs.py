@@ -249,8 +249,14 @@ def _evaluate_adapter(adapter: Path, options: dict[str, Any]) -> int:
     from ptmbench.bench.runs.external.evaluation import check_alone, evaluate
     from ptmbench.bench.runs.external.options import AdapterOptions
 
-    flags = {"conditions": "condition", "transforms": "transform", "adaptations": "adaptation", "settings": "set"}
-    unused = ("extra_encoders", "suite", *flags, "keep", "profile", "dry_run", "retry", "ray_address")
+    flags = {
+        "task_teachers": "task-teacher",
+        "conditions": "condition",
+        "transforms": "transform",
+        "adaptations": "adaptation",
+        "settings": "set",
+    }
+    unused = ("extra_encoders", "task_teachers", "suite", *flags, "keep", "profile", "dry_run", "retry", "ray_address")
     check_alone(**{flags.get(name, name).replace("_", "-"): options[name] for name in unused})
     if not options["tasks"]:
         raise UsageError("--adapter needs the tasks that the model was made for: name them with --tasks.")

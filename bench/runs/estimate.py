@@ -21,6 +21,7 @@ from ptmbench.bench.adapt.settings import Settings
 from ptmbench.bench.baselines import Training
 from ptmbench.bench.console import duration
 from ptmbench.bench.data import corpora
+from ptmbench.bench.engine import checkpoint
 from ptmbench.bench.engine.budget import steps_of
 from ptmbench.bench.engine.networks import sized
 from ptmbench.bench.engine.recipe import Recipe, recipe_of
@@ -67,18 +68,8 @@ class Estimate:
         return "\t".join((*self.names, f"not applicable, because {self.note}" if self.note else cost))
 
 
-def estimates(
-    plan: Plan,
-    data: Path,
-    rate: float,
-    shape: Size | None = None,
-    neighbours: Mapping[str, Size] | None = None,
-) -> Iterator[Estimate]:
-    """Estimates the artefacts of ``plan`` on a core that computes ``rate`` FLOP/s, pre-trainings first.
-
-    ``shape`` is the shape of the checkpoint that all cells adapt, ``neighbours`` are the shapes of given extra encoders
-    by model. Other shapes follow from the sizes of the rows.
-    """
+def estimates(plan: Plan, data: Path, rate: float) -> Iterator[Estimate]:
+    """Estimates the artefacts of ``plan`` on a core that computes ``rate`` FLOP/s, pre-trainings first."""
     for pretraining in plan.pretrainings:
         tokens, flops, seconds = pretraining_cost(pretraining, rate)
         names = ("pre-train", pretraining.name, "", "", str(pretraining.seed))
@@ -93,7 +84,7 @@ def estimates(
         cut = examples.get(cell.tokenizer) or examples.setdefault(cell.tokenizer, _cut(plan, cell))
         alike = (made, cell.who, cell.column, cell.treatment, cell.chosen_by, bool(cell.predictor), repr(cell.settings))
         if alike not in costs:  # seeds cost the same
-            costs[alike] = cell_cost(cell, data, examples, shape, neighbours, made, cut)
+            costs[alike] = cell_cost(cell, data, examples, *given_shapes(cell, plan), made, cut, teacher_of(cell, plan))
         tokens, flops, note = costs[alike]
         names = (what, f"{cell.who} {cell.chosen_by}".rstrip(), cell.column, cell.treatment, str(cell.seed))
         seconds = 0.0 if note else flops / rate + FIXED
@@ -119,10 +110,11 @@ def seconds_of(
     seen: dict[str, Any],
     shape: Size | None = None,
     neighbours: Mapping[str, Size] | None = None,
+    teacher: Network | None = None,
 ) -> float:
     """Estimated seconds of ``cell`` on one core of this machine; infinite if it is not applicable. Arguments as in
-    `estimates`; ``seen`` caches the sizes of tasks between calls, initially {}."""
-    _, flops, note = cell_cost(cell, data, seen, shape, neighbours)
+    `cell_cost`; ``seen`` caches the sizes of tasks between calls, initially {}."""
+    _, flops, note = cell_cost(cell, data, seen, shape, neighbours, teacher=teacher)
     return math.inf if note else flops / training_rate() + FIXED
 
 
@@ -174,10 +166,15 @@ def cell_cost(
     neighbours: Mapping[str, Size] | None = None,
     transforming: bool = False,
     cut: Cut = _CUT,
+    teacher: Network | None = None,
 ) -> tuple[float, float, str]:
     """(tokens, FLOPs, reason) of a cell. ``reason`` says why it is not applicable, and is "" if it is applicable.
     Lengths are averages of the first thousand examples; what is asked without training is counted text by text. With
-    ``transforming``, only the last transform is counted."""
+    ``transforming``, only the last transform is counted.
+
+    ``shape`` is the shape of the checkpoint that the cell adapts, ``neighbours`` are the shapes of given extra encoders
+    by model, and ``teacher`` is the teacher's network. Those that are None follow from the names of rows and sizes.
+    """
     task = tasks.load(cell.task)
     if cell.condition and not conditions.load(cell.condition.partition(":")[0]).fits(cell.form):
         return 0.0, 0.0, f"the condition {cell.condition} is not for {cell.form} tasks."
@@ -229,7 +226,7 @@ def cell_cost(
         learning, answering = (flops / settings.length for flops in settings.flops(network, cell.form))
     except NotApplicable as error:
         return 0.0, 0.0, str(error).removeprefix("because ")
-    asking = _asking(settings, train, cut) if trained else 0.0
+    asking = _asking(settings, train, cut, teacher) if trained else 0.0
     return trained + predicted, learning * trained + answering * predicted + asking, ""
 
 
@@ -253,12 +250,36 @@ def _network(model: str, size: str, shape: Size | None, cut: Cut) -> Network:
     return Network(module, shape or sized(module, size, Recipe().length), cut.vocabulary)
 
 
-def _asking(settings: Settings, train: Split, cut: Cut) -> float:
+def given_shapes(cell: Cell, plan: Plan, out: Path = Path()) -> tuple[Size | None, dict[str, Size]]:
+    """Shapes of the checkpoints that a user gave ``cell`` of ``plan``: of the one that it adapts, None without one, and
+    of its extra encoders by model. Paths may be relative to the run folder ``out``."""
+
+    def shape(key: str | None) -> Size | None:
+        found = plan.by_key.get(key or "")
+        return Size(**checkpoint.read(found.place(out)).about["shape"]) if isinstance(found, Given) else None
+
+    given = {name: shape(key) for name, key in cell.neighbours.items()}
+    return shape(cell.pretraining), {name: one for name, one in given.items() if one}
+
+
+def teacher_of(cell: Cell, plan: Plan, out: Path = Path()) -> Network | None:
+    """The network of the teacher of ``cell`` of ``plan``; None without one. ``out`` as in `given_shapes`."""
+    if not cell.teacher:
+        return None
+    taught_by = plan.by_key[cell.teacher].cell
+    return _network(
+        taught_by.row.model, taught_by.row.size, given_shapes(taught_by, plan, out)[0], _cut(plan, taught_by)
+    )
+
+
+def _asking(settings: Settings, train: Split, cut: Cut, teacher: Network | None) -> float:
     """FLOPs of asking the teacher of ``settings``, if they have one, about the training set ``train``."""
     if not settings.teacher:
         return 0.0
-    row = teacher_row(settings.teacher)
-    return settings.asked(train) * _network(row.model, row.size, None, cut).reading(min(train.tokens, settings.length))
+    if teacher is None:
+        row = teacher_row(settings.teacher)
+        teacher = _network(row.model, row.size, None, cut)
+    return settings.asked(train) * teacher.reading(min(train.tokens, settings.length))
 
 
 def _look(name: str, data: Path, seen: dict[str, Any]) -> None:

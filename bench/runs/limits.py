@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ptmbench.bench.runs.artefacts import AdaptationTrial, AdaptedModel, Artefact, Cell, Given
+from ptmbench.bench.runs.artefacts import AdaptationTrial, AdaptedModel, Artefact, Cell
 from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.results import unfinished_of
 from ptmbench.bench.runs.work import Job
@@ -85,20 +85,12 @@ class Limits:
 
     def _estimate(self, cell: Cell) -> None:
         """Sets the limit of ``cell`` from its estimate."""
-        from ptmbench.bench.engine import checkpoint
         from ptmbench.bench.runs import estimate
-        from ptmbench.models.card import Size
-
-        def shape(key: str | None) -> Size | None:
-            """The shape of a checkpoint that a user gave; None for other artefacts."""
-            found = self.whole.by_key.get(key or "")
-            return Size(**checkpoint.read(found.place(self.out)).about["shape"]) if isinstance(found, Given) else None
 
         try:
-            own = shape(cell.pretraining)
-            given = {name: shape(key) for name, key in cell.neighbours.items()}
-            others = {name: found for name, found in given.items() if found}
-            seconds = estimate.seconds_of(cell, Path(self.job.data), self._seen, own, others)
+            given = estimate.given_shapes(cell, self.whole, self.out)
+            teacher = estimate.teacher_of(cell, self.whole, self.out)
+            seconds = estimate.seconds_of(cell, Path(self.job.data), self._seen, *given, teacher)
         except Exception:  # a failed estimate must not stop a cell
             seconds = math.inf
         self._limits[cell.key] = max(FLOOR, FACTOR * seconds) if math.isfinite(seconds) else UNKNOWN

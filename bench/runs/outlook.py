@@ -5,7 +5,7 @@ An estimate never stops a run: if it fails, the run starts without it.
 """
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ptmbench.bench.console import duration, say
@@ -15,7 +15,6 @@ from ptmbench.bench.runs.estimate import Estimate
 from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.results import settled
 from ptmbench.bench.runs.trainings import Pretraining
-from ptmbench.models.card import Size
 
 PATIENCE = 30.0
 """Seconds after which a run starts without an estimate."""
@@ -25,24 +24,21 @@ FAR = 5
 """A pre-training is warned about if it takes so many times as long as every pre-training of another model."""
 
 
-def dry_run(plan: Plan, data: Path, shape: Size | None = None, neighbours: Mapping[str, Size] | None = None) -> None:
-    """Prints the table of estimates on stdout, and what takes most of the time on stderr. Arguments as in
-    `bench.runs.estimate.estimates`."""
+def dry_run(plan: Plan, data: Path) -> None:
+    """Prints the table of estimates on stdout, and what takes most of the time on stderr."""
     rate = estimate.training_rate()
-    found = list(estimate.estimates(plan, data, rate, shape, neighbours))
+    found = list(estimate.estimates(plan, data, rate))
     print(estimate.table(plan, found, rate))
     for sentence in sentences(found, rate):
         say(sentence)
 
 
-def tell(
-    plan: Plan, data: Path, out: Path, shape: Size | None = None, neighbours: Mapping[str, Size] | None = None
-) -> None:
+def tell(plan: Plan, data: Path, out: Path) -> None:
     """Says how long the part of ``plan`` takes that the run folder ``out`` does not have yet."""
 
     def left() -> list[str]:
         rate, there = estimate.training_rate(), settled(out, plan)
-        found = estimate.estimates(plan, data, rate, shape, neighbours)
+        found = estimate.estimates(plan, data, rate)
         return sentences([one for one in found if one.piece.key not in there], rate)
 
     announce("run", left)

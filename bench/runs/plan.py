@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from ptmbench.bench import baselines
 from ptmbench.bench.adapt import check as check_adaptation
@@ -26,6 +26,16 @@ from ptmbench.tasks.task import Task
 AFTER = "after"
 """The setting with the intermediate task of an adaptation: ``finetune:after=mnli`` begins with a model adapted to MNLI
 (Phang et al., 2018, "Sentence Encoders on STILTs")."""
+
+
+class Teaching(NamedTuple):
+    """What a teacher of cells is adapted from."""
+
+    row: Row
+    pretraining: str | None = None
+    """Key of its pre-training or checkpoint; None for random weights."""
+    tokenizer: str = ""
+    """Key of its tokenizer; "" for the tokenizer of the run."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +145,7 @@ def cells_of(
     settings: Mapping[str, Any] | None = None,
     limit: int = 0,
     neighbour: Callable[[Row, str, str], str] | None = None,
-    teacher: Callable[[str], tuple[Row, str | None]] | None = None,
+    teacher: Callable[[str], Teaching] | None = None,
     adapted: Callable[[Cell], str] | None = None,
     conditions: Sequence[str] = (),
     transforms: Sequence[str] = (),
@@ -150,8 +160,8 @@ def cells_of(
     that is a row of the run.
 
     ``neighbour`` maps a row, the name of an extra encoder and its kind of tokens to a key for `Cell.neighbours`; it is
-    needed for adaptations with extra encoders. ``teacher`` maps the setting of that name ("bert-mini") to the row that
-    is fine-tuned as the teacher, and to the key of its pre-training. ``adapted`` maps a cell to the key of its adapted
+    needed for adaptations with extra encoders. ``teacher`` maps the setting of that name ("bert-mini") to what is
+    fine-tuned as the teacher. ``adapted`` maps a cell to the key of its adapted
     or transformed model; it is needed wherever cells share one. ``chosen_by`` has `Cell.chosen_by` of the rows that are
     pre-trained several times. ``tuned`` gives a cell its tuned settings; models of an intermediate task keep the
     untuned ones.
@@ -161,12 +171,19 @@ def cells_of(
     variants = {asked: variant(asked) for asked in adaptations}
     asked_for = tuple(name for name, _ in variants.values())
     under, after_it = tuple(map(choose, conditions)), tuple(map(transforms_of.choose, transforms))
-    pretrainings = dict(pretraining_of)
     intermediate: set[str] = set()
     """Keys of the cells that stand for the trainings on intermediate tasks and of teachers."""
 
-    def drawn(row: Row, task: Task, asked: str, name: str, changes: Mapping[str, str], after: str) -> Iterator[Cell]:
-        """A cell for each seed that changes the result."""
+    def drawn(
+        row: Row,
+        task: Task,
+        asked: str,
+        name: str,
+        changes: Mapping[str, str],
+        after: str,
+        begins_as: Teaching | None = None,
+    ) -> Iterator[Cell]:
+        """A cell for each seed that changes the result; ``begins_as`` for a teacher."""
         adaptation = adaptation_of(row, task.form, asked)
         method, own = (name, changes) if adaptation == asked else (adaptation, {})
         given = adaptation_settings.applying(settings or {}, method, asked_for)
@@ -197,8 +214,8 @@ def cells_of(
                 adaptation=adaptation,
                 settings=chosen,
                 seed=seed,
-                tokenizer=tokenizer if row.kind != "baseline" else "",
-                pretraining=pretrainings.get(row),
+                tokenizer=(begins_as and begins_as.tokenizer) or (tokenizer if row.kind != "baseline" else ""),
+                pretraining=begins_as.pretraining if begins_as else pretraining_of.get(row),
                 chosen_by=(chosen_by or {}).get(row, ""),
                 adaptation_version=here.VERSION,
                 limit=limit,
@@ -213,13 +230,12 @@ def cells_of(
         """The keys of the teacher ``named`` of the adaptation ``method``, adapted to ``task``, by seed."""
         if teacher is None:
             raise UsageError(
-                f"A cell learns from the teacher {named}, which only `ptmbench run` trains. Give `run` the checkpoints "
-                "with --base, or choose another --adaptation."
+                f"A cell learns from the teacher {named}, which only `ptmbench run` and `evaluate` train. Choose "
+                "another --adaptation."
             )
-        (row, key), way = teacher(named), load_adaptation(method).teaching
-        if key is not None:
-            pretrainings[row] = key
-        found = [trained(tuned(one)) for one in drawn(row, task, way, way, {}, "")]
+        begins, way = teacher(named), load_adaptation(method).teaching
+        made = drawn(begins.row, task, way, way, {}, "", begins)
+        found = [trained(one if begins.tokenizer else tuned(one)) for one in made]
         intermediate.update(one.key for one in found)
         return {one.seed: adapted(one) for one in found}
 
@@ -262,8 +278,14 @@ def fits(adaptation: str, form: Form) -> bool:
 
 
 def teacher_row(named: str) -> Row:
-    """The row of a setting ``teacher``: "bert-mini", or "random-bert-mini". Raises `UsageError` for a baseline."""
+    """The row of a setting ``teacher``: "bert-mini", or "random-bert-mini". Raises `UsageError` for a name without a
+    size, and for a baseline."""
     name, _, size = named.rpartition("-")
+    if not name:
+        raise UsageError(
+            f"teacher={named} names no size. Name a model and its size, such as bert-mini, or a checkpoint that is "
+            "given with --task-teacher."
+        )
     row = Row.parse(name, size)
     if row.model is None:
         raise UsageError(f"teacher={named} names the baseline {name}, which cannot teach. Name a model and its size.")

@@ -17,12 +17,12 @@ from ptmbench.bench.options import EvaluateOptions, RunOptions
 from ptmbench.bench.runs import graph, plan, suites
 from ptmbench.bench.runs.artefacts import AdaptedModel, Cell, Given, Row, TransformedModel
 from ptmbench.bench.runs.execute import execute
-from ptmbench.bench.runs.plan import Plan
+from ptmbench.bench.runs.plan import Plan, Teaching
 from ptmbench.bench.runs.stages import Trainings, pretrained_in
 from ptmbench.bench.runs.suites import Suite
+from ptmbench.bench.runs.task_teachers import TaskTeachers, row_of
 from ptmbench.bench.runs.trainings import FIRST, GIVEN, Draw
 from ptmbench.bench.runs.work import Job
-from ptmbench.models.card import Size
 from ptmbench.tasks.task import MissingData, Task
 
 
@@ -46,6 +46,7 @@ def run_suite(options: RunOptions) -> int:
         found = found if asked.tasks else within(data, found)
     training_of = Trainings(chosen, training, data) if any(row.model for row in rows) else None
     adapted, data_sha256 = AdaptedModels(), sources.Fingerprints(data)
+    given = TaskTeachers(asked.task_teachers)
 
     def cells_with(draw: Draw) -> tuple[Cell, ...]:
         """The cells of the rows that are pre-trained by ``draw``, and of those that are not pre-trained."""
@@ -57,11 +58,14 @@ def run_suite(options: RunOptions) -> int:
             """The key of the pre-training of the extra encoder ``name``, which may also be a row of the run."""
             return training_of.other(name, row.size, neighbours.kind_of(name, row.size, cut), draw).key
 
-        def teacher(named: str) -> tuple[Row, str | None]:
-            """The row that teaches, and the key of its pre-training, which may also be a row of the run."""
+        def teacher(named: str) -> Teaching:
+            """The given checkpoint ``named``, or the row that teaches, which may also be a row of the run."""
+            if found := given(named):
+                return found
             row = plan.teacher_row(named)
             check_rows([row])
-            return row, training_of.other(row.model, row.size, "", draw).key if row.kind == "pretrained" else None
+            pretrained = row.kind == "pretrained"
+            return Teaching(row, training_of.other(row.model, row.size, "", draw).key if pretrained else None)
 
         def tuned(cell: Cell) -> Cell:
             """``cell`` with tuned settings, if there are any."""
@@ -95,10 +99,12 @@ def run_suite(options: RunOptions) -> int:
     draws = [draw for row in rows if row.kind == "pretrained" for draw in training_of.draws(row.model, row.size)]
     planned = [cell for draw in dict.fromkeys(draws or [FIRST]) for cell in cells_with(draw)]
     cells = tuple({cell.key: cell for cell in planned if chosen.keeps(cell)}.values())  # twins come with every draw
-    made = (*(training_of.artefacts if training_of else ()), *adapted.models)
+    made = (*(training_of.artefacts if training_of else ()), *given.artefacts, *adapted.models)
     unwanted = graph.behind(made, planned) - graph.behind(made, cells)
     made = [one for one in made if one.key not in unwanted]
-    check_lengths([*cells, *(one.cell for one in made if isinstance(one, AdaptedModel))], trained)
+    learning = [*cells, *(one.cell for one in made if isinstance(one, AdaptedModel))]
+    given.check(learning)
+    check_lengths([cell for cell in learning if not given.teaches(cell)], trained)
     whole = Plan((*made, *cells))
     from ptmbench.bench.runs import outlook
 
@@ -135,14 +141,8 @@ def evaluate(options: EvaluateOptions) -> int:
     found, others = pretrained_in(options.checkpoint), [pretrained_in(folder) for folder in options.extra_encoders]
     out = output.out or Path("runs") / options.checkpoint.name
     data = options.data or sources.embedded(out)
-    division, about = found.about.get("division", "controlled"), found.about
-    row = Row(
-        name=about.get("name", about["model"]),
-        kind="published" if division == "published" else "pretrained",
-        model=about["model"],
-        size=about["size"],
-        division=division,
-    )
+    row, about = row_of(found), found.about
+    given = TaskTeachers(asked.task_teachers)
     chosen = tasks_of(asked.tasks or usual.tasks)
     read: dict[str, Checkpoint] = {}
     adapted = AdaptedModels()
@@ -150,6 +150,11 @@ def evaluate(options: EvaluateOptions) -> int:
     def neighbour(row: Row, name: str, cut: str) -> str:
         one = read[name] = neighbours.given(others, name, cut)
         return _key(one)
+
+    def teacher(named: str) -> Teaching:
+        if (one := given(named)) is None:
+            raise given.unknown(named)
+        return one
 
     cells = plan.cells_of(
         [row],
@@ -163,6 +168,7 @@ def evaluate(options: EvaluateOptions) -> int:
         settings=asked.settings,
         limit=asked.limit or 0,
         neighbour=neighbour,
+        teacher=teacher,
         adapted=adapted,
         conditions=asked.conditions or usual.conditions,
         transforms=asked.transforms or usual.transforms,
@@ -173,7 +179,9 @@ def evaluate(options: EvaluateOptions) -> int:
                 f"No cell uses the extra encoder {other.about['model']} in {other.folder}. Add `--adaptation "
                 f"stacked:encoders={other.about['model']}` and a tagging task, or leave --extra-encoder out."
             )
-    for cell in (*cells, *(one.cell for one in adapted.models)):
+    learning = [*cells, *(one.cell for one in adapted.models)]
+    given.check(learning)
+    for cell in (one for one in learning if not given.teaches(one)):
         for one in (found, *(read[name] for name in cell.neighbours)):
             longest = int(one.about["shape"]["length"])
             if cell.settings["length"] > longest:
@@ -187,15 +195,15 @@ def evaluate(options: EvaluateOptions) -> int:
             Given(key=f"{GIVEN}{found.weights_sha256}", path=str(found.folder.resolve())),
             Given(key=cut, path=str(found.path("tokenizer.json").resolve())),
             *(Given(key=_key(one), path=str(one.folder.resolve())) for one in read.values()),
+            *given.artefacts,
             *adapted.models,
             *cells,
         )
     )
     from ptmbench.bench.runs import outlook
 
-    shape, shapes = Size(**about["shape"]), {name: Size(**one.about["shape"]) for name, one in read.items()}
     if options.dry_run:
-        outlook.dry_run(whole, data, shape, shapes)
+        outlook.dry_run(whole, data)
         return OK
     job = Job(
         data=str(data.resolve()),
@@ -207,7 +215,7 @@ def evaluate(options: EvaluateOptions) -> int:
         save_every=output.save_every,
         profile=usual.profile if output.profile is None else output.profile,
     )
-    outlook.tell(whole, data, out, shape, shapes)
+    outlook.tell(whole, data, out)
     return execute(whole, job, out, options.workers, output.retry)
 
 

@@ -217,7 +217,7 @@ def test_every_adaptation_has_cells(name):
         (COLA, CONLL),
         adaptations=(name,),
         neighbour=lambda *asked: "key",
-        teacher=lambda named: (plan.teacher_row(named), "key"),
+        teacher=lambda named: plan.Teaching(plan.teacher_row(named), "key"),
         adapted=lambda cell: "key",
     )
     assert [cell.method for cell in found] == [name] * len(found)

@@ -54,7 +54,7 @@ def test_states_of_other_texts_are_cut_or_filled_up(length):
 
 def test_settings():
     assert Own().alpha == 1 and Own().temperature == 1 and Own(alpha=0.0).of("sst2").teacher == ""
-    for wrong in ({"map": "middle"}, {"inner_epochs": 0}, {"teacher": "bert"}):
+    for wrong in ({"map": "middle"}, {"inner_epochs": 0}, {"teacher": "bert mini"}):
         with pytest.raises(settings.SettingError):
             settings.changed(Own(), wrong)
 

@@ -19,9 +19,10 @@ a mean over words, at their first tokens. In regression soft = (z - v)^2 over th
 The student is the model of the row, with its pre-trained or its random weights. So a small pre-trained Transformer is
 "pre-trained distillation" (Turc et al., 2019, "Well-Read Students Learn Better"), and a row of a recurrent model with
 random weights is BERT-to-LSTM (Tang et al.). The teacher (``teacher=bert-mini``) is a row too: it is fine-tuned on the
-same task with the same seed, once for all its students, with the settings of `finetune` in this run. It is asked once
-about each training example, without dropout, and not about other texts: data are not augmented. Tang et al. and Turc
-et al. do ask it about many more texts, and gain most of their improvement from these.
+same task with the same seed, once for all its students, with the settings of `finetune` in this run. It may also be a
+checkpoint that a user gives, with another tokenizer: it judges whole texts and, in tagging, whole words. It is asked
+once about each training example, without dropout, and not about other texts: data are not augmented. Tang et al. and
+Turc et al. do ask it about many more texts, and gain most of their improvement from these.
 
 Controls: ``alpha=0`` is the student alone, trained as long; no teacher is trained then, and the scores equal
 `finetune`'s. ``shuffle=examples`` deals what the teacher says out to other training examples. ``shuffle=labels``
@@ -38,12 +39,13 @@ from ptmbench.bench.adapt.contract import Adaptation
 from ptmbench.bench.adapt.settings import Learning
 from ptmbench.tasks.forms import Form
 
-A_TEACHER = "a model and its size, such as bert-mini"
+A_TEACHER = "a model and its size, such as bert-mini, or the name of a given checkpoint"
 
 
 def is_teacher(value: str) -> bool:
-    """Whether ``value`` names a model and a size, as the setting ``teacher`` takes them."""
-    return bool(re.fullmatch(r"[\w.-]+-\w+", value))
+    """Whether ``value`` may be a name, as the setting ``teacher`` takes it. `bench.runs.run` knows whether there is
+    such a model or checkpoint."""
+    return bool(re.fullmatch(r"[\w.-]+", value))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +53,8 @@ class Own(Learning):
     """Settings of fine-tuning, with the teacher and how much it counts."""
 
     teacher: str = settings.setting("bert-mini", A_TEACHER, is_teacher)
-    """The model and size that teaches: "bert-mini", or "random-bert-mini" for one with random weights."""
+    """The model and size that teaches: "bert-mini", or "random-bert-mini" for one with random weights. Also the name of
+    a checkpoint that a user gives."""
     alpha: float = settings.setting(0.5, "from 0 to 1", lambda value: 0 <= value <= 1, baked=True)
     """Weight of the teacher in the loss; 0 is the student alone."""
     temperature: float = settings.positive(2.0, baked=True)

@@ -20,7 +20,8 @@ def taught(
     rows: Sequence[InputRow], read: Sequence[InputRow], outputs: Sequence[np.ndarray], shuffle: str, seed: int
 ) -> list[InputRow]:
     """``rows`` with what the teacher says of them: its ``outputs`` for the rows ``read``, which it made of the same
-    examples. With ``shuffle``, "examples" or "labels", rows get what it says of other rows (`dealt`).
+    examples, perhaps with another tokenizer. With ``shuffle``, "examples" or "labels", rows get what it says of other
+    rows (`dealt`).
 
     Raises `NotApplicable` if teacher and student cut the examples into other rows, or if there are no labels to shuffle
     by.
@@ -28,13 +29,13 @@ def taught(
     if len(rows) != len(read) or not all(map(_alike, rows, read)):
         raise NotApplicable(
             "other-rows",
-            "because teacher and student see the training examples in other rows: their tokenizers or the settings "
-            "length, context or train_limit differ.",
+            "because teacher and student see the training examples in other rows: the settings length, context or "
+            "train_limit differ, or their tokenizers cut long sentences in other places. Raise --set length.",
         )
     if not rows:
         return []
     if "tags" in rows[0].arrays:
-        return _tags_taught(rows, outputs, shuffle, seed)
+        return _tags_taught(rows, read, outputs, shuffle, seed)
     if "label" in rows[0].arrays:
         said = [np.asarray(output, np.float32) for output in outputs]  # [C] each
     else:
@@ -60,9 +61,16 @@ def dealt(keys: Sequence[Hashable], seed: int) -> np.ndarray:
     return order
 
 
-def _tags_taught(rows: Sequence[InputRow], outputs: Sequence[np.ndarray], shuffle: str, seed: int) -> list[InputRow]:
-    """``rows`` of tagging, of which words are shuffled and not whole sentences."""
-    said = [np.array(output[: len(row.arrays["tags"])], np.float32) for row, output in zip(rows, outputs, strict=True)]
+def _tags_taught(
+    rows: Sequence[InputRow], read: Sequence[InputRow], outputs: Sequence[np.ndarray], shuffle: str, seed: int
+) -> list[InputRow]:
+    """``rows`` of tagging, of which words are shuffled and not whole sentences. What is said of a word stands at its
+    first token, wherever the teacher has ``read`` it."""
+    said = []
+    for row, other, output in zip(rows, read, outputs, strict=True):
+        tokens = np.zeros((len(row.arrays["tags"]), output.shape[-1]), np.float32)
+        tokens[row.arrays["places"]] = output[other.arrays["places"]]
+        said.append(tokens)
     if shuffle:
         words = [(number, place) for number, row in enumerate(rows) for place in row.arrays["places"]]
         keys = [int(rows[number].arrays["tags"][place]) if shuffle == "labels" else 0 for number, place in words]
@@ -73,11 +81,16 @@ def _tags_taught(rows: Sequence[InputRow], outputs: Sequence[np.ndarray], shuffl
 
 
 def _alike(row: InputRow, other: InputRow) -> bool:
-    """Whether both rows are about the same example, with the same gold answers in the same places and units."""
+    """Whether both rows are about the same example, with the same gold answers in the same order and units."""
     names = [name for name in _GOLD if name in row.arrays]
     return row.example == other.example and all(
-        name in other.arrays and np.array_equal(row.arrays[name], other.arrays[name]) for name in names
+        name in other.arrays and np.array_equal(_gold(row, name), _gold(other, name)) for name in names
     )
+
+
+def _gold(row: InputRow, name: str) -> np.ndarray:
+    """The gold answers ``name`` of ``row``: the tags of its words, in their order."""
+    return row.arrays["tags"][row.arrays["places"]] if name == "tags" else row.arrays[name]
 
 
 def _key(row: InputRow, shuffle: str) -> Hashable:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from ptmbench.bench.adapt.settings import Learning, Settings
 from ptmbench.bench.errors import NotApplicable
 from ptmbench.tasks.forms import Form
-from ptmbench.tasks.task import Example
+from ptmbench.tasks.task import Example, Task
 
 if TYPE_CHECKING:
     from ptmbench.bench.adapt.adapted import Adapted
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ptmbench.bench.adapt.heads import InputRow
     from ptmbench.bench.adapt.parts import Decoding, Extension, Reading
     from ptmbench.bench.adapt.predictor import Trained
+    from ptmbench.bench.engine.checkpoint import Checkpoint
     from ptmbench.bench.engine.step import TrainStep
     from ptmbench.models.pretrainable import Encoding
 
@@ -43,6 +44,8 @@ class Adaptation:
     compression = ""
     """The kind of compression, a key of `leaderboard.survey.reported.COMPRESSION`, of an adaptation that compresses the
     model without a setting ``teacher``. Its rows are compared with rows of plain fine-tuning."""
+    reads_encoders = True
+    """Whether the network reads the extra encoders (`Settings.models`); if not, only `enlarged` uses them."""
     learns = True
     """Whether a network is trained. If False, there is no head, and `respond` gives the predictions."""
 
@@ -119,6 +122,20 @@ class Adaptation:
     ) -> tuple[Sequence["InputRow"], float]:
         """The rows that a step trains on, made from ``rows`` with the current weights, and the FLOPs of making them."""
         return rows, 0.0
+
+    def enlarged(
+        self,
+        task: Task,
+        examples: Sequence[Example],
+        settings: Any,
+        seed: int,
+        pretrained: "Checkpoint | None",
+        others: Sequence["Checkpoint"],
+    ) -> tuple[Sequence[Example], float]:
+        """The examples that a student learns from, made of the training ``examples``, and the FLOPs of making them.
+        ``pretrained`` is its teacher before the adaptation to the task; None for random weights. ``others`` are the
+        extra encoders."""
+        return examples, 0.0
 
     def taught(
         self,

@@ -154,9 +154,14 @@ class _Attempt:
             return stored.weights_of(found)
         return random_weights(*self.own, self.cell.seed)
 
+    @property
+    def extra_encoders(self) -> tuple[Neighbour, ...]:
+        """The extra encoders that the network reads."""
+        return self.context.extra_encoders if load(self.cell.method).reads_encoders else ()
+
     def size(self) -> dict[str, int]:
         """Parameters of the network and its extra encoders."""
-        read = (self.own, *self.context.extra_encoders)
+        read = (self.own, *self.extra_encoders)
         counts = [models.load(one.model).describe(one.shape, one.tokenizer.vocabulary).parameters() for one in read]
         everything, embedding = (sum(part) for part in zip(*counts, strict=True))
         return {"parameters": everything, "parameters_embedding": embedding}
@@ -232,7 +237,7 @@ class _Attempt:
     def _learner(self, source: Any) -> tuple[Any, dict[str, Any], float]:
         """``source`` with a codec that knows the training set; the rows for training and for model selection; and the
         FLOPs of making these rows."""
-        codec, flops = self._codec(self.cell.method, self.settings, self.context.extra_encoders), 0.0
+        codec, flops = self._codec(self.cell.method, self.settings, self.extra_encoders), 0.0
         for part in (self.parts.train, self.parts.selection) if source.first else ():
             flops += source.first.follow(codec, part, during="train")
         with phase("encode"):
@@ -278,7 +283,7 @@ class _Attempt:
         """The network with a head, after training."""
         from ptmbench.bench.adapt.course import Bookmark
 
-        codec = self._codec(self.cell.method, self.settings, self.context.extra_encoders)
+        codec = self._codec(self.cell.method, self.settings, self.extra_encoders)
         bookmark, first = Bookmark(self.context.unfinished, self.context.save_every), None
         if codec.first:  # the codec makes its rows from the predictions of another adaptation
             method, settings = codec.first
@@ -286,7 +291,7 @@ class _Attempt:
             first.weights = first.network.arrays()
             for part in (self.parts.train, self.parts.selection):
                 self.outcome.cost["flops_evaluate"] += first.follow(codec, part, during="train")
-        made = self._taught(codec, self.cell.method, self.settings, bookmark, self.context.extra_encoders)
+        made = self._taught(codec, self.cell.method, self.settings, bookmark, self.extra_encoders)
         made.first = first
         if added := made.network.added:
             self.outcome.cost["parameters"] += added
@@ -314,15 +319,16 @@ class _Attempt:
         cell, selection = self.cell, self.parts.selection
         with phase("load"):
             auxiliary = examples.auxiliary_examples(cell, self.context.data, settings, [*selection, *self.parts.report])
+        train = self._enlarged(method, settings)
         with phase("encode"):
-            rows = {"train": codec.rows(self.parts.train), "selection": codec.rows(selection)}
+            rows = {"train": codec.rows(train), "selection": codec.rows(selection)}
             auxiliary_rows = codec.auxiliary_rows(auxiliary) if auxiliary else []
         with phase("build"):
             given = {"own": self.own, "others": extra_encoders, "task": self.task, "seed": cell.seed}
             made = Trained(**given, method=method, settings=settings, codec=codec)
             network, teacher = made.network, self._teacher()
         if teacher is not None:
-            rows["train"] = self._asked(teacher, network, rows["train"], method, settings)
+            rows["train"] = self._asked(teacher, network, rows["train"], train, method, settings)
         with phase("build"):
             found = self.context.neighbours[: len(extra_encoders)]
             network.reset(self.arrays, cell.seed, [stored.weights_of(one) for one in found])
@@ -359,10 +365,20 @@ class _Attempt:
 
         return predictor.load(self.context.teacher.adapted) if self.context.teacher is not None else None
 
-    def _asked(self, teacher: Any, student: Any, rows: Any, method: str, settings: Settings) -> Any:
-        """The training ``rows`` with what the ``teacher`` says of them to the ``student``. Adds the cost of asking."""
+    def _enlarged(self, method: str, settings: Settings) -> Any:
+        """The training examples with those that the adaptation ``method`` makes of them. Adds the cost of making."""
+        taught, given = self.context.teacher, (self.task, self.parts.train, settings, self.cell.seed)
+        found, flops = load(method).enlarged(*given, taught and taught.weights, self.context.neighbours)
+        if len(found) > len(self.parts.train):
+            self.outcome.cost["flops"] = self.outcome.cost.get("flops", 0.0) + flops
+            self.outcome.cost |= {"flops_augment": flops, "augmented_examples": len(found) - len(self.parts.train)}
+        return found
+
+    def _asked(self, teacher: Any, student: Any, rows: Any, examples: Any, method: str, settings: Settings) -> Any:
+        """The training ``rows`` of ``examples`` with what the ``teacher`` says of them to the ``student``. Adds the
+        cost of asking."""
         with phase("teach"):
-            taught, flops = load(method).taught(teacher, student, rows, self.parts.train, settings, self.cell.seed)
+            taught, flops = load(method).taught(teacher, student, rows, examples, settings, self.cell.seed)
         self.outcome.cost["flops"] = self.outcome.cost.get("flops", 0.0) + flops
         self.outcome.cost["flops_teacher"] = flops
         return taught

@@ -21,8 +21,9 @@ The student is the model of the row, with its pre-trained or its random weights.
 random weights is BERT-to-LSTM (Tang et al.). The teacher (``teacher=bert-mini``) is a row too: it is fine-tuned on the
 same task with the same seed, once for all its students, with the settings of `finetune` in this run. It may also be a
 checkpoint that a user gives, with another tokenizer: it judges whole texts and, in tagging, whole words. It is asked
-once about each training example, without dropout, and not about other texts: data are not augmented. Tang et al. and
-Turc et al. do ask it about many more texts, and gain most of their improvement from these.
+once about each training example, without dropout. Tang et al. and Turc et al. ask it about many more texts, and gain
+most of their improvement from these. ``augment`` makes more of them as TinyBERT does, for classification and regression
+(`bench.adapt.distil.augmentation`).
 
 Controls: ``alpha=0`` is the student alone, trained as long; no teacher is trained then, and the scores equal
 `finetune`'s. ``shuffle=examples`` deals what the teacher says out to other training examples. ``shuffle=labels``
@@ -36,8 +37,10 @@ from typing import Any
 
 from ptmbench.bench.adapt import settings
 from ptmbench.bench.adapt.contract import Adaptation
+from ptmbench.bench.adapt.effort import Split
 from ptmbench.bench.adapt.settings import Learning
 from ptmbench.tasks.forms import Form
+from ptmbench.tasks.task import Example, Task
 
 A_TEACHER = "a model and its size, such as bert-mini, or the name of a given checkpoint"
 
@@ -65,21 +68,65 @@ class Own(Learning):
     """A control: what the teacher says is dealt out to other training examples, of all or of the same gold answer."""
     crf: int = settings.setting(0, "0: tags are judged one by one", lambda value: value == 0, sparing=True)
 
+    augment: int = settings.setting(0, sparing=True)
+    """N_a, changed copies of each training example, which the teacher is asked about too."""
+    augment_by: str = settings.one_of("model", "model", "vectors", "random", "copies", sparing=True)
+    """What words are replaced by: the teacher's predictions and similar word vectors, these vectors alone, random
+    words, or nothing."""
+    augment_share: float = settings.setting(0.4, "from 0 to 1", lambda value: 0 <= value <= 1, sparing=True)
+    """p_t, the probability that a word of a copy is replaced."""
+    augment_choices: int = settings.positive(15, sparing=True)
+    """K, the number of words that one is drawn from."""
+    augment_vectors: str = settings.setting("glove", "a model with word vectors", bool, sparing=True)
+    """The model whose vectors tell which words are similar."""
+
     def of(self, task: str) -> "Own":
-        """A student alone has no teacher."""
-        return self if self.alpha else replace(self, teacher="")
+        """A student alone has no teacher, and nobody to ask about more texts."""
+        return self if self.alpha else replace(self, teacher="", augment=0)
+
+    def models(self, form: Form) -> Mapping[str, str]:
+        vectors = self.augment and self.augment_by in ("model", "vectors")
+        return {self.augment_vectors: ""} if vectors else {}
+
+    def asked(self, split: Split) -> float:
+        """Each row, its copies, and as often as the teacher predicts a word of the row: for two of five tokens."""
+        predicted = 0.4 * split.tokens * self._kept(split) if self.augment and self.augment_by == "model" else 0.0
+        return super().asked(split) + predicted
+
+    def _limited(self, split: Split) -> float:
+        return self._kept(split) * (1 + self.augment)
+
+    def _kept(self, split: Split) -> float:
+        """Rows of the training set without copies."""
+        return super()._limited(split)
 
 
 class Distil(Adaptation):
     summary = "all weights of a student learn from the gold answers and from a fine-tuned teacher (soft targets)"
     teaching = "finetune"
     settings = Own
+    reads_encoders = False
     heads = {form: f"heads.{form}" for form in (Form.CLASSIFICATION, Form.REGRESSION, Form.TAGGING)}
 
     def reading(self, encoder: Any, settings: Any, *others: Any) -> Any:
         from ptmbench.bench.adapt.finetune.network import Reading
 
         return Reading(encoder, settings)
+
+    def enlarged(
+        self,
+        task: Task,
+        examples: Sequence[Example],
+        settings: Any,
+        seed: int,
+        pretrained: Any,
+        others: Sequence[Any],
+    ) -> tuple[Sequence[Example], float]:
+        if not settings.augment:
+            return examples, 0.0
+        from ptmbench.bench.adapt.distil.candidates import augmented
+
+        return augmented(task, examples, settings, seed, pretrained, next(iter(others), None))
 
     def taught(
         self, teacher: Any, student: Any, rows: Sequence[Any], examples: Sequence[Any], settings: Any, seed: int

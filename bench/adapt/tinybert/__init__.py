@@ -17,8 +17,8 @@ Student and teacher have the same number of heads, and the teacher's layers are 
 `tinybert` has such sizes for `bert`. A student is "TinyBERT without general distillation" if its row is not pre-trained
 by that.
 
-Not here: the paper's data augmentation, which replaces words by what BERT predicts in their place or by neighbours in
-GloVe, ten to thirty times for each example.
+``augment`` is the paper's data augmentation (`bench.adapt.distil.augmentation`): both stages learn from the changed
+copies of the training examples too, which are ten to thirty of each in the authors' code.
 
 Controls: ``alpha=0`` is the student alone, without the first stage; its scores equal `finetune`'s. With
 ``shuffle=examples`` or ``labels`` the student imitates, in both stages, what the teacher computes for another text, in

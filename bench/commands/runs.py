@@ -219,7 +219,8 @@ def pretrain(**options: Any) -> int:
     "extra_encoders",
     type=Existing("checkpoint"),
     multiple=True,
-    help="Checkpoint of an extra encoder, for --adaptation stacked; may be repeated.",
+    help="Checkpoint of an extra encoder for --adaptation stacked, or of word vectors for distil:augment=N; may be "
+    "repeated.",
 )
 @click.option(
     "--suite",

@@ -152,3 +152,15 @@ def test_controls_of_inner_layers(taught):
     assert {plain.status, shuffled.status} == {"ok"}, (plain.reason, shuffled.reason)
     assert plain.curve != shuffled.curve and plain.cost["steps"] == 3 + 3
     assert plain.cost["flops"] > plain.cost["flops_teacher"] + alone.cost["flops"] > alone.cost["flops"]
+
+
+@pytest.mark.slow
+def test_a_recurrent_student_learns_the_logits_of_a_transformer(taught):
+    """BERT-to-LSTM (Tang et al., 2019)."""
+    found = {
+        alpha: cells.run(make("sst2", "elmo", "distil", match="logits", alpha=alpha, max_steps=3), context_of(*taught))
+        for alpha in (1.0, 0.5)
+    }
+    assert {one.status for one in found.values()} == {"ok"}, [one.reason for one in found.values()]
+    losses = [one.curve[0]["loss"] for one in found.values()]
+    assert losses[0] != losses[1] and all(one.cost["flops_teacher"] > 0 for one in found.values())

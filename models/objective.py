@@ -38,6 +38,9 @@ class Sampler:
 
     make: Callable[[Corpus, int, int], Batches]
     needs: tuple[str, ...] = ()
+    scheduled: bool = False
+    """Whether the loss depends on how far the training has come. Batches of a training then have ``progress`` float32
+    [B], the share of its steps that are done; batches without it have the loss of the end."""
 
     def __call__(self, corpus: Corpus, batch: int, length: int) -> Batches:
         return self.make(corpus, batch, length)

@@ -50,7 +50,8 @@ def given(checkpoints: Sequence[Checkpoint], name: str, cut: str) -> Checkpoint:
         others = "".join(f" {one.folder} is {one.about['model']}." for one in checkpoints)
         raise UsageError(
             f"A cell has the extra encoder {name}, and no checkpoint of it is given. Give its folder with "
-            f"--extra-encoder, or choose others with --adaptation stacked:encoders=MODEL or distil:augment_vectors=MODEL.{others}"
+            f"--extra-encoder, or choose others with --adaptation stacked:encoders=MODEL or "
+            f"distil:augment_vectors=MODEL.{others}"
         )
     kind = found.about["tokenizer"]["kind"]
     if cut not in ("", kind):

@@ -73,8 +73,11 @@ def _objective(kind: type) -> str:
     return next((file.name for file in files if file.parent.name == "objectives" and file.name in names), "")
 
 
-def batches_of(network: Pretrainable, corpus: Corpus, rows: int, length: int) -> Batches:
-    """``network.batches(corpus, rows, length)``, after checks of the first batch and the totals of its loss.
+def batches_of(
+    network: Pretrainable, corpus: Corpus, rows: int, length: int, steps: Callable[[], int | None] | None = None
+) -> Batches:
+    """``network.batches(corpus, rows, length)``, after checks of the first batch and the totals of its loss. ``steps``
+    gives the number of steps of a training, None as long as it is unknown (`Sampler.scheduled`).
 
     Raises `BrokenModel` if they break the contract in `models.objective`, and `CorpusUnfit` if the corpus lacks
     annotations that the objective needs.
@@ -94,7 +97,17 @@ def batches_of(network: Pretrainable, corpus: Corpus, rows: int, length: int) ->
                 f"{_file(kind, path)}: {kind.__name__}.totals gives {name!r} as {value.dtype} {list(value.shape)}, "
                 "where a count, int32 [], belongs."
             )
-    return batches
+    return _scheduled(batches, rows, steps) if network.batches.scheduled and steps is not None else batches
+
+
+def _scheduled(batches: Batches, rows: int, steps: Callable[[], int | None]) -> Batches:
+    """``batches`` with the share of ``steps`` that are done."""
+
+    def make(step: int, seed: int) -> Batch:
+        share = min(1.0, step / count) if (count := steps()) else 0.0
+        return batches(step, seed) | {"progress": np.full(rows, share, np.float32)}
+
+    return make
 
 
 def checked(loss: Objective) -> Callable[..., dict[str, Any]]:

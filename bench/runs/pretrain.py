@@ -118,7 +118,7 @@ def pretrain(
                     _begin(network, base, f"{model} {size}", tokenizer)
             distribute.check_same_step(course.step, strategy)
             meter.earlier = course.spent
-            make = objectives.batches_of(network, corpus, recipe.batch, recipe.length)
+            make = objectives.batches_of(network, corpus, recipe.batch, recipe.length, lambda: course.steps)
 
         def rate(step: int) -> float:
             # The last step of a budget in minutes is unknown until the first steps are timed: stay in the warm-up.

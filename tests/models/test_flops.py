@@ -95,6 +95,21 @@ HAND = {
         2 * 2 * (64 + 12 + 40 + 256) + 2 * 48,
         2 * 2 * (64 + 12 + 40 + 256) + 2 * 48 + MASKED + 2 * 16 / 10,
     ),
+    # As MobileBERT's. The teacher is 16 wide inside: two products from or to 8, twice 8 x 16; queries, keys and values
+    # 3 x 8 x 16, output 16 x 16; 2 x 10 x 16 over the keys; 2 x 16 x 64. It has MobileBERT's trigrams and masked words.
+    "mobilebert_pkt": (
+        2 * 2 * (64 + 12 + 40 + 256) + 2 * 48,
+        2 * 2 * (64 + 12 + 40 + 256)
+        + 2 * 48
+        + MASKED
+        + 2 * 16 / 10
+        + (2 * 2 * (256 + 384 + 256 + 320 + 2048) + 2 * 48 + MASKED) / 3,
+    ),
+    # The same with the 2 x 8 x 16 of the size, and a pooler.
+    "ib_bert": (
+        2 * 2 * (256 + 384 + 256 + 320 + 512) + 2 * 48 + 2 * 64 / 10,
+        2 * 2 * (256 + 384 + 256 + 320 + 512) + 2 * 48 + 2 * 64 / 10 + MASKED + 2 * 16 / 10,
+    ),
     # Two heads reach the vocabulary; that of the edges reads 3 x 8 numbers, and has a second layer.
     "spanbert": (2 * LAYER, 2 * LAYER + MASKED + 2 * (3 * 64 + 64 + 800) * 2 / 10),
     # A trigram is shuffled besides the 2 masked tokens, and there are three classes.

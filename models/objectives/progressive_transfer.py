@@ -1,0 +1,161 @@
+"""Progressive knowledge transfer: a thin student learns its teacher layer by layer, then the teacher's predictions.
+Sun et al. (2020), "MobileBERT: a Compact Task-Agnostic BERT for Resource-Limited Devices", sections "Training
+Objectives" and "Training Strategies".
+
+Student and teacher have L layers, as many heads, and vectors of the same width between their layers. H_l are the
+vectors after layer l, A_l the attention of that layer; those of the teacher have a prime. N normalises a vector to mean
+0 and variance 1; mu and v are its mean and variance. Means run over tokens, and over heads or dimensions:
+
+    transfer_l = 1 / L (100 MSE(N(H_l), N(H'_l)) + 5000 MSE(mu_l, mu'_l) + 5 mean |v_l - v'_l| + mean KL(A'_l || A_l))
+    predict = 1/2 L_MLM + 1/2 KL(p' || p) + L_NSP
+
+p are the predictions at hidden words. Training has L + 1 phases. In the first L, which take 24/74 of all steps, layer l
+learns by transfer_l alone: what is below it is frozen, and nothing above it learns yet. In the last one everything
+learns by "predict".
+
+Read in the authors' code (google-research/google-research, `mobilebert/run_pretraining.py` at 0c1bbe5, and the command
+in `mobilebert/README.md`): the weights of the losses, the 240,000 and 500,000 steps of the two stages, the split of
+feature maps into normalised vectors, means and variances, and the student without dropout. There the cross-entropies of
+attention and of predictions stand, which have the gradients of these divergences.
+
+Not as there: the code lets lower layers go on at a tenth of the rate; here they are frozen, but for Adam's momentum and
+for weight decay. Rates follow the schedule of all pre-trainings and do not rise anew in each phase. Variances are
+compared layer by layer; the code subtracts those of all of the teacher's layers, which looks like a slip. Tokens of
+padding do not count. The student begins with the teacher's embeddings and head for hidden words; whether the authors
+copy the head was not looked up.
+"""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ptmbench.models.layers.operations import Look, rematerialising
+from ptmbench.models.layers.states import inner_states
+from ptmbench.models.objectives._joint import Joint
+from ptmbench.models.objectives.distillation import divergence, masked_lm
+from ptmbench.models.objectives.mlm import MaskedLm
+from ptmbench.models.objectives.nsp import NextSentence
+from ptmbench.models.pretrainable import Pretrainable
+
+FEATURES, MEANS, VARIANCES, ATTENTION = 100.0, 5000.0, 5.0, 1.0
+"""Weights of the losses of a layer."""
+GOLD = 0.5
+"""Weight of the hidden words themselves; what the teacher predicts there has the rest."""
+TRANSFER = 240_000 / 740_000
+"""Share of the steps in which layers are transferred."""
+_COPIED = ("tokens", "positions", "segments", "trigrams")
+"""The parts of the embeddings that both networks have."""
+_LAYER_LOSSES = ("feature_loss", "mean_loss", "variance_loss", "attention_loss")
+
+
+def layer_losses(ours: tf.Tensor, theirs: tf.Tensor, look: Look, other: Look, share: tf.Tensor) -> dict[str, tf.Tensor]:
+    """The four scalars of one layer, with their weights: of the vectors ``ours`` and ``theirs`` [B, T, D], and of the
+    attention ``look`` of the student and ``other`` of the teacher. Tokens count by their ``share`` [B, T]."""
+    ours, theirs = tf.cast(ours, tf.float32), tf.cast(theirs, tf.float32)
+    (mean, variance), (other_mean, other_variance) = (tf.nn.moments(x, -1, keepdims=True) for x in (ours, theirs))
+
+    def normal(x: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
+        return (x - mean) * tf.math.rsqrt(variance + 1e-12)
+
+    apart = normal(ours, mean, variance) - normal(theirs, other_mean, other_variance)
+    attended = tf.reduce_mean(divergence(other.scores, look.scores, 1.0), axis=1)  # [B, T]
+    each = {
+        "feature_loss": FEATURES * tf.reduce_mean(tf.square(apart), -1),
+        "mean_loss": MEANS * tf.square(mean - other_mean)[..., 0],
+        "variance_loss": VARIANCES * tf.abs(variance - other_variance)[..., 0],
+        "attention_loss": ATTENTION * attended,
+    }
+    return {name: tf.reduce_sum(share * value) for name, value in each.items()}
+
+
+def phase_of(progress: tf.Tensor, layers: int) -> tf.Tensor:
+    """The number int32 [] of the layer that is transferred after the share ``progress`` [] of the steps; ``layers`` in
+    the last phase."""
+    phase = tf.cast(tf.floor(progress / TRANSFER * layers), tf.int32)
+    return tf.minimum(phase, layers)
+
+
+class ProgressiveTransfer(Joint):
+    """``loss`` of a student with ``heads`` for hidden words and for next sentences.
+
+    The array ``progress`` [B] of a batch says which share of the steps is done; without it the last phase is computed,
+    as for text that is held out. The teacher's weights are frozen, and none of ``variables``. Without a ``teacher`` the
+    layer holds the student's weights, for adaptations; calling it is a `ValueError`.
+    """
+
+    def __init__(self, encoder: keras.layers.Layer, heads: tuple[MaskedLm, NextSentence], teacher: Pretrainable | None):
+        super().__init__(encoder, heads)
+        self.teacher = teacher  # Keras does not look for layers in it
+        if teacher is not None:
+            teacher.loss.trainable = False
+            begin(self, teacher)
+
+    @property
+    def reports(self) -> tuple[str, ...]:
+        return (*super().reports, "soft_loss", *_LAYER_LOSSES)
+
+    def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
+        return super().totals(batch) | {"tokens": tf.math.count_nonzero(batch["tokens"], dtype=tf.int32)}
+
+    def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
+        if self.teacher is None:
+            raise ValueError("The loss of distillation needs a teacher, and the network was built without one.")
+        totals = totals or self.totals(batch)
+        if "progress" not in batch:
+            return self._predicting(batch, totals)
+        phase = phase_of(batch["progress"][0], self.encoder.depth)
+        return tf.cond(
+            phase < self.encoder.depth,
+            lambda: self._transferring(batch, totals, phase),
+            lambda: self._predicting(batch, totals),
+        )
+
+    def _transferring(self, batch: dict[str, Any], totals: Any, phase: tf.Tensor) -> dict[str, Any]:
+        """The losses of the layer ``phase``, of which no gradient leaves the layer."""
+        stack = self.encoder.stack
+        stack.detour = lambda block, x, *_: block(tf.stop_gradient(x))
+        try:
+            ours = inner_states(self.encoder, batch)
+        finally:
+            stack.detour = None
+        theirs = inner_states(self.teacher.encoder, batch)
+        present = tf.cast(tf.not_equal(batch["tokens"], 0), tf.float32)
+        share = present / tf.cast(tf.maximum(totals["tokens"], 1), tf.float32)  # [B, T]
+        found = dict.fromkeys(_LAYER_LOSSES, 0.0)
+        depth = len(ours.looks)
+        for layer, (look, other) in enumerate(zip(ours.looks, theirs.looks, strict=True)):
+            pair = (ours.layers[layer + 1], tf.stop_gradient(theirs.layers[layer + 1]))
+            own = layer_losses(*pair, look, Look(*map(tf.stop_gradient, other)), share)
+            gate = tf.cast(tf.equal(layer, phase), tf.float32) / depth
+            found = {name: found[name] + gate * value for name, value in own.items()}
+        others = dict.fromkeys((*super().reports, "soft_loss"), tf.constant(0.0))
+        return {"loss": sum(found.values()), **others, **found}
+
+    def _predicting(self, batch: dict[str, Any], totals: Any) -> dict[str, Any]:
+        """The losses of the last phase."""
+        words, follows = self.heads
+        encoding = self.encoder(batch)
+        with rematerialising(False):  # the teacher has no backward pass
+            given = tf.stop_gradient(self.teacher.encoder(batch).tokens)
+        logits = words.logits(encoding.tokens, batch["masked_positions"])  # [B * M, V]
+        targets = tf.stop_gradient(masked_lm(self.teacher).logits(given, batch["masked_positions"]))
+        weights = tf.cast(tf.reshape(batch["masked_weights"], [-1]), tf.float32)
+        share = weights / tf.cast(tf.maximum(totals["masked"], 1), tf.float32)
+        parts = words.score(logits, batch, totals) | follows(encoding, batch, totals)
+        parts["soft_loss"] = tf.reduce_sum(share * divergence(targets, logits, 1.0))
+        parts |= dict.fromkeys(_LAYER_LOSSES, tf.constant(0.0))
+        loss = GOLD * parts["mlm_loss"] + (1 - GOLD) * parts["soft_loss"] + parts["nsp_loss"]
+        return {"loss": loss, **parts}
+
+
+def begin(student: ProgressiveTransfer, teacher: Pretrainable) -> None:
+    """Gives ``student`` the weights of ``teacher`` where both have the same part: the embeddings, but for their norm,
+    and the head for hidden words."""
+    head, theirs = student.heads[0], masked_lm(teacher)
+    pairs = [(getattr(student.encoder.embeddings, n), getattr(teacher.encoder.embeddings, n)) for n in _COPIED]
+    pairs += [(getattr(head, name), getattr(theirs, name)) for name, _ in head.config.parts()]
+    head.output_bias.assign(theirs.output_bias.numpy())
+    for part, other in pairs:
+        for variable, given in zip(part.variables, other.variables, strict=True):
+            variable.assign(given.numpy())

@@ -37,7 +37,7 @@ CARD = Card(
     corpus="BooksCorpus and English Wikipedia",
     parameters="293M",
     layers="24",
-    reference="transformers' MobileBertModel, its encoder with inverted bottlenecks",
+    reference="the encoder of transformers' MobileBertForPreTraining with inverted bottlenecks",
     optimizer="LAMB",
     licence="Apache-2.0",
 )
@@ -57,11 +57,21 @@ ADAM = {"epsilon": 1e-6}
 """That of LAMB in the authors' code; the paper trains by LAMB (``optimizer=lamb``)."""
 
 
+def inside(size: Size) -> int:
+    """The width inside of the layers."""
+    return 2 * size.width
+
+
+def narrow(size: Size) -> int:
+    """The width of token vectors: that of MobileBERT's of the same width."""
+    return size.width // 4
+
+
 def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
-    """What the network of ``size`` is made of. Token vectors are as wide as MobileBERT's of the same width."""
-    D, V, E = size.width, vocabulary.size, size.embedding or size.width // 4
+    """What the network of ``size`` is made of."""
+    D, V, E = size.width, vocabulary.size, size.embedding or narrow(size)
     words = WidenedLmConfig(width=D, inner=D, embedding=E, vocabulary=V, absent=vocabulary.absent)
-    opened = {"inside": 2 * D, "reads": "wide", "feed_forwards": 1, "norm": "layer_norm", "activation": "gelu"}
+    opened = {"inside": inside(size), "reads": "wide", "feed_forwards": 1, "norm": "layer_norm", "activation": "gelu"}
     encoder = bottleneck(replace(size, embedding=E), V, **opened, pooler=True)
     return EncoderModel(encoder=encoder, heads=(words, ClassifierConfig(width=D)))
 

@@ -73,15 +73,24 @@ ADAM = {"epsilon": 1e-6}
 """That of LAMB in the authors' code; the paper trains by LAMB (``optimizer=lamb``)."""
 
 
+def narrow(size: Size) -> int:
+    """The width inside of the layers, and that of token vectors."""
+    return size.width // 4
+
+
+def opened(size: Size) -> int:
+    """The width inside of the teacher's layers."""
+    return 2 * size.width
+
+
 def describe(size: Size, vocabulary: Vocabulary) -> StudentModel:
-    """What the network of ``size`` and its teacher are made of. Layers are a quarter as wide inside as outside, token
-    vectors too."""
-    D, V, E = size.width, vocabulary.size, size.embedding or size.width // 4
+    """What the network of ``size`` and its teacher are made of."""
+    D, V, E = size.width, vocabulary.size, size.embedding or narrow(size)
     given = {"width": D, "inner": D, "embedding": E, "vocabulary": V, "absent": vocabulary.absent}
-    opened = {"inside": 2 * D, "reads": "wide", "feed_forwards": 1, "norm": "layer_norm", "activation": "gelu"}
-    teacher = bottleneck(replace(widened(size), embedding=E), V, **opened)
+    theirs = {"inside": opened(size), "reads": "wide", "feed_forwards": 1, "norm": "layer_norm", "activation": "gelu"}
+    teacher = bottleneck(replace(widened(size), embedding=E), V, **theirs)
     return StudentModel(
-        encoder=bottleneck(replace(size, embedding=E), V, inside=D // 4),
+        encoder=bottleneck(replace(size, embedding=E), V, inside=narrow(size)),
         heads=(WidenedLmConfig(**given, activation="relu"), ClassifierConfig(width=D)),
         teacher=EncoderModel(encoder=teacher, heads=(WidenedLmConfig(**given),)),
     )

@@ -15,11 +15,12 @@ learns by "predict".
 
 Read in the authors' code (google-research/google-research, `mobilebert/run_pretraining.py` at 0c1bbe5, and the command
 in `mobilebert/README.md`): the weights of the losses, the 240,000 and 500,000 steps of the two stages, the split of
-feature maps into normalised vectors, means and variances, and the student without dropout. There the cross-entropies of
-attention and of predictions stand, which have the gradients of these divergences.
+feature maps into normalised vectors, means and variances. There the cross-entropies of attention and of predictions
+stand, which have the gradients of these divergences.
 
 Not as there: the code lets lower layers go on at a tenth of the rate; here they are frozen, but for Adam's momentum and
-for weight decay. Rates follow the schedule of all pre-trainings and do not rise anew in each phase. Variances are
+for weight decay. Their student has no dropout, here it has that of the recipe. Rates follow the schedule of all
+pre-trainings and do not rise anew in each phase. Variances are
 compared layer by layer; the code subtracts those of all of the teacher's layers, which looks like a slip. Tokens of
 padding do not count. The student begins with the teacher's embeddings and head for hidden words; whether the authors
 copy the head was not looked up.
@@ -103,20 +104,20 @@ class ProgressiveTransfer(Joint):
             raise ValueError("The loss of distillation needs a teacher, and the network was built without one.")
         totals = totals or self.totals(batch)
         if "progress" not in batch:
-            return self._predicting(batch, totals)
+            return self._predicting(batch, totals, seed)
         phase = phase_of(batch["progress"][0], self.encoder.depth)
         return tf.cond(
             phase < self.encoder.depth,
-            lambda: self._transferring(batch, totals, phase),
-            lambda: self._predicting(batch, totals),
+            lambda: self._transferring(batch, totals, seed, phase),
+            lambda: self._predicting(batch, totals, seed),
         )
 
-    def _transferring(self, batch: dict[str, Any], totals: Any, phase: tf.Tensor) -> dict[str, Any]:
+    def _transferring(self, batch: dict[str, Any], totals: Any, seed: Any, phase: tf.Tensor) -> dict[str, Any]:
         """The losses of the layer ``phase``, of which no gradient leaves the layer."""
         stack = self.encoder.stack
         stack.detour = lambda block, x, *_: block(tf.stop_gradient(x))
         try:
-            ours = inner_states(self.encoder, batch)
+            ours = inner_states(self.encoder, batch, seed)
         finally:
             stack.detour = None
         theirs = inner_states(self.teacher.encoder, batch)
@@ -132,10 +133,10 @@ class ProgressiveTransfer(Joint):
         others = dict.fromkeys((*super().reports, "soft_loss"), tf.constant(0.0))
         return {"loss": sum(found.values()), **others, **found}
 
-    def _predicting(self, batch: dict[str, Any], totals: Any) -> dict[str, Any]:
+    def _predicting(self, batch: dict[str, Any], totals: Any, seed: Any) -> dict[str, Any]:
         """The losses of the last phase."""
         words, follows = self.heads
-        encoding = self.encoder(batch)
+        encoding = self.encoder(batch, seed=seed)
         with rematerialising(False):  # the teacher has no backward pass
             given = tf.stop_gradient(self.teacher.encoder(batch).tokens)
         logits = words.logits(encoding.tokens, batch["masked_positions"])  # [B * M, V]

@@ -253,7 +253,7 @@ def test_loss_falls_and_reaches_every_weight(name):
     history = []
     # A table needs more steps, which take no time; so does a student, whose teacher knows nothing here.
     slow = model.module.CARD.architecture is Architecture.LOOKUP or hasattr(model.module, "TEACHER")
-    for number in range(64 if slow else 16):
+    for number in range(96 if slow else 16):
         values = step({key: tf.constant(value) for key, value in model.batches(number, 1).items()}, seed(number, 1))
         assert all(math.isfinite(value) for value in values.values())
         history.append(float(values["loss"]))

@@ -1,4 +1,5 @@
-"""The losses of MobileBERT's knowledge transfer by the authors' equations with torch, on the same tensors."""
+"""The losses of MobileBERT's knowledge transfer from IB-BERT (mobilebert_pkt, ib_bert) by the authors' equations with
+torch, on the same tensors. Their networks are compared in `test_transformers.py`."""
 
 import numpy as np
 

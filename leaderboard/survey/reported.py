@@ -18,6 +18,7 @@ COMPRESSION = {
     "distillation": "distillation",
     "replacing": "module replacing",
     "exit": "early exit",
+    "width": "adaptive width and depth",
 }
 _INPUTS = {"knowledge": "text and entities", "visual": "text and images", "multimodal": "text and images"}
 TABLE_2 = ("model", "architecture", "input", "objective", "corpus", "corpus here", "parameters", "parameters here")

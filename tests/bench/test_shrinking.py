@@ -64,13 +64,16 @@ def product(x, weights, name):
     return x @ weights[f"{name}/kernel"] + weights[f"{name}/bias"]
 
 
-def logits(weights, row, gates):
-    """BERT under a classifier for one text without padding, float64 [2]. ``gates`` has the factors of "heads" [L, H]
-    and of the "inner" dimensions [L, F]."""
+def logits(weights, row, gates, layers=range(DEEP.layers), seen=None):
+    """BERT with ``layers`` under a classifier for one text without padding, float64 [2]. ``gates`` has the factors of
+    "heads" [L, H] and of the "inner" dimensions [L, F]. What goes into each layer and what the last one gives, [T, D],
+    is added to the list ``seen``."""
+    seen = [] if seen is None else seen
     tokens = row.arrays["tokens"]
     x = weights["encoder/embeddings/tokens/table"][tokens] + weights["encoder/embeddings/segments/table"][0]
     x = norm(x + weights["encoder/embeddings/positions/table"][: len(tokens)], weights, "encoder/embeddings/norm")
-    for number in range(DEEP.layers):
+    for number in layers:
+        seen.append(x)
         name = f"encoder/stack/layer_{number}"
         both = product(x, weights, f"{name}/attention/query_key_value")
         q, k, v = (
@@ -83,6 +86,7 @@ def logits(weights, row, gates):
         h = product(x, weights, f"{name}/feed_forward/inner")
         h = h * 0.5 * (1 + erf(h / math.sqrt(2))) * gates["inner"][number]
         x = norm(x + product(h, weights, f"{name}/feed_forward/outer"), weights, f"{name}/norm")
+    seen.append(x)
     return np.tanh(product(x[0], weights, "encoder/pooler")) @ weights["adapted/000"] + weights["adapted/001"]
 
 

@@ -124,30 +124,43 @@ def best(scores: Sequence[np.ndarray], share: float, together: bool) -> list[np.
     return [np.array([u for u in range(len(one)) if (b, u) not in gone], int) for b, one in enumerate(scores)]
 
 
-def without(adapted: Adapted, part: str, kept: Chosen) -> tuple[dict[str, np.ndarray], StackShape]:
-    """The weights of ``adapted`` with only the ``kept`` units of each block, and the shape of that network."""
-    shape, weights = shape_of(adapted), adapted.arrays()
-    for number, (block, chosen) in enumerate(zip(adapted.network.encoder.stack.blocks, kept, strict=True)):
-        if part == "heads":
-            size = block.attention.projection.config.inputs // shape.heads[number]
-            inputs, outputs, copies = block.attention.query_key_value, block.attention.projection, 3
-        else:
-            size, inputs, outputs = 1, block.feed_forward.inner, block.feed_forward.outer
-            copies = 2 if block.feed_forward.config.gated else 1
-        rows = (chosen[:, None] * size + np.arange(size)).ravel()
-        columns = np.concatenate([rows + copy * outputs.config.inputs for copy in range(copies)])
-        changed = ((inputs.kernel, 1, columns), (inputs.bias, 0, columns), (outputs.kernel, 0, rows))
-        for variable, axis, places in changed:
-            if variable is not None:
-                (name,) = kernels.names(adapted, [variable])
-                weights[name] = np.take(weights[name], places, axis=axis)
+def cuts(adapted: Adapted, part: str, number: int, chosen: np.ndarray) -> list[tuple[Any, int, np.ndarray]]:
+    """What removing all units of block ``number`` but the ``chosen`` ones leaves: the variables concerned, each with
+    the axis and the places along it that stay, in the order of ``chosen``."""
+    block = adapted.network.encoder.stack.blocks[number]
+    if part == "heads":
+        size = block.attention.projection.config.inputs // shape_of(adapted).heads[number]
+        inputs, outputs, copies = block.attention.query_key_value, block.attention.projection, 3
+    else:
+        size, inputs, outputs = 1, block.feed_forward.inner, block.feed_forward.outer
+        copies = 2 if block.feed_forward.config.gated else 1
+    rows = (chosen[:, None] * size + np.arange(size)).ravel()
+    columns = np.concatenate([rows + copy * outputs.config.inputs for copy in range(copies)])
+    found = ((inputs.kernel, 1, columns), (inputs.bias, 0, columns), (outputs.kernel, 0, rows))
+    return [one for one in found if one[0] is not None]
+
+
+def without(
+    adapted: Adapted, part: str, kept: Chosen, begun: Mapping[str, np.ndarray] | None = None
+) -> tuple[dict[str, np.ndarray], StackShape]:
+    """The weights of ``adapted`` with only the ``kept`` units of each block, in their order, and the shape of that
+    network. ``begun`` are its weights without some units of the other kind, if there are such."""
+    shape, weights = shape_of(adapted), dict(adapted.arrays() if begun is None else begun)
+    for number, chosen in enumerate(kept):
+        for variable, axis, places in cuts(adapted, part, number, chosen):
+            (name,) = kernels.names(adapted, [variable])
+            weights[name] = np.take(weights[name], places, axis=axis)
     return weights, replace(shape, **{part: tuple(len(chosen) for chosen in kept)})
 
 
-def with_layers(adapted: Adapted, kept: Sequence[int]) -> tuple[dict[str, np.ndarray], StackShape]:
+def with_layers(
+    adapted: Adapted, kept: Sequence[int], begun: tuple[Mapping[str, np.ndarray], StackShape] | None = None
+) -> tuple[dict[str, np.ndarray], StackShape]:
     """The weights of ``adapted`` with only the ``kept`` layers, and the shape of that network. A block that is shared
-    is applied as often as there are kept layers."""
-    shape, weights, stack = shape_of(adapted), adapted.arrays(), adapted.network.encoder.stack
+    is applied as often as there are kept layers. ``begun`` are its weights and its shape without some units, if there
+    are such."""
+    found, shape = (adapted.arrays(), shape_of(adapted)) if begun is None else begun
+    weights, stack = dict(found), adapted.network.encoder.stack
     shape_left = replace(shape, layers=len(kept))
     if stack.config.shared:
         return weights, shape_left

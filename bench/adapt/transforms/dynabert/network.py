@@ -1,0 +1,165 @@
+"""DynaBERT in TensorFlow: the order of units, and the training of sub-networks against their teachers."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from ptmbench.bench.adapt import load, loop
+from ptmbench.bench.adapt.adapted import Adapted
+from ptmbench.bench.adapt.course import Course
+from ptmbench.bench.adapt.distil.network import soft
+from ptmbench.bench.adapt.heads import InputRow
+from ptmbench.bench.adapt.transforms import elastic, units
+from ptmbench.bench.adapt.transforms.contract import Material, Transformed
+from ptmbench.bench.adapt.transforms.dynabert import Settings
+from ptmbench.bench.adapt.transforms.elastic import SharedBlocks, Subnetwork
+from ptmbench.bench.adapt.transforms.further import Learner
+from ptmbench.bench.engine.cost import phase
+from ptmbench.bench.errors import NotApplicable
+from ptmbench.models.layers.operations import fold
+from ptmbench.models.objectives.layer_distillation import vectors_loss
+from ptmbench.tasks.forms import Form
+
+FORMS = (Form.CLASSIFICATION, Form.REGRESSION, Form.TAGGING)
+_PLACE = 9300
+"""The number of the first sub-network among the places for dropout."""
+
+
+class Lesson(NamedTuple):
+    """A sub-network and the one that it learns from."""
+
+    teacher: Subnetwork
+    student: Subnetwork
+
+
+class States(NamedTuple):
+    """What a sub-network computes."""
+
+    layers: Sequence[tf.Tensor]
+    """Embeddings, then what each layer gives, [B, T, D] each; a layer that is left out gives what it gets."""
+    numbers: tf.Tensor
+    """The output of the head."""
+
+
+class Teaching(Learner):
+    """Trains the sub-networks of ``adapted`` that are students in ``lessons``, all in each step. Their teachers compute
+    with the weights that ``shared`` keeps."""
+
+    def __init__(self, adapted: Adapted, shared: SharedBlocks, lessons: Sequence[Lesson], states: float, steps: int):
+        self._shared, self._lessons, self._weight, self._steps = shared, lessons, states, steps
+        self._teachers = tuple(dict.fromkeys(one.teacher for one in lessons))
+        step = adapted.adaptation.step(self.losses, adapted.learning, **adapted.options)
+        super().__init__(adapted, step)
+
+    def losses(self, batch: Mapping[str, Any], seed: Any) -> dict[str, Any]:
+        """The sum of the losses of all students."""
+        with self._shared.kept():
+            told = {one: self._states(one, batch, None) for one in self._teachers}
+        losses = []
+        for number, (teacher, student) in enumerate(self._lessons):
+            found = self._states(student, batch, fold(seed, _PLACE + number))
+            losses.append(self.loss(student, found, told[teacher], batch))
+        return {"loss": tf.add_n(losses)}
+
+    def loss(self, student: Subnetwork, found: States, told: States, batch: Mapping[str, Any]) -> tf.Tensor:
+        """The loss of what a ``student`` has ``found`` against what its teacher has ``told``."""
+        given = {**batch, "teacher": tf.stop_gradient(_targets(told.numbers, batch))}
+        compared = [layer for layer, width in enumerate(student) if width is not None] + [len(student)]
+        present = tf.cast(tf.not_equal(batch["tokens"], 0), tf.float32)
+        share = present / tf.reduce_sum(present)
+        hidden = [vectors_loss(found.layers[at], tf.stop_gradient(told.layers[at]), share) for at in compared]
+        return soft(found.numbers, given, 1.0, "probabilities") + self._weight * tf.add_n(hidden)
+
+    def ready(self, step: int) -> bool:
+        return step == self._steps
+
+    def training_flops(self, rows: Sequence[InputRow]) -> float:
+        """FLOPs of a step on ``rows``: three forward passes of each student, and one of each teacher."""
+        students = sum(self._shared.forward_flops(one.student, rows) for one in self._lessons)
+        return 3 * students + sum(self._shared.forward_flops(one, rows) for one in self._teachers)
+
+    def _states(self, chosen: Subnetwork, batch: Mapping[str, Any], seed: Any) -> States:
+        with self._shared.narrowed(chosen):
+            encoding = self.adapted.encoded(batch, seed)
+            return States(encoding.layers, self.adapted.judged(encoding, batch, seed))
+
+
+def _targets(numbers: tf.Tensor, batch: Mapping[str, Any]) -> tf.Tensor:
+    """The output ``numbers`` of a teacher as `bench.adapt.distil.network.soft` takes them."""
+    if "score" in batch:
+        return numbers[:, 0]
+    return tf.transpose(numbers, [0, 2, 1]) if "tags" in batch else numbers
+
+
+def check(material: Material) -> Adapted:
+    """The network of ``material``. Raises `NotApplicable` if it has no sub-networks that can learn from it."""
+    adapted, form = material.predictor.network, material.predictor.task.form
+    units.shape_of(adapted)
+    name = adapted.adaptation.name
+    if form not in FORMS or load(name).head(form) != f"heads.{form}":
+        forms = ", ".join(FORMS)
+        raise NotApplicable(
+            "no-logits",
+            f"because {name} on a {form} task gives no logits to learn from. Use it with finetune, for {forms} tasks.",
+        )
+    if adapted.freezes:
+        raise NotApplicable("nothing-learns", f"because the adaptation {name} trains no layer.")
+    return adapted
+
+
+def order(material: Material, by: str, examples: int) -> tuple[dict[str, np.ndarray], Course]:
+    """The weights of the network of ``material`` with the units of each block in the order of importance on so many
+    ``examples`` (0: all), or in one that is drawn; and the cost."""
+    adapted, rows, spent = material.predictor.network, material.rows["train"], Course()
+    shape, rng = units.shape_of(adapted), np.random.default_rng([material.seed, 8])
+    if by == "random":
+        scores = {part: [rng.random(count) for count in getattr(shape, part)] for part in ("heads", "inner")}
+    else:
+        if 0 < examples < len(rows):
+            rows = [rows[place] for place in np.sort(rng.permutation(len(rows))[:examples])]
+        scores = {part: units.importance(adapted, rows, part) for part in ("heads", "inner")}
+        spent.tokens, spent.flops = 2 * sum(row.tokens for row in rows), 6 * adapted.forward_flops(rows)
+    return elastic.ranked(adapted, scores), spent
+
+
+def lessons_of(shape: Any, settings: Settings) -> tuple[list[Lesson], list[Lesson]]:
+    """The lessons of the two stages for a stack of ``shape``. Shares that round to the same sub-network are one."""
+    widths = [elastic.scaled(shape, width) for width in settings.listed("widths")]
+    wide = [Lesson(widths[-1], width) for width in widths]
+    deep = [
+        Lesson(whole, elastic.scaled(shape, width, depth))
+        for whole, width in zip(widths, settings.listed("widths"), strict=True)
+        for depth in settings.listed("depths")
+    ]
+    return list(dict.fromkeys(wide)), list(dict.fromkeys(deep))
+
+
+def adaptive(material: Material) -> Transformed:
+    """The network of ``material`` after rewiring and both stages of training. Raises `NotApplicable` as `check`."""
+    adapted, settings = check(material), material.settings
+    shape = units.shape_of(adapted)
+    weights, course = order(material, settings.by, settings.examples)
+    adapted.assign(weights)
+    adapted.holder = None
+    stages = lessons_of(shape, settings)
+    shared = SharedBlocks(adapted, (width for stage in stages for one in stage for width in one.student if width))
+    for lessons, epochs, states in zip(
+        stages,
+        (settings.width_epochs, settings.depth_epochs),
+        (settings.width_states, settings.depth_states),
+        strict=True,
+    ):
+        if epochs:
+            training = replace(material.training, epochs=epochs)
+            shared.keep()
+            steps = loop.steps_of(material.rows["train"], training)
+            learner = Teaching(adapted, shared, lessons, states, steps)
+            with phase("train"):
+                found = loop.train(
+                    learner, material.rows["train"], training, material.seed, material.score, material.bookmark
+                )
+            course = course.then(found)
+    return Transformed(adapted.arrays(), (), course, told={"subnetworks": len(stages[-1])})

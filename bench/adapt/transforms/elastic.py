@@ -1,0 +1,172 @@
+"""Sub-networks that compute with a part of the weights of one network: fewer layers, and the first units of the others.
+
+`SharedBlocks` runs them inside a training, so that their gradients reach the shared weights (`dynabert`, `nasbert`).
+`taken` writes a sub-network's weights out as those of a really smaller network (`subnetwork`). Both give the same
+numbers. Units are heads of attention and neurons of feed-forward layers, as in `bench.adapt.transforms.units`.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from ptmbench.bench.adapt import shapes
+from ptmbench.bench.adapt.adapted import Adapted
+from ptmbench.bench.adapt.heads import InputRow
+from ptmbench.bench.adapt.shapes import StackShape
+from ptmbench.bench.adapt.transforms import units
+from ptmbench.models.layers.core import Drop, Rows, built
+
+
+class Width(NamedTuple):
+    """The units of a block that a sub-network uses: its first ones."""
+
+    heads: int
+    inner: int
+
+
+Subnetwork = tuple[Width | None, ...]
+"""Of each layer of the whole network its width, None for a layer that the sub-network leaves out."""
+
+
+def kept_layers(layers: int, depth: float) -> list[int]:
+    """The numbers, from 0, of the ``layers`` that a sub-network of ``depth`` keeps: floor(i / depth) for i = 0, 1, ...,
+    as in the authors' code of DynaBERT."""
+    return [math.floor(number / depth + 1e-9) for number in range(max(1, round(depth * layers)))]
+
+
+def scaled(shape: StackShape, width: float, depth: float = 1.0) -> Subnetwork:
+    """The sub-network of a stack of ``shape`` with the share ``width`` of the heads and neurons of each block, one at
+    least, and the share ``depth`` of its layers."""
+    kept = kept_layers(shape.layers, depth)
+    every = [
+        Width(*(max(1, math.floor(width * count + 0.5)) for count in counts))
+        for counts in zip(shape.heads, shape.inner, strict=True)
+    ]
+    # A block that is shared is applied in every layer.
+    return tuple(every[layer % len(every)] if layer in kept else None for layer in range(shape.layers))
+
+
+def ranked(adapted: Adapted, scores: Mapping[str, Sequence[np.ndarray]]) -> dict[str, np.ndarray]:
+    """The weights of ``adapted`` with the units of each block in descending order of their ``scores``, which are given
+    for "heads" and "inner". The network computes the same function."""
+    weights = None
+    for part, found in scores.items():
+        orders = [np.argsort(-one, kind="stable") for one in found]
+        weights, _ = units.without(adapted, part, orders, weights)
+    return weights
+
+
+def taken(adapted: Adapted, chosen: Subnetwork) -> tuple[dict[str, np.ndarray], StackShape]:
+    """The weights of the sub-network ``chosen`` of ``adapted`` as those of a smaller network, and its shape."""
+    whole, weights, left = units.shape_of(adapted), None, {}
+    for part in ("heads", "inner"):
+        counts = list(getattr(whole, part))
+        for layer, width in enumerate(chosen):
+            if width is not None:
+                counts[layer % len(counts)] = getattr(width, part)
+        left[part] = tuple(counts)
+        weights, _ = units.without(adapted, part, [np.arange(count) for count in counts], weights)
+    kept = [layer for layer, width in enumerate(chosen) if width is not None]
+    return units.with_layers(adapted, kept, (weights, replace(whole, **left)))
+
+
+class SharedBlocks:
+    """The blocks of sub-networks of ``adapted`` with ``widths``, which compute with its weights.
+
+    A copy of all weights, `keep`, is what the network computes with inside `kept`: a teacher that stays as it was.
+    """
+
+    def __init__(self, adapted: Adapted, widths: Iterable[Width]):
+        self._adapted, self._stack = adapted, adapted.network.encoder.stack
+        self._blocks: dict[Width, Any] = {}
+        for number, width in enumerate(dict.fromkeys(widths)):
+            one = StackShape(layers=1, heads=(width.heads,), inner=(width.inner,))
+            (block,) = shapes.resized(adapted.network.encoder.config, one).stack.blocks
+            self._blocks[width] = built(block, name=f"narrow_{number}")
+        read = [*adapted.network.encoder.variables, *adapted.own]
+        self._read = list({id(one): one for one in read}.values())
+        self._copies = {id(one): tf.Variable(one.value, trainable=False) for one in self._read}
+        self._inside = False
+
+    def keep(self) -> None:
+        """Copies all weights as they are."""
+        for variable in self._read:
+            self._copies[id(variable)].assign(variable.value)
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Inside, graphs are traced that compute with the copied weights."""
+        self._inside = True
+        try:
+            with keras.StatelessScope([(one, self._copies[id(one)]) for one in self._read]):
+                yield
+        finally:
+            self._inside = False
+
+    @contextmanager
+    def narrowed(self, chosen: Subnetwork) -> Iterator[None]:
+        """Inside, graphs are traced that compute with the sub-network ``chosen``. A layer that it leaves out gives what
+        it gets."""
+
+        def detour(block: Any, x: tf.Tensor, index: int, bias: tf.Tensor, rows: Rows, drop: Drop) -> tf.Tensor:
+            width = chosen[index]
+            return x if width is None else self.block(width, index, x, bias, rows, drop)
+
+        with self.replaced(detour):
+            yield
+
+    @contextmanager
+    def replaced(self, detour: Any) -> Iterator[None]:
+        """Inside, ``detour`` is called in place of each block (`models.layers.blocks.Stack.detour`)."""
+        before, self._stack.detour = self._stack.detour, detour
+        try:
+            yield
+        finally:
+            self._stack.detour = before
+
+    def block(self, width: Width, index: int, x: tf.Tensor, bias: tf.Tensor, rows: Rows, drop: Drop) -> tf.Tensor:
+        """What layer ``index`` of ``width`` gives for ``x`` [N, D]."""
+        number = index % len(self._stack.blocks)
+        block, narrow = self._stack.blocks[number], self._blocks[width]
+        values = {variable.path.removeprefix(block.path): self._value(variable) for variable in block.variables}
+        for part, count in zip(("heads", "inner"), width, strict=True):
+            for variable, axis, places in units.cuts(self._adapted, part, number, np.arange(count)):
+                name = variable.path.removeprefix(block.path)
+                values[name] = _sliced(values[name], axis, places)
+        given = [(variable, values[variable.path.removeprefix(narrow.path)]) for variable in narrow.variables]
+        with keras.StatelessScope(given):
+            return narrow(x, bias, rows=rows, drop=drop.at(10 * (index + 1)))[0]
+
+    def forward_flops(self, chosen: Subnetwork, rows: Sequence[InputRow]) -> float:
+        """FLOPs of a forward pass of the sub-network ``chosen`` over ``rows``."""
+        whole = [block for _, block in self._stack.config.parts()]
+        spent = self._adapted.forward_flops(rows)
+        for layer, width in enumerate(chosen):
+            spent -= _flops(whole[layer % len(whole)], rows)
+            spent += 0.0 if width is None else self.block_flops(width, rows)
+        return spent
+
+    def block_flops(self, width: Width, rows: Sequence[InputRow]) -> float:
+        """FLOPs of a forward pass of one layer of ``width`` over ``rows``."""
+        return _flops(self._blocks[width].config, rows)
+
+    def _value(self, variable: Any) -> tf.Tensor:
+        return tf.convert_to_tensor(self._copies[id(variable)] if self._inside else variable.value)
+
+
+def _flops(block: Any, rows: Sequence[InputRow]) -> float:
+    return sum(block.flops(row.tokens, row.tokens) for row in rows)
+
+
+def _sliced(value: tf.Tensor, axis: int, places: np.ndarray) -> tf.Tensor:
+    """``value`` at ``places`` along ``axis``, which are few runs of consecutive ones. Unlike that of `tf.gather`, the
+    gradient is dense."""
+    runs = np.split(places, np.flatnonzero(np.diff(places) != 1) + 1)
+    bounds = [(int(run[0]), int(run[-1]) + 1) for run in runs]
+    return tf.concat([value[begin:end] if axis == 0 else value[:, begin:end] for begin, end in bounds], axis)

@@ -1,0 +1,63 @@
+"""A sub-network is taken out: the first units of each block, and equally spaced layers.
+
+This is how a network of DynaBERT (Hou et al., 2020) is used: `dynabert` has put the units of each block in the order of
+their importance and has trained the sub-networks, and this transform writes one of them as a network of its own, with
+smaller matrices. ``dynabert+subnetwork:width=0.5+depth=0.75`` is that chain. All sub-networks share one training.
+
+Of H heads and F neurons of a block, round(width H) and round(width F) stay, one at least. Of L layers, those with the
+numbers floor(i / depth) stay, for i = 0 ... round(depth L) - 1. This is the rule of the authors' code
+(huawei-noah/Pretrained-Language-Model, `DynaBERT/transformers/modeling_bert.py` at 1bb9b3e) where width H is whole.
+Elsewhere that code rounds heads first and gives neurons the same share.
+
+``epochs`` trains the smaller network further on the task, as the authors' optional final fine-tuning does. Applied to
+a network that was not trained for this, it is a control.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from ptmbench.bench.adapt.settings import Settings as Adapting
+from ptmbench.bench.adapt.settings import setting
+from ptmbench.bench.adapt.transforms.contract import Material, Transformed
+from ptmbench.bench.adapt.transforms.shrinking import Further
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(Further):
+    """What ``subnetwork:name=value`` may change."""
+
+    width: float = setting(0.5, "above 0 and 1 at most", lambda value: 0 < value <= 1)
+    """Share of the heads and neurons of each block that stay."""
+    depth: float = setting(1.0, "above 0 and 1 at most", lambda value: 0 < value <= 1)
+    """Share of the layers that stay."""
+
+
+class TakenOut:
+    """`bench.adapt.transforms.contract.Transform`; trains where ``epochs`` asks for it."""
+
+    summary = "the first heads and neurons of each block and equally spaced layers are taken out (DynaBERT)"
+    settings = Settings
+    version = 1
+    compression = "pruning"
+    rebuilds = False
+    final = False
+
+    def label(self, settings: Settings) -> str:
+        return f"width {settings.width:g}, depth {settings.depth:g}{settings.told()}"
+
+    def training(self, settings: Settings, adaptation: Adapting) -> Adapting | None:
+        return settings.of(adaptation) if settings.epochs else None
+
+    def transformed(self, material: Material) -> Transformed:
+        from ptmbench.bench.adapt.course import Course
+        from ptmbench.bench.adapt.transforms import elastic, units
+
+        adapted, settings = material.predictor.network, material.settings
+        chosen = elastic.scaled(units.shape_of(adapted), settings.width, settings.depth)
+        return units.finished(material, *elastic.taken(adapted, chosen), Course())
+
+    def prepare(self, adapted: Any, settings: Settings) -> None:
+        """Nothing: the shape of the stack is all that the network needs."""
+
+
+TRANSFORM = TakenOut()

@@ -1,6 +1,7 @@
 """Compression while training, killed by a signal that nothing can catch: the resumed cell ends as a straight one does.
 
-The cell trains gates, which have the most state: weights, their optimizer, and parameters outside of the network.
+Gates have the most state: weights, their optimizer, and parameters outside of the network. DynaBERT trains twice, and
+its second training has the result of the first one as its teacher.
 """
 
 import dataclasses
@@ -25,12 +26,19 @@ from tests.bench.test_condition_cells import kept
 from tests.bench.test_transform_cells import changes_of
 
 SHAPE = Size(layers=2, width=32, heads=4, inner=24, length=96)
-ASKED = "gates:epochs=4+penalty=10+gate_rate=3000"  # twelve steps
+TWELVE = {"epochs": 4, "batch": 16}
+WAYS = {  # the adaptation, the transform, and the step out of twelve after which the process is killed
+    "gates": ("finetune", "gates:epochs=4+penalty=10+gate_rate=3000", 2),
+    "theseus": ("finetune", "theseus:epochs=4", 2),
+    "dynabert": ("finetune", "dynabert:widths=0.5/1+depths=0.5/1+width_epochs=2+depth_epochs=2", 8),
+    "layerdrop": ("layerdrop", "", 2),
+    "pabee": ("pabee", "", 2),
+}
 SCRIPT = """
 import sys
 from pathlib import Path
 import tests.bench.test_compression_kills as here
-here.alone(*map(Path, sys.argv[1:]))
+here.alone(sys.argv[1], *map(Path, sys.argv[2:]))
 """
 
 
@@ -39,44 +47,61 @@ def context_of(data, out):
     return Context(data=data, out=out, shape=SHAPE, tokenizer=vocabulary, source={"name": "microworld"})
 
 
-def alone(data: Path, adapted: Path, out: Path) -> None:
-    """The cell in a process of its own, which saves after every step and begins with the model in ``adapted``. What it
-    ends with goes to a file."""
-    (folder,) = (adapted / "home" / "adapted").iterdir()
-    spent = json.loads((adapted / "spent.json").read_text())
-    given = dataclasses.replace(context_of(data, out), predictor=checkpoint.read(folder), spent=spent)
-    cell = make("sst2", "bert", "finetune", epochs=4, batch=16)
-    cell = dataclasses.replace(cell, predictor="x", **changes_of(ASKED))
+def alone(way: str, data: Path, adapted: Path, out: Path) -> None:
+    """The cell in a process of its own, which saves after every step. One with a transform begins with the model in
+    ``adapted``. What it ends with goes to a file."""
+    adaptation, asked, _ = WAYS[way]
+    cell, given = make("sst2", "bert", adaptation, **TWELVE), context_of(data, out)
+    if asked:
+        (folder,) = (adapted / "home" / "adapted").iterdir()
+        spent = json.loads((adapted / "spent.json").read_text())
+        given = dataclasses.replace(given, predictor=checkpoint.read(folder), spent=spent)
+        cell = dataclasses.replace(cell, predictor="x", **changes_of(asked))
     found = cells.run(cell, dataclasses.replace(given, unfinished=out / "unfinished", save_every=0.0))
-    told = ("steps", "tokens", "flops", "flops_evaluate", "parameters", "heads_kept", "head_sparsity")
+    assert found.status == "ok", found.reason
+    measured = {name: value for name, value in found.cost.items() if name.startswith(("flops", "parameters", "heads_"))}
+    counted = {name: found.cost[name] for name in ("steps", "tokens")}
     ended = {"scores": dict(found.scores), "curve": list(found.curve), "sha": found.predictions["sha256"]}
-    (out / "ended.json").write_text(json.dumps(ended | {name: found.cost[name] for name in told}))
+    (out / "ended.json").write_text(json.dumps(ended | measured | counted))
 
 
-@pytest.mark.slow
-def test_killed_in_the_middle_it_ends_the_same(world, tmp_path):
-    adapted = tmp_path / "adapted"
-    given = kept(make("sst2", "bert", "finetune", epochs=4, batch=16), context_of(world, adapted))
-    (adapted / "spent.json").write_text(json.dumps(given.spent))
+@pytest.fixture(scope="module")
+def adapted(world, tmp_path_factory):
+    """The folder of a fine-tuned model, which transforms begin with."""
+    out = tmp_path_factory.mktemp("adapted")
+    given = kept(make("sst2", "bert", "finetune", **TWELVE), context_of(world, out))
+    (out / "spent.json").write_text(json.dumps(given.spent))
+    return out
 
+
+@pytest.mark.parametrize(
+    "way", [pytest.param(way, marks=pytest.mark.slow if way == "gates" else pytest.mark.sweep) for way in WAYS]
+)
+def test_killed_in_the_middle_it_ends_the_same(world, adapted, tmp_path, way):
     def begin(out):
         out.mkdir(exist_ok=True)
         with open(tmp_path / "log", "a") as log:
-            command = [sys.executable, "-c", SCRIPT, world, adapted, out]
+            command = [sys.executable, "-c", SCRIPT, way, world, adapted, out]
             return subprocess.Popen(command, cwd=ROOT, stderr=log, stdout=log)
 
     def come(out):
-        found = (out / "unfinished").glob("training-1/step-*/manifest.json")
-        return max((int(path.parent.name.rpartition("-")[2]) for path in found), default=0)
+        """How many steps are saved, of all trainings together."""
+        last = {}
+        for path in (out / "unfinished").glob("training-*/step-*/manifest.json"):
+            training, step = path.parent.parent.name, int(path.parent.name.rpartition("-")[2])
+            last[training] = max(step, last.get(training, 0))
+        return sum(last.values())
 
+    *_, kill = WAYS[way]
     straight, killed = tmp_path / "straight", tmp_path / "killed"
     assert begin(straight).wait(timeout=PATIENCE) == OK, (tmp_path / "log").read_text()
     process = begin(killed)
-    wait_for(lambda: come(killed) >= 2 or process.poll() is not None)
+    wait_for(lambda: come(killed) >= kill or process.poll() is not None)
     process.kill()
     assert process.wait() == -signal.SIGKILL, (tmp_path / "log").read_text()
-    assert 2 <= come(killed) < 12
+    assert kill <= come(killed) < 12
     assert begin(killed).wait(timeout=PATIENCE) == OK, (tmp_path / "log").read_text()
     assert "The cell goes on at step" in (tmp_path / "log").read_text()
     assert (killed / "ended.json").read_text() == (straight / "ended.json").read_text()
-    assert json.loads((straight / "ended.json").read_text())["heads_kept"] < 8
+    ended = json.loads((straight / "ended.json").read_text())
+    assert way != "gates" or ended["heads_kept"] < 8

@@ -22,13 +22,13 @@ compared with what goes into the same layer of the teacher, and the last ones wi
 code. lambda_1 and lambda_2 are 1 and 0.1 in stage 2, and 1 and 1 in stage 3, as there. `elastic` says which units and
 layers a sub-network has; `subnetwork` takes one out.
 
-Differences: importance is that of Michel et al. (2019), for heads and neurons alike (`bench.adapt.transforms.units`);
-the authors' code adds, for neurons, the same product for the weights that go into them, takes magnitudes per batch, and
-measures on the development set, where here it is training examples. In stage 3 the code's teacher is the full width for
-all sub-networks; here it is the same width, as the paper has it. No data are augmented: the paper trains on twenty times as
-many texts, made by TinyBERT's method. Means of states run over tokens that are no padding. For regression SCE is a
-squared difference; the code has no such term. The weights after the last step count; the code keeps those of the best
-sum of the scores of all sub-networks.
+Differences: importance is that of Michel et al. (2019), for heads and neurons alike (`bench.adapt.transforms.units`).
+For neurons, the authors' code adds the same product for the weights that go into them; it takes magnitudes of batches
+and measures on the development set, where here it is training examples. In stage 3 its teacher has the full width for
+all sub-networks; here it has the same width, as in the paper. No data are augmented, while the paper trains on texts
+that TinyBERT's method adds. Means of states run over tokens that are no padding. For regression SCE is a squared
+difference; the code has no such term. The weights after the last step count; the code keeps those of the best sum of
+the scores of all sub-networks.
 
 Forms: classification, regression and tagging. Controls: ``by=random`` has an order that is drawn; with
 ``width_epochs=0+depth_epochs=0`` sub-networks have the units that matter, and no training.

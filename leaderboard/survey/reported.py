@@ -19,6 +19,7 @@ COMPRESSION = {
     "replacing": "module replacing",
     "exit": "early exit",
     "width": "adaptive width and depth",
+    "search": "architecture search",
 }
 _INPUTS = {"knowledge": "text and entities", "visual": "text and images", "multimodal": "text and images"}
 TABLE_2 = ("model", "architecture", "input", "objective", "corpus", "corpus here", "parameters", "parameters here")

@@ -160,10 +160,11 @@ def learner(tokenizer):
     return Teaching(found, shared, [lesson], 0.3, 10)
 
 
-def hidden(weights, row, gates, layers):
-    """What goes into each of ``layers``, and what the last one gives, [T, D] each."""
+def hidden(weights, row, gates, layers, begin=None):
+    """What goes into each of ``layers``, and what the last one gives, [T, D] each. If ``begin`` is given, the first one
+    gets it in place of the embeddings."""
     found = []
-    logits(weights, row, gates, layers=layers, seen=found)
+    logits(weights, row, gates, layers=layers, seen=found, begin=begin)
     return found
 
 

@@ -64,14 +64,15 @@ def product(x, weights, name):
     return x @ weights[f"{name}/kernel"] + weights[f"{name}/bias"]
 
 
-def logits(weights, row, gates, layers=range(DEEP.layers), seen=None):
+def logits(weights, row, gates, layers=range(DEEP.layers), seen=None, begin=None):
     """BERT with ``layers`` under a classifier for one text without padding, float64 [2]. ``gates`` has the factors of
     "heads" [L, H] and of the "inner" dimensions [L, F]. What goes into each layer and what the last one gives, [T, D],
-    is added to the list ``seen``."""
+    is added to the list ``seen``. The first one gets ``begin`` [T, D] in place of the embeddings, if it is given."""
     seen = [] if seen is None else seen
     tokens = row.arrays["tokens"]
     x = weights["encoder/embeddings/tokens/table"][tokens] + weights["encoder/embeddings/segments/table"][0]
     x = norm(x + weights["encoder/embeddings/positions/table"][: len(tokens)], weights, "encoder/embeddings/norm")
+    x = x if begin is None else begin
     for number in layers:
         seen.append(x)
         name = f"encoder/stack/layer_{number}"

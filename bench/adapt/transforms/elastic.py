@@ -152,6 +152,15 @@ class SharedBlocks:
             spent += 0.0 if width is None else self.block_flops(width, rows)
         return spent
 
+    @property
+    def widths(self) -> tuple[Width, ...]:
+        """The widths that there are, each once."""
+        return tuple(self._blocks)
+
+    def parameters(self, width: Width) -> int:
+        """Parameters of one layer of ``width``."""
+        return self._blocks[width].config.parameters().total
+
     def block_flops(self, width: Width, rows: Sequence[InputRow]) -> float:
         """FLOPs of a forward pass of one layer of ``width`` over ``rows``."""
         return _flops(self._blocks[width].config, rows)

@@ -51,7 +51,8 @@ def _are_shares(value: str) -> bool:
     return found == sorted(set(found)) and found[0] > 0 and found[-1] == 1
 
 
-def _shares(default: str) -> Any:
+def shares(default: str) -> Any:
+    """A setting of several shares, 1 the last one."""
     return setting(default, "ascending numbers above 0 with a / between them, 1 the last one: 0.5/1", _are_shares)
 
 
@@ -59,9 +60,9 @@ def _shares(default: str) -> Any:
 class Settings:
     """What ``dynabert:name=value`` may change."""
 
-    widths: str = _shares("0.25/0.5/0.75/1")
+    widths: str = shares("0.25/0.5/0.75/1")
     """m_w, the shares of heads and neurons of the sub-networks that are trained."""
-    depths: str = _shares("0.5/0.75/1")
+    depths: str = shares("0.5/0.75/1")
     """m_d, the shares of layers of the sub-networks that are trained."""
     by: str = one_of("importance", "importance", "random")
     """The order of units: by importance, or drawn."""

@@ -46,10 +46,12 @@ class States(NamedTuple):
 
 class Teaching(Learner):
     """Trains the sub-networks of ``adapted`` that are students in ``lessons``, all in each step. Their teachers compute
-    with the weights that ``shared`` keeps."""
+    with the weights that ``shared`` keeps. With ``last``, only the weights after this step count."""
 
-    def __init__(self, adapted: Adapted, shared: SharedBlocks, lessons: Sequence[Lesson], states: float, steps: int):
-        self._shared, self._lessons, self._weight, self._steps = shared, lessons, states, steps
+    def __init__(
+        self, adapted: Adapted, shared: SharedBlocks, lessons: Sequence[Lesson], states: float, last: int | None = None
+    ):
+        self._shared, self._lessons, self._weight, self._last = shared, lessons, states, last
         self._teachers = tuple(dict.fromkeys(one.teacher for one in lessons))
         step = adapted.adaptation.step(self.losses, adapted.learning, **adapted.options)
         super().__init__(adapted, step)
@@ -74,7 +76,7 @@ class Teaching(Learner):
         return soft(found.numbers, given, 1.0, "probabilities") + self._weight * tf.add_n(hidden)
 
     def ready(self, step: int) -> bool:
-        return step == self._steps
+        return self._last in (None, step)
 
     def training_flops(self, rows: Sequence[InputRow]) -> float:
         """FLOPs of a step on ``rows``: three forward passes of each student, and one of each teacher."""

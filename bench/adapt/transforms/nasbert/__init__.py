@@ -1,0 +1,113 @@
+"""NAS-BERT: the shape of a smaller network is searched for, block by block, and that network is trained.
+
+Xu, Tan, Luo, Song, Li, Qin and Liu (2021), "NAS-BERT: Task-Agnostic and Adaptive-Size BERT Compression with Neural
+Architecture Search", section 3. The authors published no code. The adapted model is the teacher.
+
+1. Search space. A layer keeps one of the ``shares`` of its heads and one of the ``shares`` of its neurons, or is left
+   out (the identity). All architectures share the weights of one supernet: a narrower layer has its first units.
+2. Block-wise training with distillation. The layers form ``blocks`` of consecutive layers. In each step a path a_n
+   through every block is drawn from its candidates. It gets what the teacher's block gets, and learns to give what that
+   gives; gradients stay inside the block:
+
+       loss = sum_n MSE(S_n(Y_(n-1); a_n), Y_n)        Y_n: the hidden states of the teacher after block n
+
+3. Progressive shrinking. The candidates of a block are put into ``bins`` by their parameters. Between two of the
+   ``search_epochs``, the half of each bin with the higher loss on texts of the selection split is dropped, two of each
+   bin staying at least.
+4. Model selection. The loss of an architecture is estimated as the sum of the losses of its blocks. Of all combinations
+   of the candidates that are left, the one with the lowest sum is chosen whose blocks have at most the share
+   ``parameters`` of the teacher's parameters and the share ``flops`` of its FLOPs.
+5. The chosen architecture is trained for ``tuning_epochs`` against the teacher's logits and hidden states, by the loss
+   of `dynabert`. Its weights begin as the teacher's first units (``start=supernet``: as the search has left them).
+
+The cost of all of this is the cost of the transform; ``search_flops`` in the record is that of 2 to 4.
+
+Differences: the paper searches in pre-training, for all tasks, and pre-trains what it finds. Its search space also has
+separable convolutions, and chooses attention and feed-forward layers separately. Its supernet begins with random
+weights; this one begins with the adapted model, units in the order of their importance as in `dynabert`, so that all
+widths have important ones. The paper measures latency and keeps to limits of it; FLOPs stand for it here, because
+the architecture would depend on the machine otherwise. The paper's numbers of bins and of survivors are larger.
+
+Control: ``by=random`` draws an architecture with 90 % of the allowed parameters or more, and trains it in the same way
+and as long. What the search is worth is the difference; what it costs is ``search_flops``.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from ptmbench.bench.adapt.settings import Settings as Adapting
+from ptmbench.bench.adapt.settings import one_of, positive, setting
+from ptmbench.bench.adapt.transforms.contract import Material, Transformed
+from ptmbench.bench.adapt.transforms.dynabert import shares
+from ptmbench.bench.adapt.transforms.further import to_the_end
+
+
+def _part(default: float) -> Any:
+    return setting(default, "above 0 and 1 at most", lambda value: 0 < value <= 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What ``nasbert:name=value`` may change."""
+
+    shares: str = shares("0.25/0.5/1")
+    """Shares of the heads, and shares of the neurons, that a layer may keep."""
+    blocks: int = positive(2)
+    """Blocks that are searched separately."""
+    bins: int = positive(4)
+    """Groups of candidates of like size."""
+    parameters: float = _part(0.5)
+    """Share of the parameters of all layers that may be left."""
+    flops: float = _part(1.0)
+    """Share of the FLOPs of all layers that may be left."""
+    by: str = one_of("search", "search", "random")
+    """How the architecture is found: by the search, or drawn."""
+    start: str = one_of("adapted", "adapted", "supernet")
+    """The weights that the architecture is trained from."""
+    examples: int = positive(256)
+    """Texts that the losses of candidates are measured on."""
+    search_epochs: int = positive(4)
+    """Passes over the training examples of the search."""
+    tuning_epochs: int = positive(3)
+    """Passes over the training examples of the training of the architecture."""
+    max_steps: int = setting(0)
+    """Training steps of each of the two at most; 0 is no limit."""
+    learning_rate: float = setting(0.0)
+    """Peak learning rate; 0 for the adaptation's."""
+
+    @property
+    def epochs(self) -> int:
+        """How many epochs of plain training cost as much, for estimates. A path of the search has about half of the
+        layers' FLOPs, and the forward pass of a teacher costs a third of a step."""
+        searching = 0 if self.by == "random" else self.search_epochs
+        return max(1, round(searching * (1 / 2 + 1 / 3) + self.tuning_epochs * (self.parameters + 1 / 3)))
+
+
+class NasBert:
+    """`bench.adapt.transforms.contract.Transform`; trains."""
+
+    summary = "the shape of a smaller network is searched for, block by block, and trained by distillation (NAS-BERT)"
+    settings = Settings
+    version = 1
+    compression = "search"
+    rebuilds = False
+    final = False
+
+    def label(self, settings: Settings) -> str:
+        found = "drawn architecture" if settings.by == "random" else "architecture search"
+        limit = f", {100 * settings.flops:g} % of FLOPs" if settings.flops < 1 else ""
+        return f"{found}, {100 * settings.parameters:g} % of parameters{limit}"
+
+    def training(self, settings: Settings, adaptation: Adapting) -> Adapting:
+        return to_the_end(settings, adaptation)
+
+    def transformed(self, material: Material) -> Transformed:
+        from ptmbench.bench.adapt.transforms.nasbert.network import found
+
+        return found(material)
+
+    def prepare(self, adapted: Any, settings: Settings) -> None:
+        """Nothing: the shape of the stack is all that the network needs."""
+
+
+TRANSFORM = NasBert()

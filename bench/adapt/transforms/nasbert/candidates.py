@@ -1,0 +1,140 @@
+"""The search space of NAS-BERT in NumPy: candidates of blocks, their bins, and the choice of an architecture."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ptmbench.bench.adapt.shapes import StackShape
+from ptmbench.bench.adapt.transforms import elastic
+from ptmbench.bench.adapt.transforms.elastic import Subnetwork, Width
+from ptmbench.bench.errors import NotApplicable
+
+MOST = 20_000
+"""Candidates of a block at most."""
+LEFT = 2
+"""Candidates of a bin that always stay."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Consecutive layers that are searched together."""
+
+    begin: int
+    end: int
+    paths: tuple[Subnetwork, ...]
+    """Its candidates: the widths of its layers."""
+    parameters: np.ndarray
+    """Of each candidate."""
+    flops: np.ndarray
+    """Of each candidate, for the mean text."""
+
+    def bins(self, count: int) -> np.ndarray:
+        """The bin of each candidate: ``count`` of them, equally wide in parameters."""
+        return np.minimum(self.parameters * count // max(1, self.parameters.max()), count - 1).astype(int)
+
+
+def choices(shape: StackShape, shares: Sequence[float]) -> list[list[Width | None]]:
+    """What each layer of a stack of ``shape`` may be, None for the identity. Shares that round to the same width are
+    one."""
+    found = []
+    for heads, inner in zip(shape.heads, shape.inner, strict=True):
+        every = [elastic.scaled(StackShape(layers=1, heads=(heads,), inner=(inner,)), share)[0] for share in shares]
+        pairs = itertools.product(sorted({one.heads for one in every}), sorted({one.inner for one in every}))
+        found.append([None, *(Width(*pair) for pair in pairs)])
+    return found
+
+
+def blocks_of(
+    options: Sequence[Sequence[Width | None]], count: int, parameters: dict[Width, float], flops: dict[Width, float]
+) -> list[Block]:
+    """The layers with these ``options`` as ``count`` blocks with all their candidates. Raises `NotApplicable` where
+    there are more blocks than layers, or too many candidates."""
+    if count > len(options):
+        raise NotApplicable(
+            "few-layers", f"because the model has {len(options)} layers, which do not form {count} blocks."
+        )
+    found = []
+    for layers in np.array_split(np.arange(len(options)), count):
+        inside = [options[layer] for layer in layers]
+        if (many := int(np.prod([len(one) for one in inside], dtype=float))) > MOST:
+            raise NotApplicable(
+                "many-candidates",
+                f"because a block of {len(layers)} layers has {many} candidates, and {MOST} are searched at most. Set "
+                "more blocks or fewer shares.",
+            )
+        paths = tuple(itertools.product(*inside))
+        sizes = [
+            np.array([sum(costs[one] for one in path if one is not None) for path in paths], float)
+            for costs in (parameters, flops)
+        ]
+        found.append(Block(int(layers[0]), int(layers[-1]) + 1, paths, *sizes))
+    return found
+
+
+def shrunk(losses: np.ndarray, bins: np.ndarray, alive: np.ndarray) -> np.ndarray:
+    """Which candidates are left, bool [C], of those that are ``alive``: the half of each of the ``bins`` with the lower
+    ``losses``, rounded up, and `LEFT` at least."""
+    left = np.zeros_like(alive)
+    for number in np.unique(bins):
+        inside = np.flatnonzero(alive & (bins == number))
+        best = inside[np.argsort(losses[inside], kind="stable")]
+        left[best[: max(LEFT, -(-len(best) // 2))]] = True
+    return left
+
+
+def selected(
+    blocks: Sequence[Block], losses: Sequence[np.ndarray], alive: Sequence[np.ndarray], limits: tuple[float, float]
+) -> Subnetwork:
+    """The architecture with the lowest sum of the ``losses`` of its blocks, of all combinations of candidates that are
+    ``alive``, within the ``limits`` of parameters and FLOPs. It has one layer at least. Raises `NotApplicable` where
+    there is none.
+
+    Combinations are made block by block. One that another one equals or beats in loss, parameters and FLOPs is dropped,
+    since nothing that follows can make up for it.
+    """
+    found = [(0.0, 0.0, 0.0, ())]
+    for block, loss, left in zip(blocks, losses, alive, strict=True):
+        grown = []
+        for at in np.flatnonzero(left):
+            own = (float(loss[at]), float(block.parameters[at]), float(block.flops[at]))
+            for *before, path in found:
+                sums = [a + b for a, b in zip(before, own, strict=True)]
+                if sums[1] <= limits[0] and sums[2] <= limits[1]:
+                    grown.append((*sums, (*path, *block.paths[at])))
+        found = _undominated(grown)
+    best = [one for *_, one in sorted(found, key=lambda one: one[:3]) if any(one)]
+    if not best:
+        raise NotApplicable(
+            "no-architecture", "because no architecture is small enough. Set parameters or flops higher."
+        )
+    return best[0]
+
+
+def drawn(
+    options: Sequence[Sequence[Width | None]],
+    parameters: dict[Width, float],
+    flops: dict[Width, float],
+    limits: tuple[float, float],
+    seed: int,
+) -> Subnetwork:
+    """An architecture with 90 % of the parameters of the ``limits`` or more, and within them, drawn from ``seed``.
+    Raises `NotApplicable` where none was found."""
+    rng = np.random.default_rng([seed, 10])
+    for _ in range(20_000):
+        path = tuple(one[rng.integers(len(one))] for one in options)
+        size, spent = (sum(costs[one] for one in path if one is not None) for costs in (parameters, flops))
+        if 0.9 * limits[0] <= size <= limits[0] and spent <= limits[1]:
+            return path
+    raise NotApplicable(
+        "no-architecture", "because no drawn architecture has 90 to 100 % of the allowed parameters. Set them higher."
+    )
+
+
+def _undominated(found: list[tuple]) -> list[tuple]:
+    kept: list[tuple] = []
+    for one in sorted(found, key=lambda one: one[:3]):
+        if not any(other[1] <= one[1] and other[2] <= one[2] and any(other[3]) for other in kept):
+            kept.append(one)
+    return kept

@@ -1,0 +1,229 @@
+"""The search of NAS-BERT in TensorFlow: training of the supernet, losses of candidates, and the chosen network."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from ptmbench.bench.adapt import loop
+from ptmbench.bench.adapt.adapted import Adapted
+from ptmbench.bench.adapt.course import Course
+from ptmbench.bench.adapt.heads import InputRow, stack
+from ptmbench.bench.adapt.parts import check_stepwise
+from ptmbench.bench.adapt.settings import Settings as Adapting
+from ptmbench.bench.adapt.transforms import elastic, units
+from ptmbench.bench.adapt.transforms.contract import Material, Transformed
+from ptmbench.bench.adapt.transforms.dynabert.network import Lesson, Teaching, check, order
+from ptmbench.bench.adapt.transforms.elastic import SharedBlocks, Subnetwork, Width
+from ptmbench.bench.adapt.transforms.further import Learner
+from ptmbench.bench.adapt.transforms.nasbert import Settings, candidates
+from ptmbench.bench.adapt.transforms.nasbert.candidates import Block
+from ptmbench.bench.engine.cost import Traced, phase
+from ptmbench.bench.errors import NotApplicable
+from ptmbench.models.layers.core import Drop, Rows
+from ptmbench.models.layers.operations import shape
+from ptmbench.models.objectives.layer_distillation import vectors_loss
+
+Options = Sequence[Sequence[Width | None]]
+
+
+class Searching(Learner):
+    """Trains paths through the ``blocks`` of a supernet, each against the same block of the teacher, whose weights
+    ``shared`` keeps. ``judged`` are the texts that losses of candidates are measured on.
+
+    Paths follow from the seed and the number of the step, and what is left of the candidates is part of a training's
+    state, so a resumed training goes on as a straight one.
+    """
+
+    def __init__(
+        self,
+        adapted: Adapted,
+        shared: SharedBlocks,
+        options: Options,
+        blocks: Sequence[Block],
+        judged: Sequence[InputRow],
+        settings: Settings,
+        steps: int,
+    ):
+        self._shared, self._options, self.blocks, self._judged, self._steps = shared, options, blocks, judged, steps
+        self.alive = [np.ones(len(block.paths), bool) for block in blocks]
+        """Of each block, which candidates are left."""
+        self._bins = [block.bins(settings.bins) for block in blocks]
+        epochs = settings.search_epochs
+        self._turns = {round(steps * epoch / epochs) for epoch in range(1, epochs)} - {0, steps}
+        self.chosen = tf.Variable(tf.zeros(len(options), tf.int32), trainable=False)
+        """Of each layer, the number of its option on the path of the next step."""
+        self._numbers = [{one: number for number, one in enumerate(option)} for option in options]
+        self._measured: Any = None
+        super().__init__(adapted, adapted.adaptation.step(self.losses, adapted.learning, **adapted.options))
+
+    def make(
+        self, rows: Sequence[InputRow], settings: Adapting, seed: tuple[int, int]
+    ) -> tuple[Sequence[InputRow], float]:
+        """Drops candidates where it is time to, and draws the path of the step of ``seed``."""
+        spent = 0.0
+        if seed[1] in self._turns:
+            losses, spent = self.measured()
+            self.alive = list(map(candidates.shrunk, losses, self._bins, self.alive))
+        rng = np.random.default_rng([seed[0], 9, seed[1]])
+        self._take(
+            [block.paths[rng.choice(np.flatnonzero(left))] for block, left in zip(self.blocks, self.alive, strict=True)]
+        )
+        rows, made = self.adapted.make(rows, settings, seed)
+        return rows, spent + made
+
+    def losses(self, batch: Mapping[str, Any], seed: Any) -> dict[str, Any]:
+        """The sum of the losses of the blocks on the path that is ``chosen``."""
+        return {"loss": tf.reduce_sum(self._block_losses(batch, seed))}
+
+    def measured(self) -> tuple[list[np.ndarray], float]:
+        """Of each block, the losses of its candidates that are left (others: infinity), and the FLOPs. One pass over
+        the texts measures a candidate of every block."""
+        left = [np.flatnonzero(alive) for alive in self.alive]
+        found = [np.full(len(alive), np.inf) for alive in self.alive]
+        spent, rows = 0.0, sorted(self._judged, key=lambda row: row.tokens)
+        batches = [rows[begin : begin + 64] for begin in range(0, len(rows), 64)]
+        tokens = [sum(row.tokens for row in batch) for batch in batches]
+        for number in range(max(map(len, left))):
+            places = [here[number % len(here)] for here in left]
+            self._take([block.paths[place] for block, place in zip(self.blocks, places, strict=True)])
+            losses = np.array([self._measure(stack(batch)) for batch in batches], np.float64)  # [batches, N]
+            means = np.average(losses, axis=0, weights=tokens)
+            for at, place in enumerate(places):
+                found[at][place] = means[at]
+            spent += self.adapted.forward_flops(rows) + self._path_flops(rows)
+        return found, spent
+
+    def ready(self, step: int) -> bool:
+        return step == self._steps
+
+    def training_flops(self, rows: Sequence[InputRow]) -> float:
+        """FLOPs of a step on ``rows``: the teacher's forward pass, and three of the path."""
+        return self.adapted.forward_flops(rows) + 3 * self._path_flops(rows)
+
+    def memory(self) -> list[np.ndarray]:
+        return [*super().memory(), *self.alive]
+
+    def recall(self, memory: Sequence[np.ndarray]) -> None:
+        count = len(self.alive)
+        super().recall(list(memory[:-count]))
+        self.alive = [np.asarray(one, bool) for one in memory[-count:]]
+
+    def _take(self, paths: Sequence[Subnetwork]) -> None:
+        path = [width for one in paths for width in one]
+        self.chosen.assign([numbers[width] for numbers, width in zip(self._numbers, path, strict=True)])
+
+    def _path_flops(self, rows: Sequence[InputRow]) -> float:
+        path = [option[number] for option, number in zip(self._options, self.chosen.numpy(), strict=True)]
+        return sum(self._shared.block_flops(width, rows) for width in path if width is not None)
+
+    def _measure(self, batch: Mapping[str, np.ndarray]) -> np.ndarray:
+        if self._measured is None:
+            specs = {name: tf.TensorSpec([None] * array.ndim, array.dtype) for name, array in batch.items()}
+            function = tf.function(lambda one: self._block_losses(one, None), autograph=False)
+            self._measured = Traced(lambda: function.get_concrete_function(specs))
+        return self._measured({name: tf.convert_to_tensor(array) for name, array in batch.items()}).numpy()
+
+    def _block_losses(self, batch: Mapping[str, Any], seed: Any) -> tf.Tensor:
+        """The loss of each block on the path that is ``chosen``, [N]."""
+        encoder, channels = self.adapted.network.encoder, self.adapted.channels(batch)
+        count, length = shape(batch["tokens"])
+        with self._shared.kept():
+            told = [tf.stop_gradient(x) for x in encoder(channels).layers]
+            _, bias = encoder.entered(channels)
+        present = tf.cast(tf.not_equal(batch["tokens"], 0), tf.float32)
+        share = present / tf.reduce_sum(present)
+        drop, rows, found = Drop(encoder.dropout, seed, 0), Rows(count, length), []
+        with self._shared.replaced(self._layer):
+            for block in self.blocks:
+                x = tf.reshape(told[block.begin], [-1, encoder.width])
+                for index in range(block.begin, block.end):
+                    x = encoder.stack.step(index, x, bias, rows, drop)
+                x = encoder.ended(x) if block.end == encoder.depth else x
+                found.append(vectors_loss(tf.reshape(x, [count, length, encoder.width]), told[block.end], share))
+        return tf.stack(found)
+
+    def _layer(self, block: Any, x: tf.Tensor, index: int, bias: tf.Tensor, rows: Rows, drop: Drop) -> tf.Tensor:
+        """What layer ``index`` gives for ``x`` [N, D] with the option that is ``chosen``."""
+
+        def option(width: Width | None) -> Callable[[], tf.Tensor]:
+            if width is None:
+                return lambda: tf.identity(x)
+            return lambda: self._shared.block(width, index, x, bias, rows, drop)
+
+        return tf.switch_case(self.chosen[index], list(map(option, self._options[index])))
+
+
+def found(material: Material) -> Transformed:
+    """Searches for an architecture for the network of ``material``, trains it, and returns it. Raises `NotApplicable`
+    where the layers share their weights or are not a stack, and as `dynabert.network.check`."""
+    adapted, settings, rows = check(material), material.settings, material.rows["train"]
+    check_stepwise(adapted.network.encoder, "none of them can be searched")
+    if adapted.network.encoder.stack.config.shared:
+        raise NotApplicable("shared-layers", "because its layers share their weights, so they have one shape.")
+    whole = units.shape_of(adapted)
+    begun, course = order(material, "importance", 1000)
+    adapted.assign(begun)
+    adapted.holder = None
+    options = candidates.choices(whole, [float(one) for one in settings.shares.split("/")])
+    full = elastic.scaled(whole, 1)
+    shared = SharedBlocks(adapted, (width for option in options for width in option if width is not None))
+    shared.keep()
+    parameters = {width: shared.parameters(width) for width in shared.widths}
+    flops = {width: shared.block_flops(width, rows) / len(rows) for width in shared.widths}
+    limits = tuple(
+        part * sum(costs[width] for width in full)
+        for part, costs in ((settings.parameters, parameters), (settings.flops, flops))
+    )
+    searched = 0.0
+    if settings.by == "random":
+        chosen = candidates.drawn(options, parameters, flops, limits, material.seed)
+    else:
+        blocks = candidates.blocks_of(options, settings.blocks, parameters, flops)
+        chosen, spent = _searched(material, adapted, shared, options, blocks, limits)
+        course, searched = course.then(spent), spent.flops
+        if settings.start == "adapted":
+            adapted.assign(begun)
+    course = course.then(_tuned(material, adapted, shared, Lesson(full, chosen)))
+    kept = [width for width in chosen if width is not None]
+    told = {"layers_kept": len(kept), "heads_kept": sum(one.heads for one in kept), "search_flops": searched}
+    weights, left = elastic.taken(adapted, chosen)
+    return Transformed(weights, (), course, left, told)
+
+
+def _searched(
+    material: Material,
+    adapted: Adapted,
+    shared: SharedBlocks,
+    options: Options,
+    blocks: Sequence[Block],
+    limits: tuple[float, float],
+) -> tuple[Subnetwork, Course]:
+    """Trains the supernet, and returns the architecture of the lowest loss with the cost of finding it."""
+    settings, rows = material.settings, material.rows["train"]
+    training = replace(material.training, epochs=settings.search_epochs)
+    judged = material.rows["selection"][: settings.examples]
+    learner = Searching(adapted, shared, options, blocks, judged, settings, loop.steps_of(rows, training))
+    with phase("train"):
+        course = loop.train(learner, rows, training, material.seed, material.score, material.bookmark)
+    losses, spent = learner.measured()
+    return candidates.selected(blocks, losses, learner.alive, limits), replace(course, flops=course.flops + spent)
+
+
+def _tuned(material: Material, adapted: Adapted, shared: SharedBlocks, lesson: Lesson) -> Course:
+    """Trains the student of ``lesson``. Scores are those of its network, and the best one counts."""
+    training = replace(material.training, epochs=material.settings.tuning_epochs)
+    weights, left = elastic.taken(adapted, lesson.student)
+    smaller = replace(material.predictor, weights=weights, shape=left)
+    units.check_fits(smaller)
+
+    def score() -> float:
+        smaller.learning.assign(elastic.taken(adapted, lesson.student)[0])
+        smaller.learning.holder = None
+        return material.score(smaller)
+
+    with phase("train"):
+        learner = Teaching(adapted, shared, [lesson], 1.0)
+        return loop.train(learner, material.rows["train"], training, material.seed, score, material.bookmark)

@@ -1,0 +1,233 @@
+"""NAS-BERT: its candidates, the losses that they are compared by, and what is chosen and trained."""
+
+import dataclasses
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ptmbench import tasks
+from ptmbench.bench.adapt import heads, predictor, shapes, transforms
+from ptmbench.bench.adapt.heads import stack
+from ptmbench.bench.adapt.settings import defaults
+from ptmbench.bench.errors import NotApplicable
+from ptmbench.bench.runs import cell as cells
+from ptmbench.leaderboard.records import record
+from tests.bench.cells import make
+from tests.bench.test_condition_cells import kept
+from tests.bench.test_dynabert import CLASSES, adapted, hidden
+from tests.bench.test_shrinking import DEEP, exact, open_gates
+from tests.bench.test_transform_cells import check_transform_resumed, transformed
+
+SETTINGS = transforms.load("nasbert").settings
+STACK = shapes.StackShape(layers=3, heads=(4, 4, 4), inner=(24, 24, 24))
+
+
+@pytest.fixture(scope="module")
+def rows(world, tokenizer):
+    task = tasks.load("sst2")
+    examples = task.examples(world, "train")[:4]
+    return heads.of(CLASSES, "finetune").Codec(task, tokenizer, defaults(CLASSES, "finetune"), examples).rows(examples)
+
+
+# The space -----------------------------------------------------------------------------------------------------------
+
+
+def space(count=2, shares=(0.5, 1)):
+    """Options of each layer, blocks, and costs that are made up."""
+    from ptmbench.bench.adapt.transforms.nasbert.candidates import blocks_of, choices
+
+    options = choices(STACK, shares)
+    sizes = {width: 10.0 * width.heads + width.inner for option in options for width in option if width}
+    flops = {width: 3.0 * width.heads + 2 * width.inner for width in sizes}
+    return options, blocks_of(options, count, sizes, flops), sizes, flops
+
+
+def test_a_layer_keeps_a_share_of_each_or_is_left_out():
+    from ptmbench.bench.adapt.transforms.nasbert.candidates import choices
+
+    (first, *_) = choices(STACK, [0.25, 0.5, 1])
+    assert first[0] is None and set(first[1:]) == set(itertools.product((1, 2, 4), (6, 12, 24)))
+    (narrow,) = choices(shapes.StackShape(layers=1, heads=(2,), inner=(8,)), [0.25, 0.5, 1])
+    assert len(narrow) == 1 + 2 * 3  # a quarter of two heads is one, as is a half
+
+
+def test_blocks_have_all_paths_through_their_layers():
+    _, blocks, sizes, flops = space()
+    assert [(one.begin, one.end, len(one.paths)) for one in blocks] == [(0, 2, 25), (2, 3, 5)]
+    assert all(len(set(one.paths)) == len(one.paths) for one in blocks)
+    for place in (0, 7, 24):
+        path = blocks[0].paths[place]
+        assert blocks[0].parameters[place] == sum(sizes[width] for width in path if width)
+        assert blocks[0].flops[place] == sum(flops[width] for width in path if width)
+    bins = blocks[0].bins(4)
+    assert set(bins) == {0, 1, 2, 3} and bins[blocks[0].parameters.argmax()] == 3
+    with pytest.raises(NotApplicable, match="because the model has 3 layers, which do not form 4 blocks"):
+        space(count=4)
+    with pytest.raises(NotApplicable, match="because a block of 3 layers has 912673 candidates"):
+        space(count=1, shares=np.arange(1, 25) / 24)
+
+
+def test_the_worse_half_of_each_bin_is_dropped_and_two_stay():
+    from ptmbench.bench.adapt.transforms.nasbert.candidates import shrunk
+
+    losses = np.array([5.0, 4, 3, 2, 1, 9, 8, 7, np.inf])
+    bins = np.array([0, 0, 0, 0, 0, 1, 1, 1, 1])
+    alive = np.array([1, 1, 1, 1, 1, 1, 1, 1, 0], bool)
+    left = shrunk(losses, bins, alive)
+    assert np.flatnonzero(left).tolist() == [2, 3, 4, 6, 7]
+    assert np.flatnonzero(shrunk(losses, bins, left)).tolist() == [3, 4, 6, 7]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_choice_is_the_best_of_all_combinations_within_the_limits(seed):
+    from ptmbench.bench.adapt.transforms.nasbert.candidates import selected
+
+    rng = np.random.default_rng(seed)
+    _, blocks, sizes, flops = space()
+    losses = [rng.random(len(one.paths)) for one in blocks]
+    alive = [rng.random(len(one.paths)) < 0.7 for one in blocks]
+    limits = (0.5 * 3 * 64, 0.6 * 3 * 60)
+    every = {}
+    for places in itertools.product(*(np.flatnonzero(one) for one in alive)):
+        path = sum((block.paths[place] for block, place in zip(blocks, places, strict=True)), ())
+        costs = [sum(table[width] for width in path if width) for table in (sizes, flops)]
+        if any(path) and costs[0] <= limits[0] and costs[1] <= limits[1]:
+            every[path] = sum(loss[place] for loss, place in zip(losses, places, strict=True))
+    assert every and selected(blocks, losses, alive, limits) == min(every, key=every.get)
+    with pytest.raises(NotApplicable, match="because no architecture is small enough"):
+        selected(blocks, losses, alive, (1, 1))
+
+
+def test_a_drawn_architecture_has_the_size_that_is_allowed():
+    from ptmbench.bench.adapt.transforms.nasbert.candidates import drawn
+
+    options, _, sizes, flops = space()
+    found = [drawn(options, sizes, flops, (96, 1e9), seed) for seed in range(20)]
+    assert all(0.9 * 96 <= sum(sizes[width] for width in path if width) <= 96 for path in found)
+    assert len(set(found)) > 3 and found[4] == drawn(options, sizes, flops, (96, 1e9), 4)
+    with pytest.raises(NotApplicable, match="because no drawn architecture has 90 to 100 % of the allowed"):
+        drawn(options, sizes, flops, (5, 1e9), 0)
+
+
+# The supernet --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def search(tokenizer, rows):
+    from ptmbench.bench.adapt.transforms.elastic import SharedBlocks
+    from ptmbench.bench.adapt.transforms.nasbert.candidates import blocks_of, choices
+    from ptmbench.bench.adapt.transforms.nasbert.network import Searching
+
+    found, options = adapted(tokenizer), choices(STACK, [0.5, 1])
+    shared = SharedBlocks(found, (width for option in options for width in option if width))
+    shared.keep()
+    sizes = {width: shared.parameters(width) for width in shared.widths}
+    blocks = blocks_of(options, 2, sizes, sizes)
+    return Searching(found, shared, options, blocks, rows, SETTINGS(search_epochs=2, bins=2), 6)
+
+
+def take(search, *path):
+    """Has the search go along ``path``, the widths of all layers."""
+    search._take([path])
+
+
+def test_blocks_learn_what_the_teachers_blocks_give_from_what_these_get(search, rows):
+    """The reference is BERT in NumPy. The first block is two layers, of which the second is left out."""
+    from ptmbench.bench.adapt.transforms.elastic import Width
+
+    theirs = exact(search.adapted)
+    rng = np.random.default_rng(5)
+    moved = {name: v + rng.normal(0, 0.02, v.shape) for name, v in theirs.items() if "/stack/" in name}
+    search.adapted.assign(search.adapted.arrays() | moved)
+    ours = exact(search.adapted)
+    take(search, Width(2, 12), None, Width(4, 12))
+    found = search._measure(stack(rows))
+    gates, total = open_gates(), np.zeros(2)
+    gates["heads"][0, 2:], gates["inner"][0, 12:], gates["inner"][2, 12:] = 0, 0, 0
+    for row in rows:
+        told = hidden(theirs, row, open_gates(), (0, 1, 2))
+        first = hidden(ours, row, gates, (0,))[1]
+        second = hidden(ours, row, gates, (2,), begin=told[2])[1]
+        total += [np.sum((first - told[2]) ** 2), np.sum((second - told[3]) ** 2)]
+    assert np.abs(found - total / (DEEP.width * sum(row.tokens for row in rows))).max() <= 2e-5
+
+
+def test_the_whole_path_of_the_teacher_has_no_loss_and_gradients_stay_inside_blocks(search, rows):
+    from ptmbench.bench.adapt.transforms.elastic import Width
+
+    whole, narrow = Width(4, 24), Width(2, 12)
+    take(search, whole, whole, whole)
+    assert np.abs(search._measure(stack(rows))).max() <= 1e-10
+    take(search, whole, whole, narrow)
+    batch = {name: tf.constant(array) for name, array in stack(rows).items()}
+    with tf.GradientTape() as tape:
+        loss = search.losses(batch, None)["loss"]
+    blocks = search.adapted.network.encoder.stack.blocks
+    kernels = [block.feed_forward.inner.kernel.value for block in blocks]
+    *first, last = [np.abs(g.numpy()).max() for g in tape.gradient(loss, kernels)]
+    assert max(first) <= 1e-7 and last > 1e-3
+
+
+def test_candidates_are_dropped_between_epochs_and_are_part_of_a_state(search, rows):
+    settings = defaults(CLASSES, "finetune")
+    before = [one.copy() for one in search.alive]
+    for step in range(3):
+        _, spent = search.make(rows, settings, (0, step))
+        assert spent == 0
+    assert all(map(np.array_equal, before, search.alive))
+    _, spent = search.make(rows, settings, (0, 3))
+    left = [int(one.sum()) for one in search.alive]
+    assert left[0] < 25 and left[1] < 5 and spent > search.adapted.forward_flops(rows)
+    # What is left has lower losses than what is gone, bin by bin.
+    memory, alive = search.memory(), search.alive
+    search.alive = before
+    losses, _ = search.measured()
+    for loss, bins, stays in zip(losses, search._bins, alive, strict=True):
+        for number in set(bins):
+            inside = bins == number
+            assert not (inside & ~stays).any() or loss[inside & stays].max() <= loss[inside & ~stays].min()
+    search.recall(memory)
+    assert all(map(np.array_equal, alive, search.alive)) and search.alive[0].dtype == bool
+
+
+def test_paths_follow_from_seed_and_step_and_cost_what_they_have(search, rows):
+    def path(seed, step):
+        search.make(rows, defaults(CLASSES, "finetune"), (seed, step))
+        return tuple(search.chosen.numpy())
+
+    found = [[path(seed, step) for step in range(3)] for seed in range(6)]
+    assert len({one for many in found for one in many}) > 8 and found[2][1] == path(2, 1)
+    search.chosen.assign([0, 0, 0])
+    assert search.training_flops(rows) == search.adapted.forward_flops(rows)  # the teacher's alone
+    search.chosen.assign([0, 0, 4])
+    T, D, F = np.array([row.tokens for row in rows]), DEEP.width, DEEP.inner
+    layer = float(np.sum(2 * T * (4 * D * D + 2 * D * F) + 4 * T * T * D))
+    assert search.training_flops(rows) == pytest.approx(search.adapted.forward_flops(rows) + 3 * layer)
+
+
+# Cells ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_cell_ends_with_the_found_network_and_goes_on_where_it_was_stopped(context, tmp_path, monkeypatch):
+    given = dataclasses.replace(context, shape=DEEP)
+    cell = make("sst2", "bert", "finetune")
+    ready = kept(cell, given)
+    asked = "nasbert:shares=0.5/1+search_epochs=2+tuning_epochs=1"
+    one, straight = check_transform_resumed(asked, cell, ready, 6, monkeypatch)
+    found = record.read(record.write(tmp_path, cells.run(one, straight)))
+    assert found.status == "ok", found.reason
+    about, stored = found.adaptation["transform"], predictor.load(straight.predictor)
+    assert about["compression"] == "search" and 0 < found.cost["search_flops"] < about["cost"]["flops"]
+    assert stored.shape.layers == found.cost["layers_kept"] and sum(stored.shape.heads) == found.cost["heads_kept"]
+    assert found.cost["parameters"] < cells.run(dataclasses.replace(cell, predictor="x"), ready).cost["parameters"]
+
+
+@pytest.mark.slow
+def test_shared_layers_have_no_shapes_to_search(context):
+    cell = make("sst2", "albert", "finetune")
+    given = kept(cell, dataclasses.replace(context, shape=DEEP))
+    with pytest.raises(NotApplicable, match="because its layers share their weights, so they have one shape"):
+        transformed("nasbert", cell, given)

@@ -114,8 +114,9 @@ def test_a_drawn_architecture_has_the_size_that_is_allowed():
 # The supernet --------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def search(tokenizer, rows):
+@pytest.fixture(scope="module")
+def begun(tokenizer, rows):
+    """A search, and the weights of its network."""
     from ptmbench.bench.adapt.transforms.elastic import SharedBlocks
     from ptmbench.bench.adapt.transforms.nasbert.candidates import blocks_of, choices
     from ptmbench.bench.adapt.transforms.nasbert.network import Searching
@@ -125,7 +126,17 @@ def search(tokenizer, rows):
     shared.keep()
     sizes = {width: shared.parameters(width) for width in shared.widths}
     blocks = blocks_of(options, 2, sizes, sizes)
-    return Searching(found, shared, options, blocks, rows, SETTINGS(search_epochs=2, bins=2), 6)
+    settings = SETTINGS(search_epochs=2, bins=2)
+    return Searching(found, shared, options, blocks, rows, settings, 6), found.arrays()
+
+
+@pytest.fixture
+def search(begun):
+    """The search as it begins."""
+    found, weights = begun
+    found.adapted.assign(weights)
+    found.alive = [np.ones(len(block.paths), bool) for block in found.blocks]
+    return found
 
 
 def take(search, *path):

@@ -68,7 +68,7 @@ class Teaching(Learner):
 
     def loss(self, student: Subnetwork, found: States, told: States, batch: Mapping[str, Any]) -> tf.Tensor:
         """The loss of what a ``student`` has ``found`` against what its teacher has ``told``."""
-        given = {**batch, "teacher": tf.stop_gradient(_targets(told.numbers, batch))}
+        given = {**batch, "teacher": tf.stop_gradient(targets(told.numbers, batch))}
         compared = [layer for layer, width in enumerate(student) if width is not None] + [len(student)]
         present = tf.cast(tf.not_equal(batch["tokens"], 0), tf.float32)
         share = present / tf.reduce_sum(present)
@@ -89,7 +89,7 @@ class Teaching(Learner):
             return States(encoding.layers, self.adapted.judged(encoding, batch, seed))
 
 
-def _targets(numbers: tf.Tensor, batch: Mapping[str, Any]) -> tf.Tensor:
+def targets(numbers: tf.Tensor, batch: Mapping[str, Any]) -> tf.Tensor:
     """The output ``numbers`` of a teacher as `bench.adapt.distil.network.soft` takes them."""
     if "score" in batch:
         return numbers[:, 0]

@@ -1,14 +1,42 @@
-"""``doctor``: is this machine ready, and what would a record say about it."""
+"""``doctor``: is this machine ready, what would a record say about it, and do models train on its accelerators."""
+
+import json
+from typing import Any
 
 import click
 
-from ptmbench.bench.errors import ENVIRONMENT, OK
+from ptmbench.bench.commands.options import BATCH, LENGTH, Span, named
+from ptmbench.bench.errors import CELLS_FAILED, ENVIRONMENT, OK, UsageError
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list of findings.")
-def doctor(as_json: bool) -> int:
-    """Check this machine and the installation. Exit status 4 if something that is needed is missing."""
+@click.option(
+    "--accelerator",
+    is_flag=True,
+    help="Train every model for a few steps on all GPUs or TPUs of this machine, or on its processor, and print a "
+    "Markdown table: compiled in bfloat16, speed and memory, resumed, mirrored over all devices.",
+)
+@named("--models", help="Models of --accelerator (default: all).")
+@named("--sizes", "--size", help="Sizes of --accelerator, also large (default: base,large; tiny on a processor).")
+@named("--checks", help="Checks of --accelerator: graph, step, speed, resume, mirrored (default: all).")
+@click.option("--batch", type=BATCH, help="Sequences per step of --accelerator (default: 64; 4 on a processor).")
+@click.option("--length", type=LENGTH, help="Tokens per sequence of --accelerator (default: 128; 32 on a processor).")
+@click.option(
+    "--limit",
+    type=Span(),
+    default="10m",
+    show_default=True,
+    metavar="TIME",
+    help="Time that each model and size may take with --accelerator: 90, 30m, 2h.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def doctor(accelerator: bool, as_json: bool, limit: float, **chosen: Any) -> int:
+    """Check this machine and the installation. Exit status 4 if something that is needed is missing, and 1 if a model
+    does not pass the checks of --accelerator."""
+    if accelerator:
+        return _prove(limit, as_json, **chosen)
+    if given := next((name for name, value in chosen.items() if value is not None), None):
+        raise UsageError(f"--{given} is for --accelerator. Give both, or leave it out.")
     from dataclasses import asdict
 
     from ptmbench.bench.commands.doctor import examine
@@ -26,3 +54,19 @@ def doctor(as_json: bool) -> int:
 
         click.echo(dumps([asdict(finding) for finding in findings]))
     return ENVIRONMENT if any(finding.state == "missing" for finding in findings) else OK
+
+
+def _prove(limit: float, as_json: bool, *, models: Any, sizes: Any, checks: Any, batch: Any, length: Any) -> int:
+    from ptmbench.bench.console import say
+    from ptmbench.bench.runs.proof import cases, report
+
+    cases.planned("CPU", models, sizes, checks, length=length)  # wrong names are told before anything runs
+    device = cases.devices(limit)
+    planned = cases.planned(device["kind"], models, sizes, checks, batch=batch, length=length)
+    rows = list(cases.rows(planned, limit, say))
+    if as_json:
+        click.echo(json.dumps({"device": device, "rows": rows}))
+    else:
+        click.echo(f"{report.about(device, rows)}\n\n{report.table(rows, device)}\n")
+        click.echo("\n".join([report.objectives(rows), *report.missing(device, rows)]))
+    return CELLS_FAILED if any(map(report.mistake, rows)) else OK

@@ -140,15 +140,15 @@ class Traced:
 
     def __init__(self, trace: Callable[[], Callable]):
         with phase("trace"):
-            self._function = trace()
+            self.function = trace()
         self._called = False
 
     def __call__(self, *arguments: Any) -> Any:
         if self._called:
-            return self._function(*arguments)
+            return self.function(*arguments)
         self._called = True
         with phase("compile"):
-            return self._function(*arguments)
+            return self.function(*arguments)
 
 
 class Decoder(NamedTuple):

@@ -56,9 +56,7 @@ class TrainStep:
         self._function: Callable | None = None
 
     def __call__(self, batch: Mapping[str, np.ndarray], seed: tuple[int, int], rate: float) -> dict[str, tf.Tensor]:
-        inputs = [share_of(batch, self.strategy), tf.constant(seed, tf.int32)]
-        if self.strategy or self.accumulate > 1:
-            inputs.append({name: tf.constant(total) for name, total in self.totals(batch).items()})
+        inputs = self._inputs(batch, seed)
         if self._function is None:
             self._function = Traced(lambda: self._trace(inputs))
         self.optimizer.learning_rate.assign(rate)
@@ -66,6 +64,14 @@ class TrainStep:
         if self.strategy:  # all replicas have the same ones
             return {name: self.strategy.experimental_local_results(value)[0] for name, value in scalars.items()}
         return scalars
+
+    def traced(self, batch: Mapping[str, np.ndarray]) -> Callable:
+        """The graph of a step on batches like ``batch``, which later steps run: a concrete function on one device, a
+        `tf.function` with a strategy."""
+        if self._function is None:
+            inputs = self._inputs(batch, (0, 0))
+            self._function = Traced(lambda: self._trace(inputs))
+        return self._function.function
 
     def reset(self) -> None:
         """Forget moments and step count, as if no step had been taken. The trace stays."""
@@ -83,6 +89,12 @@ class TrainStep:
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         for i, variable in enumerate(self.optimizer.variables):
             variable.assign(state[f"{i:05d}"])
+
+    def _inputs(self, batch: Mapping[str, np.ndarray], seed: tuple[int, int]) -> list:
+        inputs = [share_of(batch, self.strategy), tf.constant(seed, tf.int32)]
+        if self.strategy or self.accumulate > 1:
+            inputs.append({name: tf.constant(total) for name, total in self.totals(batch).items()})
+        return inputs
 
     def _trace(self, inputs: list) -> Callable:
         if self.strategy:  # what compiles is each part: collectives between replicas stay outside

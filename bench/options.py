@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ptmbench.bench.engine.budget import Budget, rungs
+from ptmbench.bench.engine.monitoring import LogOptions
 from ptmbench.bench.engine.stopping import SAVE_SECONDS
 from ptmbench.bench.errors import UsageError
 
@@ -217,6 +218,7 @@ class RunOptions(Checked):
     """Print the plan with each cell's cost estimate; run nothing."""
     carry: Path | None = None
     """Folder of pre-trainings that train on another machine; no cells are run."""
+    log: LogOptions = field(default_factory=LogOptions)
     cells: CellOptions = field(default_factory=CellOptions)
     training: TrainingOptions = field(default_factory=TrainingOptions)
     workers: WorkerOptions = field(default_factory=WorkerOptions)
@@ -324,6 +326,7 @@ class PretrainOptions(Checked):
     carry: Path | None = None
     """Folder to train in on another machine that has JAX but no TensorFlow."""
     save_every: float = SAVE_SECONDS
+    log: LogOptions = field(default_factory=LogOptions)
     training: TrainingOptions = field(default_factory=TrainingOptions)
 
     def __post_init__(self) -> None:

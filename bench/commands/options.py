@@ -201,6 +201,26 @@ def carry_option(function: Callable) -> Callable:
     )(function)
 
 
+def log_options(function: Callable) -> Callable:
+    """Adds ``--tensorboard`` and ``--trace``."""
+    for option in (
+        click.option(
+            "--trace",
+            type=COUNT,
+            metavar="STEPS",
+            help="Number of steps of each pre-training that TensorFlow's profiler traces, into the folder of "
+            "--tensorboard.",
+        ),
+        click.option(
+            "--tensorboard",
+            type=Location("folder"),
+            help="Folder of logs for TensorBoard: the scalars of each pre-training by steps, tokens and FLOPs.",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
 def save_option(function: Callable) -> Callable:
     """Adds ``--save-every``."""
     return click.option(

@@ -22,6 +22,7 @@ from ptmbench.bench.commands.options import (
     budget,
     carry_option,
     cell_options,
+    log_options,
     named,
     pretraining_options,
     save_option,
@@ -76,6 +77,7 @@ from ptmbench.bench.options import (
     help="Folder that `ptmbench tune` wrote: use its recipes and adaptation settings.",
 )
 @carry_option
+@log_options
 @cell_options
 @pretraining_options
 def run(**options: Any) -> int:
@@ -185,6 +187,7 @@ def tune(**options: Any) -> int:
     help="Library that computes the steps: TensorFlow, or the PJRT runtime of JAX.",
 )
 @carry_option
+@log_options
 @save_option
 @click.option(
     "--set",

@@ -18,17 +18,18 @@ from ptmbench.bench import environment
 from ptmbench.bench.console import Bar, progress, say
 from ptmbench.bench.engine import checkpoint, distribute, place
 from ptmbench.bench.engine.budget import Budget, steps_of
-from ptmbench.bench.engine.checkpoint import Checkpoint, CheckpointError
+from ptmbench.bench.engine.checkpoint import Checkpoint
 from ptmbench.bench.engine.cost import Meter, phase
 from ptmbench.bench.engine.course import Course, Losses, TrainingStates
-from ptmbench.bench.engine.networks import assign, build, sized
+from ptmbench.bench.engine.monitoring import Log, LogOptions
+from ptmbench.bench.engine.networks import build, sized
 from ptmbench.bench.engine.prefetch import prefetch
 from ptmbench.bench.engine.rates import rate_at
 from ptmbench.bench.engine.recipe import Recipe, adam_of, recipe_of, resolved
 from ptmbench.bench.engine.stopping import SAVE_SECONDS, Stop, check_finished
 from ptmbench.bench.errors import OK, Carried, Diverged, UsageError
 from ptmbench.bench.options import PretrainOptions
-from ptmbench.bench.runs import lineage, teachers
+from ptmbench.bench.runs import given, lineage, teachers
 from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.pieces import CorpusUnfit
 from ptmbench.models.text.tokenizers import Tokenizer
@@ -56,6 +57,7 @@ def pretrain(
     save_every: float = SAVE_SECONDS,
     runtime: str = "tensorflow",
     carry: Path | None = None,
+    log: LogOptions = LogOptions(),  # noqa: B008  frozen
     warn: Callable[[str], None] = print,
 ) -> Checkpoint:
     """Trains ``model`` at ``size`` on ``corpus`` until ``budget`` is spent, then writes the checkpoint ``out``.
@@ -71,6 +73,7 @@ def pretrain(
     - ``strategy``: a `tf.distribute` strategy. Of several workers, only the chief writes.
     - ``runtime``: "tensorflow", or "pjrt" for the runtime of JAX (`bench.engine.portable`); each resumes both's states.
     - ``carry``: a folder to train in on another machine (`bench.engine.portable.carry`). Written if it does not exist.
+    - ``log``: logs for TensorBoard, called like ``out``. They change no weight.
     - ``warn``: takes messages for the user.
 
     Raises `CheckpointError` for a ``base`` with other variables, a teacher that is missing or does not fit, and another
@@ -81,7 +84,7 @@ def pretrain(
     module, recipe = models.load(model), recipe or Recipe()
     shape = sized(module, size, recipe.length)
     recipe = resolved(recipe, module, shape, budget, tokenizer.vocabulary)
-    _check_teacher(teacher, model, size, recipe.length, tokenizer)
+    given.check_teacher(teacher, model, size, recipe.length, tokenizer)
     distribute.check_split(recipe.batch, recipe.accumulate, strategy)
     tokens_per_step = recipe.batch * recipe.length
     described = module.describe(shape, tokenizer.vocabulary)
@@ -115,7 +118,7 @@ def pretrain(
             if course is None:
                 course = Course(steps=steps)
                 if base is not None:
-                    _begin(network, base, f"{model} {size}", tokenizer)
+                    given.begin(network, base, f"{model} {size}", tokenizer)
             distribute.check_same_step(course.step, strategy)
             meter.earlier = course.spent
             make = objectives.batches_of(network, corpus, recipe.batch, recipe.length, lambda: course.steps)
@@ -151,8 +154,12 @@ def pretrain(
             contextlib.closing(batches),
             phase("train"),
             Stop() as stop,
+            Log(
+                log if writes else LogOptions(), out.name, tokens=tokens_per_step, flops=flops_per_step, rate=rate
+            ) as logged,
         ):
-            _train(course, one_step, Losses(states.diverged), bar, stop, save, save_every, budget.minutes)
+            logged.begin(course)
+            _train(course, one_step, Losses(states.diverged), bar, logged, stop, save, save_every, budget.minutes)
         check_finished(course.step, course.steps)
         if runtime == "pjrt" and not elsewhere:
             elsewhere = {"device": step_function.device}
@@ -209,40 +216,6 @@ def _held_out(
     return {"held_out": {**found, "corpus_sha256": corpus.fingerprint, "flops": found["rows"] * flops_per_row / 3}}
 
 
-def _begin(network: Any, base: Checkpoint, what: str, tokenizer: Tokenizer) -> None:
-    """Assigns the weights of ``base`` to ``network``. Raises `CheckpointError` if ``what`` cannot continue from it."""
-    _check_tokenizer(base, tokenizer, "Continue with its own.")
-    try:
-        assign(network.loss.variables, base.arrays())
-    except CheckpointError as error:
-        raise CheckpointError(
-            f"{what} cannot continue from {base.folder}. {error} Give a checkpoint of the same model and size."
-        ) from error
-
-
-def _check_tokenizer(given: Checkpoint, tokenizer: Tokenizer, advice: str) -> None:
-    """Raises `CheckpointError` if ``given`` has another tokenizer than ``tokenizer``."""
-    theirs = given.about["tokenizer"]
-    if theirs["sha256"] != tokenizer.fingerprint:
-        raise CheckpointError(
-            f"{given.folder} was pre-trained over another tokenizer ({theirs['kind']} of {theirs['size']}) than the "
-            f"one that is to be read ({tokenizer.kind} of {tokenizer.vocabulary.size}). {advice}"
-        )
-
-
-def _check_teacher(teacher: Checkpoint | None, model: str, size: str, length: int, tokenizer: Tokenizer) -> None:
-    """Raises `CheckpointError` if ``teacher`` cannot teach ``model`` at ``size``, or if a student has no teacher."""
-    if teacher is None:
-        if found := teachers.of(model, size):
-            raise CheckpointError(
-                f"{model} {size} learns from a teacher, {' '.join(found)}. Give its checkpoint as the teacher."
-            )
-        return
-    if mistake := teachers.mistake(teacher, model, size, length):
-        raise CheckpointError(mistake)
-    _check_tokenizer(teacher, tokenizer, "Teach over its own.")
-
-
 def _step_of(
     model: str,
     shape: Any,
@@ -281,6 +254,7 @@ def _train(
     one_step: Callable[[], Mapping[str, Any]],
     losses: Losses,
     bar: Bar,
+    log: Log,
     stop: Stop,
     save: Callable[[], None],
     save_every: float,
@@ -293,6 +267,7 @@ def _train(
         scalars = one_step()
         course.step += 1
         losses.add(course.step, scalars)
+        log.after(course.step - first, losses.settle)
         if course.steps is None and course.step - first == 1:  # the step that traced is not timed
             losses.settle()
             timed = time.perf_counter()
@@ -304,6 +279,7 @@ def _train(
         if last or course.step % max(1, (course.steps or 1000) // 100) == 0:
             if values := losses.settle():
                 course.curve.append({"step": course.step, **{name: round(value, 6) for name, value in values.items()}})
+                log.add(course.curve[-1])
                 bar.advance(0, loss=values["loss"])
         elif course.step % _CHECK_STEPS == 0:
             losses.settle()
@@ -376,6 +352,7 @@ def pretrain_command(options: PretrainOptions) -> int:
                 save_every=options.save_every,
                 runtime=options.runtime,
                 carry=options.carry,
+                log=options.log,
                 warn=tell,
             )
             if writes:

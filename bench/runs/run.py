@@ -122,6 +122,7 @@ def run_suite(options: RunOptions) -> int:
         length=trained,
         strategy=workers.strategy,
         save_every=output.save_every,
+        log=options.log.given(),
         profile=chosen.profile if output.profile is None else output.profile,
     )
     if options.carry:

@@ -58,6 +58,8 @@ class Job:
     strategy: str = "one"
     """Devices that a pre-training uses, one of `bench.options.STRATEGIES`."""
     save_every: float = SAVE_SECONDS
+    log: dict[str, Any] = field(default_factory=dict)
+    """`bench.engine.monitoring.LogOptions` of the pre-trainings."""
     profile: bool = False
     """Whether cells measure what compressed models are compared by."""
     plugins: list[str] = field(default_factory=plugins.used)
@@ -315,6 +317,7 @@ class Worker:
         `bench.runs.pretrain.pretrain`."""
         from ptmbench.bench.data import corpora
         from ptmbench.bench.engine import distribute
+        from ptmbench.bench.engine.monitoring import LogOptions
         from ptmbench.bench.engine.recipe import recipe_of
         from ptmbench.bench.runs import pretrain
 
@@ -338,6 +341,7 @@ class Worker:
             strategy=distribute.strategy_of(self.job.strategy),
             save_every=self.job.save_every,
             carry=carry,
+            log=LogOptions(**self.job.log),
             warn=say,
         )
 

@@ -148,7 +148,8 @@ class Proof:
         from ptmbench.bench.engine.course import Course, TrainingStates
 
         def states(training: Training) -> TrainingStates:
-            return TrainingStates(self.folder, {"model": self.case.model, "seed": 0}, training.network, training.step, True)
+            identity = {"model": self.case.model, "seed": 0}
+            return TrainingStates(self.folder, identity, training.network, training.step, True)
 
         ends = []
         for _ in range(2):

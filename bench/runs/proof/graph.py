@@ -23,9 +23,10 @@ import tensorflow as tf
 
 JIT = ("XLA_CPU_JIT", "XLA_GPU_JIT")
 TPU_TYPES = frozenset(
-    getattr(tf.dtypes, name)
-    for name in "int32 uint32 float16 bfloat16 float32 float64 bool complex64 int64 uint64 qint8 quint8 qint32 int8 "
-    "uint8 int16 uint16".split()
+    (
+        *(tf.bool, tf.int8, tf.int16, tf.int32, tf.int64, tf.uint8, tf.uint16, tf.uint32, tf.uint64),
+        *(tf.bfloat16, tf.float16, tf.float32, tf.float64, tf.complex64, tf.qint8, tf.quint8, tf.qint32),
+    )
 )
 """``kTpuAllTypes``, without those of four and eight bits, which no step has."""
 HANDLES = frozenset({tf.resource, tf.variant})

@@ -1,0 +1,149 @@
+"""Logs of pre-trainings for TensorBoard, read back as TensorBoard reads them: event files and traces."""
+
+import json
+import signal
+
+import numpy as np
+import pytest
+
+from ptmbench.bench.engine.budget import Budget
+from ptmbench.bench.engine.course import Course
+from ptmbench.bench.engine.monitoring import Log, LogOptions
+from ptmbench.bench.engine.recipe import recipe_of
+from ptmbench.bench.errors import EnvironmentProblem, UsageError
+from ptmbench.bench.keywords import built
+from ptmbench.bench.options import PretrainOptions, RunOptions
+from ptmbench.bench.runs.pretrain import pretrain
+from ptmbench.models.text import corpus as corpora
+from tests.bench.processes import PATIENCE, made_text, start, states, wait_for
+
+UNITS = ("steps", "tokens", "megaflops")
+
+
+def points(folder):
+    """(unit, name, step, value) of all events below ``folder``, in the order of the files."""
+    import tensorflow as tf
+
+    found = []
+    for unit in UNITS:
+        for path in sorted((folder / unit).glob("events.out.tfevents.*")):
+            for event in map(tf.compat.v1.Event.FromString, tf.data.TFRecordDataset(str(path)).as_numpy_iterator()):
+                for value in event.summary.value:
+                    found.append((unit, value.tag, event.step, float(tf.make_ndarray(value.tensor))))
+    return found
+
+
+def course_of(*steps):
+    return Course(step=steps[-1], steps=20, curve=[{"step": step, "loss": 1.0 / step} for step in steps])
+
+
+def log_of(folder, **options):
+    given = LogOptions(tensorboard=folder, **options)
+    return Log(given, "bert", tokens=128, flops=3e6, rate=lambda step: step / 10)
+
+
+def test_points_have_three_axes(tmp_path):
+    with log_of(tmp_path) as log:
+        log.begin(course_of(2, 4))
+        log.add({"step": 6, "loss": 0.125})
+    found = points(tmp_path / "bert")
+    losses = {
+        unit: [(step, value) for one, name, step, value in found if (one, name) == (unit, "loss")] for unit in UNITS
+    }
+    assert losses["steps"] == [(2, 0.5), (4, 0.25), (6, 0.125)]
+    assert losses["tokens"] == [(256, 0.5), (512, 0.25), (768, 0.125)]
+    assert losses["megaflops"] == [(6, 0.5), (12, 0.25), (18, 0.125)]
+    rates = [value for unit, name, _, value in found if (unit, name) == ("steps", "learning_rate")]
+    assert rates == pytest.approx([0.1, 0.3, 0.5])
+
+
+def test_a_log_that_begins_again_has_each_point_once(tmp_path):
+    """What was written after the last training state is written again by the steps that are taken again."""
+    with log_of(tmp_path) as log:
+        log.begin(course_of(2))
+        log.add({"step": 4, "loss": 0.7})
+    other = tmp_path / "bert" / "steps" / "events.out.tfevents.1.of-another-program"
+    other.touch()
+    with log_of(tmp_path) as log:
+        log.begin(course_of(2))
+        log.add({"step": 4, "loss": 0.25})
+    losses = [
+        (step, value) for unit, name, step, value in points(tmp_path / "bert") if (unit, name) == ("steps", "loss")
+    ]
+    assert losses == [(2, 0.5), (4, 0.25)] and other.exists()
+
+
+def test_without_a_folder_nothing_is_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with Log(LogOptions(), "bert", tokens=1, flops=1.0, rate=float) as log:
+        log.begin(course_of(2))
+        log.add({"step": 4, "loss": 0.7})
+        log.after(1, list)
+    assert not [*tmp_path.iterdir()]
+
+
+def test_bad_options_are_sentences(tmp_path):
+    with pytest.raises(UsageError, match="Give one with --tensorboard"):
+        LogOptions(trace=3)
+    with pytest.raises(UsageError, match="whole number of steps from 1, not 0"):
+        LogOptions(tensorboard=tmp_path, trace=0)
+    (tmp_path / "bert").touch()
+    with pytest.raises(EnvironmentProblem, match="cannot be written: .* Give another one with --tensorboard"):
+        log_of(tmp_path).begin(course_of(2))
+
+
+def test_options_of_pretrain_and_run_have_a_log(tmp_path):
+    values = {"tensorboard": str(tmp_path), "trace": 2}
+    options = built(PretrainOptions, {"model": "bert", "out": "out", **values})
+    assert options.log == built(RunOptions, {"suite": "demo", **values}).log
+    assert LogOptions(**json.loads(json.dumps(options.log.given()))) == options.log
+    assert LogOptions().given() == {}
+
+
+def trained(out, **log):
+    path = made_text(out.with_suffix(".txt"))
+    tokenizer = corpora.train_tokenizer([path], "wordpiece", 200)
+    corpus = corpora.tokenise([path], tokenizer)
+    recipe = recipe_of({"batch": 4, "length": 16, "dropout": 0.1})
+    about = {"corpus": corpus, "tokenizer": tokenizer, "recipe": recipe, "warn": print}
+    return pretrain("word2vec", "tiny", budget=Budget(steps=30), out=out, log=LogOptions(**log), **about)
+
+
+def test_a_log_changes_no_weight_and_a_trace_can_be_read(tmp_path):
+    from tensorflow.tsl.profiler.protobuf import xplane_pb2
+
+    plain = trained(tmp_path / "plain")
+    logged = trained(tmp_path / "logged", tensorboard=tmp_path / "logs", trace=3)
+    arrays = logged.arrays()
+    assert all(np.array_equal(array, arrays[name]) for name, array in plain.arrays().items())
+    assert logged.about["curve"] == plain.about["curve"] and logged.weights_sha256 == plain.weights_sha256
+    folder = tmp_path / "logs" / "logged"
+    losses = [(step, value) for unit, name, step, value in points(folder) if (unit, name) == ("steps", "loss")]
+    assert losses == [(point["step"], np.float32(point["loss"])) for point in plain.about["curve"]]
+    (trace,) = (folder / "steps" / "plugins" / "profile").glob("*/*.xplane.pb")
+    space = xplane_pb2.XSpace.FromString(trace.read_bytes())
+    assert sum(len(line.events) for plane in space.planes for line in plane.lines) > 0
+
+
+@pytest.mark.slow
+def test_a_killed_training_logs_what_an_uninterrupted_one_does(tmp_path):
+    """Killed between two training states, twice: each point is there once, with the same value."""
+    text = made_text(tmp_path / "text.txt")
+    logs, steps = tmp_path / "logs", ("--steps", "2000", "--tensorboard", str(tmp_path / "logs"))
+    straight = start(text, tmp_path / "straight", *steps, model="word2vec")
+    assert straight.wait(timeout=PATIENCE) == 0, straight.stderr.read()
+    killed = tmp_path / "killed"
+
+    def written():
+        return sum(path.stat().st_size for path in (logs / "killed").glob("steps/events*"))
+
+    for enough in (2_000, 5_000):  # bytes of some ten points each
+        process = start(text, killed, *steps, "--save-every", "0.2", model="word2vec")
+        wait_for(lambda: (states(killed) and written() > enough) or process.poll() is not None)  # noqa: B023
+        process.kill()
+        _, said = process.communicate(timeout=PATIENCE)
+        assert process.returncode == -signal.SIGKILL, f"the training ended before it could be killed: {said[-500:]}"
+    last = start(text, killed, *steps, model="word2vec")
+    assert last.wait(timeout=PATIENCE) == 0, last.stderr.read()
+    expected = points(logs / "straight")
+    assert points(logs / "killed") == expected and len(expected) == len(UNITS) * 3 * 100

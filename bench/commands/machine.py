@@ -1,6 +1,7 @@
 """``doctor``: is this machine ready, what would a record say about it, and do models train on its accelerators."""
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -29,7 +30,9 @@ from ptmbench.bench.errors import CELLS_FAILED, ENVIRONMENT, OK, UsageError
     metavar="TIME",
     help="Time that each model and size may take with --accelerator: 90, 30m, 2h.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON: a list of findings, or an object per line with --accelerator."
+)
 def doctor(accelerator: bool, as_json: bool, limit: float, **chosen: Any) -> int:
     """Check this machine and the installation. Exit status 4 if something that is needed is missing, and 1 if a model
     does not pass the checks of --accelerator."""
@@ -37,8 +40,6 @@ def doctor(accelerator: bool, as_json: bool, limit: float, **chosen: Any) -> int
         return _prove(limit, as_json, **chosen)
     if given := next((name for name, value in chosen.items() if value is not None), None):
         raise UsageError(f"--{given} is for --accelerator. Give both, or leave it out.")
-    from dataclasses import asdict
-
     from ptmbench.bench.commands.doctor import examine
 
     findings = []
@@ -63,10 +64,12 @@ def _prove(limit: float, as_json: bool, *, models: Any, sizes: Any, checks: Any,
     cases.planned("CPU", models, sizes, checks, length=length)  # wrong names are told before anything runs
     device = cases.devices(limit)
     planned = cases.planned(device["kind"], models, sizes, checks, batch=batch, length=length)
-    rows = list(cases.rows(planned, limit, say))
-    if as_json:
-        click.echo(json.dumps({"device": device, "rows": rows}))
-    else:
-        click.echo(f"{report.about(device, rows)}\n\n{report.table(rows, device)}\n")
-        click.echo("\n".join([report.objectives(rows), *report.missing(device, rows)]))
+    rows = []
+    if not as_json:
+        click.echo(f"{report.about(device, asdict(planned[0]))}\n\n{report.head(planned[0].checks)}")
+    for row in cases.rows(planned, limit, say):
+        rows.append(row)
+        click.echo(json.dumps({"device": device, **row}) if as_json else report.line(row, device))
+    if not as_json:
+        click.echo("\n".join(["", report.objectives(rows), *report.missing(device, rows)]))
     return CELLS_FAILED if any(map(report.mistake, rows)) else OK

@@ -28,23 +28,24 @@ def columns_of(checks: Sequence[str]) -> list[str]:
     return ["model", "size", *(heading for check in CHECKS if check in checks for heading in of[check]), "result"]
 
 
-def table(rows: Sequence[Row], device: Row) -> str:
-    """``rows`` as Markdown, with the columns of their checks."""
-    headings = columns_of(rows[0]["checks"])
-    lines = [headings, ["---"] * len(headings)]
-    for row in rows:
-        cells = _cells(row, device)
-        lines.append([cells.get(heading, "") for heading in headings])
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+def head(checks: Sequence[str]) -> str:
+    """The first two lines of the Markdown table."""
+    headings = columns_of(checks)
+    return f"{_line(headings)}\n{_line(['---'] * len(headings))}"
 
 
-def about(device: Row, rows: Sequence[Row]) -> str:
+def line(row: Row, device: Row) -> str:
+    """The line of ``row`` in the Markdown table, with the columns of its checks."""
+    cells = _cells(row, device)
+    return _line([cells.get(heading, "") for heading in columns_of(row["checks"])])
+
+
+def about(device: Row, case: Row) -> str:
     """A sentence on the devices and the measure of the table."""
-    first = rows[0]
     return (
         f"{device['device']}, TensorFlow {device['tensorflow']}. A product of two square matrices of width "
         f"{device['width']} in bfloat16 runs at {device['matrix_flops_per_second'] / 1e12:.3g} TFLOP/s, which is 100% "
-        f"MFU. Batches of {first['batch']} sequences of {first['length']} tokens, vocabulary of {first['vocabulary']}."
+        f"MFU. Batches of {case['batch']} sequences of {case['length']} tokens, vocabulary of {case['vocabulary']}."
     )
 
 
@@ -93,6 +94,10 @@ def mistake(row: Row) -> str:
     if row.get("mirrored_weights", 0) > TOLERANCE:
         return f"a mirrored training ends elsewhere: {row['mirrored_weights']:.1e}"
     return ""
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def _cells(row: Row, device: Row) -> dict[str, str]:

@@ -32,7 +32,7 @@ TPU_TYPES = frozenset(
 HANDLES = frozenset({tf.resource, tf.variant})
 """Types of handles of variables and lists, which are no data."""
 WIDE = frozenset({tf.float64})
-"""Types that TPUs emulate."""
+"""Types that are slow on accelerators, and that a step in bfloat16 has no use for."""
 _STRINGS = ("Const", "Assert")
 """Operations that ``TpuOpFilter`` allows strings."""
 

@@ -223,8 +223,9 @@ def test_the_status_says_whether_all_passed(failing, monkeypatch, capsys):
     assert json.loads(capsys.readouterr().out)["model"] == "bert"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["word2vec", "distilbert"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("word2vec", marks=pytest.mark.slow), pytest.param("distilbert", marks=pytest.mark.sweep)]
+)
 def test_a_model_passes_on_logical_devices(name):
     """The whole proof in a process of its own, with a student that has a teacher."""
     command = [sys.executable, "-m", "ptmbench", "doctor", "--accelerator", "--models", name, "--json"]

@@ -2,6 +2,8 @@
 
 import json
 import signal
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -147,3 +149,31 @@ def test_a_killed_training_logs_what_an_uninterrupted_one_does(tmp_path):
     assert last.wait(timeout=PATIENCE) == 0, last.stderr.read()
     expected = points(logs / "straight")
     assert points(logs / "killed") == expected and len(expected) == len(UNITS) * 3 * 100
+
+
+@pytest.mark.sweep
+def test_the_pretrainings_of_a_run_have_logs(tmp_path):
+    """Of workers in processes of their own, which get the options with the run's job."""
+    command = [sys.executable, "-m", "ptmbench", "run", "demo", "--models", "word2vec,glove", "--tasks", "sst2"]
+    command += [
+        "--seeds",
+        "1",
+        "--no-baselines",
+        "--steps",
+        "20",
+        "--out",
+        "run",
+        "--tensorboard",
+        "logs",
+        "--trace",
+        "2",
+    ]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stderr
+    names = sorted(folder.name for folder in (tmp_path / "logs").iterdir())
+    assert [name.partition("-")[0] for name in names] == ["glove", "word2vec"]
+    for folder in (tmp_path / "logs").iterdir():
+        about = json.loads((tmp_path / "run" / "pretrained" / folder.name / "manifest.json").read_text())["about"]
+        steps = [step for unit, name, step, _ in points(folder) if (unit, name) == ("steps", "loss")]
+        assert steps == [point["step"] for point in about["curve"]]
+        assert [*folder.glob("steps/plugins/profile/*/*.xplane.pb")]

@@ -236,16 +236,20 @@ def device() -> dict[str, Any]:
     import tensorflow as tf
 
     from ptmbench.bench import environment
+    from ptmbench.bench.engine import distribute
 
     found, wide = kind(), 1024 if kind() == "CPU" else 8192
-    one = tf.cast(tf.random.stateless_normal((wide, wide), (0, 0)), tf.bfloat16)
-    product, best = tf.function(tf.linalg.matmul, jit_compile=True), float("inf")
-    end = time.monotonic() + _SECONDS
-    product(one, one).numpy()
-    while time.monotonic() < end:
-        begun = time.perf_counter()
-        product(one, one)[0, 0].numpy()
-        best = min(best, time.perf_counter() - begun)
+    if found == "TPU":
+        distribute.strategy_of("tpu")  # which initialises it
+    with tf.device(f"/{found}:0"):
+        one = tf.cast(tf.random.stateless_normal((wide, wide), (0, 0)), tf.bfloat16)
+        product, best = tf.function(tf.linalg.matmul, jit_compile=True), float("inf")
+        product(one, one).numpy()
+        end = time.monotonic() + _SECONDS
+        while time.monotonic() < end:
+            begun = time.perf_counter()
+            product(one, one)[0, 0].numpy()
+            best = min(best, time.perf_counter() - begun)
     return {
         "kind": found,
         "device": environment.device(),

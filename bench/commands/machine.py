@@ -23,7 +23,7 @@ from ptmbench.bench.errors import CELLS_FAILED, ENVIRONMENT, OK, UsageError
 @click.option("--batch", type=BATCH, help="Sequences per step of --accelerator (default: 64; 4 on a processor).")
 @click.option("--length", type=LENGTH, help="Tokens per sequence of --accelerator (default: 128; 32 on a processor).")
 @click.option(
-    "--limit",
+    "--timeout",
     type=Span(),
     default="10m",
     show_default=True,
@@ -33,11 +33,11 @@ from ptmbench.bench.errors import CELLS_FAILED, ENVIRONMENT, OK, UsageError
 @click.option(
     "--json", "as_json", is_flag=True, help="Print JSON: a list of findings, or an object per line with --accelerator."
 )
-def doctor(accelerator: bool, as_json: bool, limit: float, **chosen: Any) -> int:
+def doctor(accelerator: bool, as_json: bool, timeout: float, **chosen: Any) -> int:
     """Check this machine and the installation. Exit status 4 if something that is needed is missing, and 1 if a model
     does not pass the checks of --accelerator."""
     if accelerator:
-        return _prove(limit, as_json, **chosen)
+        return _prove(timeout, as_json, **chosen)
     if given := next((name for name, value in chosen.items() if value is not None), None):
         raise UsageError(f"--{given} is for --accelerator. Give both, or leave it out.")
     from ptmbench.bench.commands.doctor import examine
@@ -57,17 +57,17 @@ def doctor(accelerator: bool, as_json: bool, limit: float, **chosen: Any) -> int
     return ENVIRONMENT if any(finding.state == "missing" for finding in findings) else OK
 
 
-def _prove(limit: float, as_json: bool, *, models: Any, sizes: Any, checks: Any, batch: Any, length: Any) -> int:
+def _prove(timeout: float, as_json: bool, *, models: Any, sizes: Any, checks: Any, batch: Any, length: Any) -> int:
     from ptmbench.bench.console import say
     from ptmbench.bench.runs.proof import cases, report
 
     cases.planned("CPU", models, sizes, checks, length=length)  # wrong names are told before anything runs
-    device = cases.devices(limit)
+    device = cases.devices(timeout)
     planned = cases.planned(device["kind"], models, sizes, checks, batch=batch, length=length)
     rows = []
     if not as_json:
         click.echo(f"{report.about(device, asdict(planned[0]))}\n\n{report.head(planned[0].checks)}")
-    for row in cases.rows(planned, limit, say):
+    for row in cases.rows(planned, timeout, say):
         rows.append(row)
         click.echo(json.dumps({"device": device, **row}) if as_json else report.line(row, device))
     if not as_json:

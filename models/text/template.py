@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-_CLS = 2
+CLS = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -13,12 +13,12 @@ class Template:
     BERT's, which models trained here have, is the default: [CLS] A [SEP] B [SEP].
     """
 
-    front: tuple[int, ...] = (_CLS,)
+    front: tuple[int, ...] = (CLS,)
     middle: tuple[int, ...] = (3,)
     end: tuple[int, ...] = (3,)
     segmented: bool = True
     """Whether the second text is of another segment than the first."""
-    start: tuple[int, ...] = (_CLS,)
+    start: tuple[int, ...] = (CLS,)
     """What a left-to-right language model reads before a text; () for one that was trained without."""
 
     def added(self, texts: int) -> int:
@@ -33,7 +33,7 @@ class Template:
             after = self.end if number == len(texts) - 1 else self.middle
             segment = number if self.segmented else 0
             tokens += [*text, *after]
-            segments += [segment] * len(text) + [2 if token == _CLS else segment for token in after]
+            segments += [segment] * len(text) + [2 if token == CLS else segment for token in after]
         return tokens, segments
 
     def begins(self, sizes: Sequence[int]) -> list[int]:
@@ -46,10 +46,10 @@ class Template:
     def home(self, length: int) -> int:
         """The place that speaks for a whole row of ``length`` tokens: [CLS], without one the last special token,
         without any the first token."""
-        if _CLS in self.front:
-            return self.front.index(_CLS)
-        if _CLS in self.end:
-            return length - len(self.end) + self.end.index(_CLS)
+        if CLS in self.front:
+            return self.front.index(CLS)
+        if CLS in self.end:
+            return length - len(self.end) + self.end.index(CLS)
         return length - 1 if self.end else 0
 
 
@@ -63,7 +63,7 @@ T5 = Template(front=(), segmented=False)
 """A </s> B </s>"""
 PEGASUS = Template(front=(), middle=(), segmented=False)
 """A B </s>"""
-XLNET = Template(front=(), end=(3, _CLS))
+XLNET = Template(front=(), end=(3, CLS))
 """A <sep> B <sep> <cls>"""
 PLAIN = Template(front=(), middle=(), end=(), segmented=False)
 """A B"""

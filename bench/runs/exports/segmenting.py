@@ -89,7 +89,7 @@ class BestPieces(tf.Module):
         order = tf.argsort(sizes, direction="DESCENDING", stable=True)
         starts, sizes = tf.gather(codes.row_starts(), order), tf.gather(sizes, order)
         most = tf.reduce_max(tf.concat([sizes, [0]], 0))
-        lengths = tf.constant(range(self.longest, 0, -1), tf.int64)  # the longest piece begins first
+        lengths = tf.constant(np.arange(self.longest, 0, -1))  # the longest piece begins first
 
         def step(end: tf.Tensor, best: tf.Tensor, chosen: tf.TensorArray) -> tuple[Any, ...]:
             """``best`` float64 [A, K] are the scores of the prefixes that end K to 1 characters before ``end``, of the
@@ -100,7 +100,8 @@ class BestPieces(tf.Module):
             added = tf.gather(tf.reshape(scores, [-1]), tf.where(there, places, 0))
             sums = best[:active] + tf.where(there, added, -np.inf)
             chosen = chosen.write(tf.cast(end, tf.int32) - 1, tf.gather(lengths, tf.argmax(sums, 1)))
-            return end + 1, tf.concat([best[:active, 1:], tf.reduce_max(sums, 1)[:, None]], 1), chosen
+            best = tf.concat([best[:active, 1:], tf.reduce_max(sums, 1)[:, None]], 1)
+            return end + 1, tf.ensure_shape(best, [None, self.longest]), chosen
 
         before = tf.fill([tf.size(sizes), self.longest - 1], tf.constant(-np.inf, tf.float64))
         best = tf.concat([before, tf.zeros_like(sizes, tf.float64)[:, None]], 1)

@@ -362,6 +362,8 @@ class ExportOptions(Checked):
     """Rows of an input of LiteRT; other formats take any number."""
     length: int | None = None
     """Tokens of the longest input; None for the length that the model was adapted with."""
+    texts: int | None = None
+    """Number of raw texts (1 or 2) that an input of a SavedModel has; None for inputs of token ids."""
     data: Path | None = None
     """Data folder with the examples that the export is checked on; None for random token ids."""
     tolerance: float | None = None
@@ -371,6 +373,10 @@ class ExportOptions(Checked):
         super().__post_init__()
         if self.quantize and self.format not in ("litert", "onnx"):
             raise UsageError(f"--quantize is for --format litert and onnx, not {self.format}.")
+        if self.texts is not None and self.format != "saved_model":
+            raise UsageError(f"--texts is for --format saved_model, not {self.format}, which lacks operators for strings.")
+        if self.texts is not None and self.texts not in (1, 2):
+            raise UsageError(f"texts is 1 or 2, not {self.texts!r}.")
         if self.tolerance is not None and not 0 < self.tolerance < math.inf:
             raise UsageError(f"tolerance is a number above 0, not {self.tolerance!r}.")
         if self.out is None:

@@ -54,6 +54,12 @@ def import_(**options: Any) -> int:
     "--length", type=LENGTH, help="Tokens of the longest input (default: the length that the model was adapted with)."
 )
 @click.option(
+    "--texts",
+    type=click.IntRange(1, 2),
+    metavar="N",
+    help="Read N raw texts (1 or 2 for pairs) in place of token ids: the tokenizer is part of the file (SavedModel).",
+)
+@click.option(
     "--data",
     type=Existing("data folder", folder=True),
     help="Data folder with the examples that the export is checked on (default: random token ids).",

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ def export(options: ExportOptions) -> dict[str, Any]:
     """
     engine, out = FORMATS[options.format], options.out
     _check_free(out)
-    source = network.of(options.checkpoint, options.length)
+    source = replace(network.of(options.checkpoint, options.length), texts=options.texts or 0)
     batch, length = (options.batch, source.length) if engine.static else (1, None)
     out.parent.mkdir(parents=True, exist_ok=True)
     fresh = out.with_name(f".{out.name}.{os.getpid()}.tmp")
@@ -48,6 +49,8 @@ def export(options: ExportOptions) -> dict[str, Any]:
             engine.write(source, fresh / engine.path, batch, options.quantize)
             run = engine.engine(fresh / engine.path)
             check = _checked(source, run, options, batch, length)
+            if source.texts:
+                check["texts"] = _text_check(source, fresh / engine.path, check["tolerance"])
         source.tokenizer.save(fresh / "tokenizer.json")
         manifest = _manifest(source, options, fresh / engine.path, check, batch if engine.static else None)
         write_text(fresh / MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
@@ -67,6 +70,8 @@ def export_command(options: ExportOptions) -> int:
         f"Checked on {check['rows']} inputs ({check['inputs']}): outputs differ by at most {check['difference']:.2g} "
         f"of the largest one (tolerance {check['tolerance']:g}){decided}."
     )
+    if texts := check.get("texts"):
+        say(f"The token ids of {texts['texts']:,} texts are those of the tokenizer.")
     print(options.out / manifest["file"])
     return OK
 
@@ -108,6 +113,18 @@ def _checked(source: Exportable, run: Any, options: ExportOptions, batch: int, l
             "Export without --quantize, or allow more with --tolerance."
         )
     return {"inputs": what, "rows": len(rows), "tolerance": tolerance, **found}
+
+
+def _text_check(source: Exportable, path: Path, tolerance: float) -> dict[str, Any]:
+    from ptmbench.bench.runs.exports import texts
+
+    found = texts.check(source, path)
+    if found.get("difference", 0.0) > tolerance or found.get("same_tags", 1.0) < 1.0 - tolerance:
+        raise EnvironmentProblem(
+            f"The predictions of the exported file for texts differ from the model's ({found}). Nothing was written. "
+            "Export without --texts."
+        )
+    return found
 
 
 def _manifest(

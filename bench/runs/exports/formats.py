@@ -29,19 +29,26 @@ OPSET = 17
 
 
 class SavedModel:
-    """A folder that `tf.saved_model.load` and TensorFlow Serving read; batch size and length are free."""
+    """A folder that `tf.saved_model.load` and TensorFlow Serving read; batch size and length are free. One that reads
+    texts has the signatures of `bench.runs.exports.texts`, and is run here on token ids."""
 
     path = "saved_model"
     static = False
     packages: tuple[str, ...] = ()
 
     def write(self, source: Exportable, path: Path, batch: int, quantize: str | None) -> None:
-        module, function = _module(source, None, None)
-        tf.saved_model.save(module, str(path), signatures={"serving_default": function})
+        if source.texts:
+            from ptmbench.bench.runs.exports import texts
+
+            module, signatures = texts.module_of(source)
+        else:
+            module, function = _module(source, None, None)
+            signatures = {"serving_default": function}
+        tf.saved_model.save(module, str(path), signatures=signatures)
 
     def engine(self, path: Path, threads: int = 1) -> Engine:
         loaded = tf.saved_model.load(str(path))
-        serve = loaded.signatures["serving_default"]
+        serve = loaded.signatures["token_ids" if "token_ids" in loaded.signatures else "serving_default"]
 
         def run(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
             given = serve(**{name: tf.constant(inputs[name]) for name in TEXT})

@@ -56,6 +56,8 @@ class Exportable:
     rounds: bool = False
     """Whether activations are rounded to 8 bits. A sum that falls on the other side of a step in another engine is a
     whole step away there."""
+    texts: int = 0
+    """Number of raw texts in an input of the exported file; 0 for token ids."""
     trained: predictor.Trained | None = None
     """The predictor of an adapted checkpoint."""
 

@@ -54,11 +54,11 @@ def module_of(source: Exportable) -> tuple[tf.Module, dict[str, Any]]:
         functions = _functions(source, form, module.tokenizer, layout)
     strings = [tf.TensorSpec([None], tf.string, name=name) for name in NAMES[: source.texts]]
     ids = [tf.TensorSpec([None, None], tf.int32, name=name) for name in TEXT]
-    module.signatures = {
+    module.functions = {
         name: tf.function(function, autograph=False, input_signature=strings) for name, function in functions.items()
     }
-    module.signatures["token_ids"] = tf.function(source.function, autograph=False, input_signature=ids)
-    return module, module.signatures
+    module.functions["token_ids"] = tf.function(source.function, autograph=False, input_signature=ids)
+    return module, module.functions
 
 
 def _check(source: Exportable, form: Form | None) -> None:

@@ -256,9 +256,12 @@ def _same_tags(source: Exportable, texts: Sequence[str], given: dict[str, tf.Ten
     words = [[word.decode() for word in row if word] for row in given["words"].numpy()]
     examples = [Example(id=str(n), inputs=tuple(row), gold=None) for n, row in enumerate(words) if row]
     kept = [row for row in given["tags"].numpy().tolist() if row and row[0]]
+    rows = source.trained.codec.rows(examples)
+    outputs = [one["logits"] for one in source.answered(rows)]
+    tags = source.trained.codec.predictions(examples, rows, outputs)
     same = [
         tag.decode() == own
-        for row, own_row in zip(kept, source.trained.answer(examples).predictions, strict=True)
+        for row, own_row in zip(kept, tags, strict=True)
         for tag, own in zip(row, own_row, strict=False)
     ]
     return {"same_tags": float(np.mean(same)), "words": len(same)}

@@ -374,7 +374,9 @@ class ExportOptions(Checked):
         if self.quantize and self.format not in ("litert", "onnx"):
             raise UsageError(f"--quantize is for --format litert and onnx, not {self.format}.")
         if self.texts is not None and self.format != "saved_model":
-            raise UsageError(f"--texts is for --format saved_model, not {self.format}, which lacks operators for strings.")
+            raise UsageError(
+                f"--texts is for --format saved_model, not {self.format}, which lacks operators for strings."
+            )
         if self.texts is not None and self.texts not in (1, 2):
             raise UsageError(f"texts is 1 or 2, not {self.texts!r}.")
         if self.tolerance is not None and not 0 < self.tolerance < math.inf:

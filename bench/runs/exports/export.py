@@ -142,6 +142,11 @@ def _manifest(
         if array.ndim == 3:
             own[1] = length
         outputs[name] = {"shape": own, "dtype": str(array.dtype)}
+    inputs = {name: {"shape": axes[name], "dtype": "int32"} for name in TEXT}
+    if source.texts:
+        from ptmbench.bench.runs.exports import texts
+
+        inputs, outputs = texts.interface(path)
     return {
         "format": options.format,
         "quantize": options.quantize,
@@ -156,7 +161,7 @@ def _manifest(
         "transform": about.get("transform"),
         "labels": list(source.labels),
         "length": source.length,
-        "inputs": {name: {"shape": axes[name], "dtype": "int32"} for name in TEXT},
+        "inputs": inputs,
         "outputs": outputs,
         "tokenizer": {"file": "tokenizer.json", "vocabulary": source.tokenizer.vocabulary.size},
         "check": dict(check),

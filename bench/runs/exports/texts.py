@@ -221,6 +221,17 @@ def check(source: Exportable, path: Path) -> dict[str, Any]:
     return told
 
 
+def interface(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The inputs and outputs of the signature serving_default at ``path``, with shapes and types."""
+    serve = (loaded := tf.saved_model.load(str(path))).signatures["serving_default"]
+    told = tuple(
+        {name: {"shape": spec.shape.as_list(), "dtype": spec.dtype.name} for name, spec in sorted(specs.items())}
+        for specs in (serve.structured_input_signature[1], serve.structured_outputs)
+    )
+    del loaded
+    return told
+
+
 def rows_of(tokenizer: Tokenizer, sides: Sequence[Sequence[str]], length: int) -> list[InputRow]:
     """The rows of texts, and of their pairs, as the harness makes them."""
     encoded = zip(*(tokenizer.encode(side) for side in sides), strict=True)

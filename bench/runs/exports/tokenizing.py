@@ -37,8 +37,9 @@ from ptmbench.bench.runs.exports.segmenting import BestPieces, Merges
 from ptmbench.models.text.tokenizer_kinds import SPELLINGS
 from ptmbench.models.text.tokenizers import Tokenizer
 
-NEXT = "Export without --text, and make the token ids in your program with tokenizer.json and the tokenizers package."
+NEXT = "Export without --texts, and make the token ids in your program with tokenizer.json and the tokenizers package."
 MARK = "\u2581"
+_NO_MODEL = {"type": "WordLevel", "vocab": {"": 0}, "unk_token": ""}
 _SPACES = {"type": "Replace", "pattern": {"Regex": r"\s+"}, "content": " "}
 
 
@@ -69,26 +70,32 @@ def of(tokenizer: Tokenizer) -> GraphTokenizer:
     return kind[tokenizer.kind](tokenizer, spec)
 
 
+@cache
+def _spaced(spec: str) -> dict[int, str]:
+    """What the normalizer and the pre-tokenizer of ``spec`` make of each character, with spaces where words end."""
+    whole = tokenizers.Tokenizer.from_str(spec)
+
+    @cache
+    def cut(character: str) -> str:
+        pieces = [piece for piece, _ in whole.pre_tokenizer.pre_tokenize_str(f"a{character}a")]
+        return character if len(pieces) == 1 else f" {character} " if character in pieces else " "
+
+    def spaced(text: str) -> str:
+        after = whole.normalizer.normalize_str(text) if whole.normalizer else text
+        if after == text and len(text) > 1:
+            return text if len(whole.pre_tokenizer.pre_tokenize_str(f"a{text}a")) == 1 else ""
+        return "".join(map(cut, after))
+
+    return changes(spaced)
+
+
 class _Bert(GraphTokenizer):
     """BERT's words: characters are mapped, and cut at spaces and around punctuation marks."""
 
     def __init__(self, tokenizer: Tokenizer, spec: dict[str, Any]):
         super().__init__()
         _check(tokenizer, spec, ("BertNormalizer",), ("BertPreTokenizer",))
-        whole = tokenizers.Tokenizer.from_str(json.dumps(spec))
-
-        @cache
-        def cut(character: str) -> str:
-            pieces = [piece for piece, _ in whole.pre_tokenizer.pre_tokenize_str(f"a{character}a")]
-            return character if len(pieces) == 1 else f" {character} " if character in pieces else " "
-
-        def spaced(text: str) -> str:
-            after = whole.normalizer.normalize_str(text) if whole.normalizer else text
-            if after == text and len(text) > 1:
-                return text if len(whole.pre_tokenizer.pre_tokenize_str(f"a{text}a")) == 1 else ""
-            return "".join(map(cut, after))
-
-        self.map = Replace(changes(spaced))
+        self.map = Replace(_spaced(json.dumps(spec | {"model": _NO_MODEL})))
 
     def words(self, texts: tf.Tensor) -> tf.RaggedTensor:
         return tf.strings.split(encoded(self.map(decoded(texts))))

@@ -48,7 +48,7 @@ BOUNDS = {
 """Minimum and maximum of whole numbers. A plan holds a cell for each seed in memory; Keras and NumPy take seeds of 32
 bits; several thousand threads stall a machine."""
 _NAMES = ("models", "sizes", "tasks", "adaptations", "conditions", "transforms")
-_PATHS = ("carry", "data", "out", "checkpoint", "tuned", "adapter", "predictions")
+_PATHS = ("carry", "data", "out", "checkpoint", "tuned", "adapter", "preset", "predictions")
 _SEVERAL_PATHS = ("corpus", "extra_encoders", "checkpoints", "bases", "teachers", "task_teachers")
 SEVERAL = (*_NAMES, *_SEVERAL_PATHS)
 """Options that are sequences."""
@@ -291,9 +291,10 @@ class TuneOptions(Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluateOptions(Checked):
-    """An evaluation of the pre-trained model in the folder ``checkpoint``."""
+    """An evaluation of the pre-trained model in the folder ``checkpoint``: a checkpoint, or a folder to import."""
 
     checkpoint: Path
+    name: str | None = None  # of the row of an imported folder; None for the folder's own name
     extra_encoders: Sequence[Path] = ()
     """Checkpoints of extra encoders, for adaptations that read several."""
     suite: str | None = None
@@ -307,7 +308,9 @@ class EvaluateOptions(Checked):
     def command(self) -> str:
         """The command that repeats one cell, without the arguments that select the cell."""
         extra = [part for folder in self.extra_encoders for part in ("--extra-encoder", str(folder))]
-        return _command("evaluate", str(self.checkpoint), self, [*extra, *given("--suite", self.suite)])
+        return _command(
+            "evaluate", str(self.checkpoint), self, [*given("--name", self.name), *extra, *given("--suite", self.suite)]
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

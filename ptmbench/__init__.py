@@ -49,7 +49,7 @@ if TYPE_CHECKING:
         RunOptions,
         TuneOptions,
     )
-    from ptmbench.bench.runs.external.options import AdapterOptions, RecordOptions
+    from ptmbench.bench.runs.external.options import AdapterOptions, PresetOptions, RecordOptions
 
 __all__ = ["encode", "evaluate", "export", "load", "predict", "pretrain", "record", "results", "run", "score", "tune"]
 
@@ -102,30 +102,40 @@ def tune(suite: "str | TuneOptions", *, verbose: bool = True, **options: Any) ->
 
 
 def evaluate(
-    checkpoint: "str | PathLike[str] | EvaluateOptions | AdapterOptions | None" = None,
+    checkpoint: "str | PathLike[str] | keras.Model | EvaluateOptions | AdapterOptions | PresetOptions | None" = None,
     *,
     verbose: bool = True,
     **options: Any,
 ) -> "pd.DataFrame":
     """Adapt a pre-trained checkpoint to tasks and score it; returns what `run` returns.
 
-    ``options`` are the fields of `ptmbench.bench.options.EvaluateOptions`, such as ``tasks``, ``adaptations``,
-    ``seeds``, ``data``, ``keep`` and ``out``.
+    ``checkpoint`` may also be a folder in Hugging Face layout or a preset of keras-hub. ``options`` are the fields of
+    `ptmbench.bench.options.EvaluateOptions`, such as ``tasks``, ``adaptations``, ``seeds``, ``data``, ``keep`` and
+    ``out``.
 
-    With ``adapter``, a Python file, in place of a checkpoint, the trained Keras model of another project is scored.
-    ``options`` are then the fields of `ptmbench.bench.runs.external.options.AdapterOptions`: ``tasks`` is required;
-    ``data``, ``seeds``, ``seed``, ``limit`` and ``out`` are optional.
+    Trained models of other projects are scored as they are. With ``adapter``, a Python file, in place of a checkpoint,
+    ``options`` are the fields of `ptmbench.bench.runs.external.options.AdapterOptions`: ``tasks`` is required;
+    ``data``, ``seeds``, ``seed``, ``limit`` and ``out`` are optional. A text classifier of keras-hub is given in place
+    of ``checkpoint``, as a preset or as the `keras_hub.models.TextClassifier` itself, which is saved below ``out``.
+    ``options`` are then the fields of `ptmbench.bench.runs.external.options.PresetOptions`, which add ``name``.
     """
+    from os import PathLike
     from pathlib import Path
 
     from ptmbench.bench.errors import UsageError
     from ptmbench.bench.options import EvaluateOptions
-    from ptmbench.bench.runs.external.options import AdapterOptions
+    from ptmbench.bench.runs.external import presets
+    from ptmbench.bench.runs.external.options import AdapterOptions, PresetOptions
 
     if checkpoint is not None and "adapter" in options:
         raise UsageError("Give either checkpoint, the folder of a checkpoint, or adapter, a Python file, not both.")
-    if isinstance(checkpoint, AdapterOptions) or "adapter" in options:
-        outside = _asked(AdapterOptions, checkpoint, options)
+    if hasattr(checkpoint, "save_to_preset"):
+        options |= presets.saved(checkpoint, options.get("name"), options.get("out"))
+        checkpoint = options.pop("preset")
+    given_preset = isinstance(checkpoint, str | PathLike) and presets.is_classifier(Path(checkpoint))
+    if isinstance(checkpoint, AdapterOptions | PresetOptions) or "adapter" in options or given_preset:
+        kind = AdapterOptions if isinstance(checkpoint, AdapterOptions) or "adapter" in options else PresetOptions
+        outside = _asked(kind, checkpoint, options, "preset")
         with _working(verbose, outside):
             from ptmbench.bench.runs.external import evaluation
 

@@ -1,6 +1,5 @@
 """Commands that train: ``run``, ``tune``, ``pretrain``, ``evaluate``. `bench.runs` does the work."""
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -212,6 +211,7 @@ def pretrain(**options: Any) -> int:
 
 @click.command()
 @click.argument("checkpoint", type=Existing("checkpoint"), required=False)
+@click.option("--name", help="Name of the row of a published folder (default: the name of the folder).")
 @click.option(
     "--adapter",
     type=Existing("adapter file"),
@@ -235,23 +235,33 @@ def pretrain(**options: Any) -> int:
 def evaluate(**options: Any) -> int:
     """Adapt CHECKPOINT to tasks, with several seeds, and record the scores.
 
-    Without --tasks and --suite, all tasks are run. With --adapter, evaluates the trained model that a user's Python
-    file defines; its records belong to the external division.
+    CHECKPOINT may also be a folder that `import` reads, such as a preset of keras-hub. Without --tasks and --suite, all
+    tasks are run.
+
+    Models that come trained are only scored, and their records are of the external division: the preset of a text
+    classifier of keras-hub, given as CHECKPOINT, and with --adapter the model of a user's file.
     """
     environment.prepare()
-    adapter = options.pop("adapter")
-    if (adapter is None) == (options["checkpoint"] is None):
+    adapter, given = options.pop("adapter"), options["checkpoint"]
+    if (adapter is None) == (given is None):
         raise UsageError("Give either CHECKPOINT, the folder of a checkpoint, or --adapter FILE.")
+    from ptmbench.bench.runs.external import presets
+    from ptmbench.bench.runs.external.options import AdapterOptions, PresetOptions
+
     if adapter is not None:
-        return _evaluate_adapter(adapter, options)
+        if options["name"]:
+            raise UsageError(f"The name is the NAME in {adapter}. Change it there, and leave --name out.")
+        return _evaluate_trained(AdapterOptions, options | {"adapter": adapter})
+    if presets.is_classifier(given):
+        return _evaluate_trained(PresetOptions, options | {"preset": given})
     from ptmbench.bench.runs.run import evaluate as work
 
     return work(built(EvaluateOptions, options))
 
 
-def _evaluate_adapter(adapter: Path, options: dict[str, Any]) -> int:
+def _evaluate_trained(kind: type, options: dict[str, Any]) -> int:
+    """Scores a trained model with the ``options`` of `evaluate` that are options of ``kind``."""
     from ptmbench.bench.runs.external.evaluation import check_alone, evaluate
-    from ptmbench.bench.runs.external.options import AdapterOptions
 
     flags = {
         "task_teachers": "task-teacher",
@@ -263,6 +273,5 @@ def _evaluate_adapter(adapter: Path, options: dict[str, Any]) -> int:
     unused = ("extra_encoders", "task_teachers", "suite", *flags, "keep", "profile", "dry_run", "retry", "ray_address")
     check_alone(**{flags.get(name, name).replace("_", "-"): options[name] for name in unused})
     if not options["tasks"]:
-        raise UsageError("--adapter needs the tasks that the model was made for: name them with --tasks.")
-    used = {name: options[name] for name in names_of(AdapterOptions) if name != "adapter"}
-    return evaluate(AdapterOptions(adapter=adapter, **used))[0]
+        raise UsageError("A trained model needs the tasks that it was made for: name them with --tasks.")
+    return evaluate(kind(**{name: options[name] for name in names_of(kind)}))[0]

@@ -9,7 +9,7 @@ import numpy as np
 from ptmbench import models
 from ptmbench.bench.console import say
 from ptmbench.bench.engine import checkpoint, networks
-from ptmbench.bench.engine.checkpoint import CheckpointError
+from ptmbench.bench.engine.checkpoint import Checkpoint, CheckpointError
 from ptmbench.bench.errors import OK, EnvironmentProblem, UsageError
 from ptmbench.models.card import Size
 from ptmbench.models.published import PublishedError, presets, vectors
@@ -33,7 +33,33 @@ def import_(
     if (out / checkpoint.MANIFEST).exists():
         raise UsageError(f"{out} holds a finished checkpoint already. Give another --out, or delete it.")
     checkpoint.check_free(out)
-    found = _read(source, model, vocabulary)
+    _import(_read(source, model, vocabulary), source, out, name)
+    print(out)
+    return OK
+
+
+def opened(folder: Path, out: Path, name: str | None = None) -> Checkpoint:
+    """The pre-trained checkpoint in ``folder``, which may also be a folder in Hugging Face layout or a preset of
+    keras-hub. These are imported into the run folder ``out``, once, and their row is called ``name`` (None for the name
+    of the folder).
+
+    Raises `CheckpointError` for a checkpoint that is not pre-trained, and `PublishedError` for a folder that cannot be
+    imported.
+    """
+    if (folder / checkpoint.MANIFEST).exists() or not (folder / "config.json").is_file():
+        if name:
+            raise UsageError(f"--name is for published folders, and {folder} is a checkpoint. Leave --name out.")
+        return _checked(folder, "Use `predict` with it.")
+    found = folders.read(folder)
+    content = {"weights": found.sha256, "config": dict(found.config), "tokenizer": found.tokenizer.about["sha256"]}
+    made = out / "imported" / checkpoint.digest(content | {"name": name or folder.resolve().name})[:12]
+    if (made / checkpoint.MANIFEST).exists():
+        return checkpoint.read(made)
+    return _import(found, folder, made, name)
+
+
+def _import(found: folders.Folder | vectors.VectorFile, source: Path, out: Path, name: str | None) -> Checkpoint:
+    """Writes what was ``found`` in ``source`` as the checkpoint ``out``."""
     module, words = models.load(found.model), found.tokenizer.vocabulary
     parameters, embedding = module.describe(found.size, words).parameters()
     if source.is_dir() and parameters > _MORE * found.stored:
@@ -69,10 +95,9 @@ def import_(
         "tokenizer": found.tokenizer.about,
     }
     texts = {"tokenizer.json": found.tokenizer.to_json()}
-    checkpoint.write(out, about=about, arrays={"weights": arrays | read}, texts=texts)
+    made = checkpoint.write(out, about=about, arrays={"weights": arrays | read}, texts=texts)
     say(f"{module.CARD.title}, {parameters:,} weights, {words.size:,} pieces.")
-    print(out)
-    return OK
+    return made
 
 
 def _read(source: Path, model: str | None, most: int | None) -> folders.Folder | vectors.VectorFile:
@@ -126,13 +151,17 @@ def export_preset(*, checkpoint: Path, out: Path, tolerance: float | None = None
 
 def _pretrained(path: Path) -> tuple[Any, Tokenizer, dict[str, np.ndarray]]:
     """The checkpoint at ``path``, its tokenizer and its arrays; `CheckpointError` where it is not pretrained."""
+    advice = "Layouts of heads are not written: export it with --format saved_model, litert or onnx."
+    found = _checked(path, advice)
+    return found, Tokenizer.load(found.path("tokenizer.json")), found.arrays()
+
+
+def _checked(path: Path, advice: str) -> Checkpoint:
+    """The checkpoint at ``path``; `CheckpointError` with ``advice`` where it is not pretrained."""
     found = checkpoint.read(path)
     if found.about.get("kind") != "pretrained":
-        raise CheckpointError(
-            f"{path} holds a model that is {found.about.get('kind')}, not pretrained, "
-            "and layouts of heads are not written. Export it with --format saved_model, litert or onnx."
-        )
-    return found, Tokenizer.load(found.path("tokenizer.json")), found.arrays()
+        raise CheckpointError(f"{path} holds a model that is {found.about.get('kind')}, not pretrained. {advice}")
+    return found
 
 
 def _difference(preset: Path, written: presets.Written, network: Any, tokenizer: Tokenizer) -> float:

@@ -14,7 +14,7 @@ from ptmbench.bench.engine.networks import sized
 from ptmbench.bench.engine.recipe import recipe_of
 from ptmbench.bench.errors import OK, UsageError
 from ptmbench.bench.options import EvaluateOptions, RunOptions
-from ptmbench.bench.runs import graph, plan, suites
+from ptmbench.bench.runs import graph, plan, published, suites
 from ptmbench.bench.runs.artefacts import AdaptedModel, Cell, Given, Row, TransformedModel
 from ptmbench.bench.runs.execute import execute
 from ptmbench.bench.runs.plan import Plan, Teaching
@@ -139,8 +139,9 @@ def evaluate(options: EvaluateOptions) -> int:
     """Adapts the checkpoint of ``options`` to tasks, scores it, and returns the exit status."""
     asked, output = options.cells, options.output
     usual = suites.load(options.suite) if options.suite else Suite(summary="", models=(), tasks=())
-    found, others = pretrained_in(options.checkpoint), [pretrained_in(folder) for folder in options.extra_encoders]
     out = output.out or Path("runs") / options.checkpoint.name
+    found = published.opened(options.checkpoint, out, options.name)
+    others = [pretrained_in(folder) for folder in options.extra_encoders]
     data = options.data or sources.embedded(out)
     row, about = row_of(found), found.about
     given = TaskTeachers(asked.task_teachers)

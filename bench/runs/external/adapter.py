@@ -27,16 +27,51 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 
 from ptmbench.bench.errors import BrokenFile, NotApplicable
 from ptmbench.models._importing import broken, fits
 from ptmbench.tasks.task import Task
 
 
+class ExternalModel(Protocol):
+    """A trained model of another project, as `bench.runs.external.evaluation` needs it."""
+
+    @property
+    def path(self) -> Path:
+        """The file or folder that it comes from."""
+
+    @property
+    def sha256(self) -> str:
+        """Of that file or folder."""
+
+    @property
+    def name(self) -> str:
+        """The name on the board."""
+
+    @property
+    def fixed(self) -> bool:
+        """Whether it is not trained again for other seeds."""
+
+    @property
+    def made(self) -> str:
+        """What the record calls its origin."""
+
+    @property
+    def advice(self) -> str:
+        """What a user does about outputs that do not fit the task."""
+
+    def load(self, task: Task, seed: int) -> Any:
+        """The `keras.Model` for ``task`` from what `encode` gives to logits. Raises `NotApplicable` for a task that it
+        is not made for."""
+
+    def encode(self, inputs: Sequence[tuple[str, ...]], task: Task) -> Any:
+        """What the model reads of the texts ``inputs``: nested arrays, each with a row for each text."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Adapter:
-    """The adapter file ``path``."""
+    """The adapter file ``path``, an `ExternalModel`."""
 
     path: Path
     sha256: str
@@ -44,6 +79,8 @@ class Adapter:
     fixed: bool
     """Whether ``load`` takes no seed."""
     module: ModuleType
+    made = "adapter"
+    advice = "Correct load or encode there."
 
     def load(self, task: Task, seed: int) -> Any:
         """The Keras model for ``task``. Raises `NotApplicable` for a task that it is not made for, and `BrokenFile`

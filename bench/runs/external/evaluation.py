@@ -1,6 +1,7 @@
-"""``ptmbench evaluate --adapter``: a Keras model of another project, evaluated and measured by the harness.
+"""Trained Keras models of other projects, evaluated and measured by the harness.
 
-The model comes trained from the user's file (`bench.runs.external.adapter`). Its predictions are scored as
+``ptmbench evaluate --adapter`` takes the model from the user's file (`bench.runs.external.adapter`), and ``ptmbench
+evaluate PRESET`` from a preset of keras-hub (`bench.runs.external.presets`). Its predictions are scored as
 the predictions of all cells are. Its record is in the external division, with its parameters, and with latency and peak
 memory as measured. FLOPs are unknown.
 """
@@ -25,8 +26,9 @@ from ptmbench.bench.runs.artefacts import Cell
 from ptmbench.bench.runs.cell import failure
 from ptmbench.bench.runs.execute import alone
 from ptmbench.bench.runs.external import adapter as adapters
-from ptmbench.bench.runs.external.adapter import Adapter
-from ptmbench.bench.runs.external.options import AdapterOptions
+from ptmbench.bench.runs.external import presets
+from ptmbench.bench.runs.external.adapter import ExternalModel
+from ptmbench.bench.runs.external.options import AdapterOptions, PresetOptions
 from ptmbench.bench.runs.external.records import System
 from ptmbench.bench.runs.results import recorded
 from ptmbench.bench.runs.run import tasks_of
@@ -41,13 +43,16 @@ FORMS = (Form.CLASSIFICATION, Form.REGRESSION, Form.TAGGING)
 BATCH = 32
 
 
-def evaluate(options: AdapterOptions) -> tuple[int, Path]:
-    """Evaluates the model of an adapter file on tasks and writes records and the board to the run folder.
+def evaluate(options: AdapterOptions | PresetOptions) -> tuple[int, Path]:
+    """Evaluates the model of an adapter file or a preset on tasks and writes records and the board to the run folder.
 
     A model that was evaluated before is not evaluated again. Returns the exit status, which is `CELLS_FAILED` if a cell
     failed, and the run folder.
     """
-    found = adapters.read(options.adapter)
+    if isinstance(options, PresetOptions):
+        found: ExternalModel = presets.read(options.preset, options.name)
+    else:
+        found = adapters.read(options.adapter)
     out, data = options.out or Path("runs") / found.name, options.data
     System(name=found.name, source={})  # raises for a wrong name before anything is made
     seeds = range(options.seeds or Suite(summary="", models=(), tasks=()).seeds)
@@ -72,9 +77,9 @@ def evaluate(options: AdapterOptions) -> tuple[int, Path]:
 
 @dataclass
 class _Evaluation:
-    """One cell: a model of ``adapter`` on ``task``."""
+    """One cell: ``model`` on ``task``."""
 
-    adapter: Adapter
+    model: ExternalModel
     task: Task
     seed: int
     data: Path
@@ -95,7 +100,7 @@ class _Evaluation:
                 return "recorded before"
         except Exception as error:  # the other cells are evaluated all the same
             status, reason = failure(error, self.task.title)
-            say(f"{self.adapter.name} {self.task.name} seed {self.seed}: {status.replace('_', ' ')}, {reason['text']}")
+            say(f"{self.model.name} {self.task.name} seed {self.seed}: {status.replace('_', ' ')}, {reason['text']}")
         self.outcome.cost |= meter.cost() | {"threads": environment.threads()}
         if status == "ok":
             self.outcome.cost["latency_seconds"] = meter.seconds.get("evaluate", 0.0) / self.outcome.examples
@@ -106,8 +111,8 @@ class _Evaluation:
         return status.replace("_", " ")
 
     def _system(self, more: dict[str, str]) -> System:
-        source = {"made": "adapter", "file": self.adapter.path.name, "sha256": self.adapter.sha256, **more}
-        return System(name=self.adapter.name, source=source, fixed=self.adapter.fixed)
+        source = {"made": self.model.made, "file": self.model.path.name, "sha256": self.model.sha256, **more}
+        return System(name=self.model.name, source=source, fixed=self.model.fixed)
 
     def _cell(self, system: System) -> Cell:
         return system.cell(self.task, sources.fingerprint(self.task, self.data), self.seed, self.limit)
@@ -118,35 +123,35 @@ class _Evaluation:
 
         if self.task.form not in FORMS:
             forms = ", ".join(FORMS)
-            raise NotApplicable("form", f"because models behind an adapter file are evaluated on {forms} tasks.")
+            raise NotApplicable("form", f"because trained models of other projects are evaluated on {forms} tasks.")
         with phase("load"):
             asked = examples.read(self.task, self.data, self.task.report)[: self.limit or None]
-            model = self.adapter.load(self.task, self.seed)
-            source = {"weights_sha256": weights_sha256(model)}
+            network = self.model.load(self.task, self.seed)
+            source = {"weights_sha256": weights_sha256(network)}
         system = self._system(source)
         cell = self._cell(system)
         if system.key(cell)[:12] in recorded(self.out):
             return {}
         self.outcome.examples = len(asked)
-        predictions = predicted(self.adapter, model, self.task, asked)
-        self.outcome.cost["parameters"] = model.count_params()
+        predictions = predicted(self.model, network, self.task, asked)
+        self.outcome.cost["parameters"] = network.count_params()
         with phase("score"):
             self.outcome.scores = score.scores(self.task, asked, predictions)
             self.outcome.signatures = score.signatures(self.task, asked)
             self.outcome.predictions = score.keep_predictions(self.out, system.key(cell), asked, predictions)
-        del model
+        del network
         keras.utils.clear_session()
         return source
 
 
-def predicted(adapter: Adapter, model: Any, task: Task, asked: Sequence[Example]) -> list[Any]:
-    """Predictions of ``model`` for the examples ``asked``. Raises `BrokenFile` where its outputs do not fit the
+def predicted(model: ExternalModel, network: Any, task: Task, asked: Sequence[Example]) -> list[Any]:
+    """Predictions of ``network`` for the examples ``asked``. Raises `BrokenFile` where its outputs do not fit the
     task."""
     questions = [[example.inputs] for example in asked]
     if task.form is Form.CLASSIFICATION:
         told = [task.questions(example) for example in asked]
         questions = [[question.inputs for question in own] for own in told]
-    outputs = iter(_outputs(adapter, model, task, [inputs for own in questions for inputs in own]))
+    outputs = iter(_outputs(model, network, task, [inputs for own in questions for inputs in own]))
     if task.form is Form.REGRESSION:
         return [float(next(outputs)) for _ in asked]
     if task.form is Form.TAGGING:
@@ -158,25 +163,25 @@ def predicted(adapter: Adapter, model: Any, task: Task, asked: Sequence[Example]
     ]
 
 
-def _outputs(adapter: Adapter, model: Any, task: Task, inputs: Sequence[tuple[str, ...]]) -> Iterator[np.ndarray]:
-    """The model's output for each of ``inputs``, in float64: a number, [labels] or [T, labels]."""
+def _outputs(model: ExternalModel, network: Any, task: Task, inputs: Sequence[tuple[str, ...]]) -> Iterator[np.ndarray]:
+    """The network's output for each of ``inputs``, in float64: a number, [labels] or [T, labels]."""
     import tensorflow as tf
 
     chunks = [inputs[begin : begin + BATCH] for begin in range(0, len(inputs), BATCH)]
     with phase("encode"):
-        encoded = [tf.nest.map_structure(tf.convert_to_tensor, adapter.encode(chunk, task)) for chunk in chunks]
+        encoded = [tf.nest.map_structure(tf.convert_to_tensor, model.encode(chunk, task)) for chunk in chunks]
     for chunk, batch in zip(chunks, encoded, strict=True):
         for array in tf.nest.flatten(batch):
-            _check(adapter, task, array.shape.rank and array.shape[0] == len(chunk), f"encode gave {array.shape} for",
+            _check(model, task, array.shape.rank and array.shape[0] == len(chunk), f"encode gave {array.shape} for",
                    len(chunk), "a row for each")  # fmt: skip
     forward = Traced(
-        lambda: tf.function(lambda batch: model(batch, training=False)).get_concrete_function(_spec(encoded))
+        lambda: tf.function(lambda batch: network(batch, training=False)).get_concrete_function(_spec(encoded))
     )
     for chunk, batch in zip(chunks, encoded, strict=True):
         with phase("evaluate"):
             logits = forward(batch)
             logits = np.asarray(logits, np.float64) if tf.is_tensor(logits) else np.zeros(0)
-        _check_logits(adapter, task, chunk, logits)
+        _check_logits(model, task, chunk, logits)
         yield from logits.reshape(len(chunk)) if task.form is Form.REGRESSION else logits
 
 
@@ -192,7 +197,7 @@ def _spec(batches: Sequence[Any]) -> Any:
     return tf.nest.map_structure(common, *batches)
 
 
-def _check_logits(adapter: Adapter, task: Task, chunk: Sequence[tuple[str, ...]], logits: np.ndarray) -> None:
+def _check_logits(model: ExternalModel, task: Task, chunk: Sequence[tuple[str, ...]], logits: np.ndarray) -> None:
     n, labels = len(chunk), len(task.answers or task.labels)
     if task.form is Form.REGRESSION:
         fitting, wanted = logits.shape in ((n,), (n, 1)), f"a number for each, [{n}] or [{n}, 1]"
@@ -202,15 +207,13 @@ def _check_logits(adapter: Adapter, task: Task, chunk: Sequence[tuple[str, ...]]
         wanted = f"[{n}, {words} words or more, {labels} labels]"
     else:
         fitting, wanted = logits.shape == (n, labels), f"[{n}, {labels} labels]"
-    _check(adapter, task, fitting, f"the model gave an output of shape {list(logits.shape)} for", n, wanted)
-    _check(adapter, task, np.isfinite(logits).all(), "the model gave NaN or infinity for some of", n, "finite numbers")
+    _check(model, task, fitting, f"the model gave an output of shape {list(logits.shape)} for", n, wanted)
+    _check(model, task, np.isfinite(logits).all(), "the model gave NaN or infinity for some of", n, "finite numbers")
 
 
-def _check(adapter: Adapter, task: Task, right: Any, what: str, count: int, wanted: str) -> None:
+def _check(model: ExternalModel, task: Task, right: Any, what: str, count: int, wanted: str) -> None:
     if not right:
-        raise BrokenFile(
-            f"{adapter.path}: {what} {count} inputs of {task.title}; expected: {wanted}. Correct load or encode there."
-        )
+        raise BrokenFile(f"{model.path}: {what} {count} inputs of {task.title}; expected: {wanted}. {model.advice}")
 
 
 def weights_sha256(model: Any) -> str:
@@ -223,9 +226,11 @@ def weights_sha256(model: Any) -> str:
 
 
 def check_alone(**given: Any) -> None:
-    """Raises `UsageError` for options of ``evaluate`` that a model behind an adapter file has no use for."""
+    """Raises `UsageError` for options of ``evaluate`` that a trained model has no use for."""
     if name := next((name for name, value in given.items() if value), ""):
-        raise UsageError(f"--{name} is for checkpoints: a model of --adapter is already trained. Leave --{name} out.")
+        raise UsageError(
+            f"--{name} is for checkpoints, and this model is already trained for its tasks. Leave --{name} out."
+        )
 
 
 def _softmax(logits: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Options of commands for external systems: ``ptmbench evaluate --adapter`` and ``ptmbench record``."""
+"""Options of commands for external systems: ``ptmbench evaluate`` of trained models, and ``ptmbench record``."""
 
 import sys
 from collections.abc import Sequence
@@ -29,6 +29,30 @@ class AdapterOptions(Checked):
     def arguments(self) -> list[str]:
         """Arguments of ``ptmbench evaluate`` for the command that repeats one cell, without its task and seed."""
         return ["--adapter", str(self.adapter), *given("--data", self.data), *given("--limit", self.limit)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PresetOptions(Checked):
+    """An evaluation of the classifier of keras-hub that the ``save_to_preset`` of a task wrote to ``preset``."""
+
+    preset: Path
+    tasks: Sequence[str]
+    name: str | None = None
+    """Name on the board; None for the name of the folder."""
+    data: Path | None = None
+    """Data folder; None for the embedded microworld."""
+    seeds: int | None = None
+    seed: int | None = None
+    """As in `AdapterOptions`; a preset is one fixed model, so one seed is recorded."""
+    limit: int | None = None
+    """Use only the first ``limit`` examples of a split."""
+    out: Path | None = None
+    """Folder of the run; None for ``runs/NAME``."""
+
+    def arguments(self) -> list[str]:
+        """Arguments of ``ptmbench evaluate`` for the command that repeats one cell, without its task and seed."""
+        named = given("--name", self.name)
+        return [str(self.preset), *named, *given("--data", self.data), *given("--limit", self.limit)]
 
 
 @dataclass(frozen=True, kw_only=True)

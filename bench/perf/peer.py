@@ -16,9 +16,9 @@ from ptmbench.bench.errors import UsageError
 _PEERS = Path(__file__).parent / "peers"
 
 
-def peer_option(peer: str) -> Callable[[Callable], Callable]:
-    """Decorates a command that can also measure ``peer`` with the options that ask for it."""
-    asked = click.option("--peer", type=click.Choice((peer,)), help="Peer to measure in addition.")
+def peer_option(*known: str) -> Callable[[Callable], Callable]:
+    """Decorates a command that can also measure one of the peers ``known`` with the options that ask for it."""
+    asked = click.option("--peer", type=click.Choice(known), help="Peer to measure in addition.")
     return lambda command: asked(interpreter(command))
 
 

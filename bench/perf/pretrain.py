@@ -1,8 +1,10 @@
 """Tokens per second of pre-training, ours and a peer's, turn by turn in one run.
 
     ptmbench perf pretrain --peer transformers [--models bert,gpt --sizes tiny,mini] [--peer-python PYTHON]
+    ptmbench perf pretrain --peer keras_hub
 
-Both sides train the same network on the same shape of batch in float32 without dropout, with AdamW and clipping. FLOPs
+Both sides train the same network on the same shape of batch in float32 without dropout, with AdamW and clipping. What
+differs all the same is printed below the table (`PEERS`). FLOPs
 are the model's own formula (`training_flops`), which counts what has to be computed once; a peer that computes more
 for the same loss gets no credit for it. The machine's peak is the best product of two 2048 x 2048 matrices that either
 library reached in the same run.
@@ -18,21 +20,44 @@ import click
 from ptmbench import models
 from ptmbench.bench import environment
 from ptmbench.bench.commands.options import BATCH, LENGTH, VOCABULARY
-from ptmbench.bench.errors import OK
+from ptmbench.bench.errors import OK, UsageError
 from ptmbench.bench.perf import peer as peers
 from ptmbench.bench.perf.table import Table
 from ptmbench.bench.perf.worker import Worker, interleave, ours
 from ptmbench.models.text.tokenizers import Vocabulary
 
-MODELS = ("bert", "gpt", "electra", "elmo", "lm_lstm", "t5")
+_LOGITS = "scores of the vocabulary at every position, where ours are taken only where one is asked for"
+PEERS = {
+    "transformers": {
+        "bert": _LOGITS,
+        "gpt": "GPT-2's class, with torch's fused attention",
+        "electra": _LOGITS,
+        "elmo": "two of torch's LSTMs with projection",
+        "lm_lstm": "torch's LSTM",
+        "t5": "the same network",
+    },
+    "keras_hub": {
+        "bert": "BertMaskedLM: no next-sentence prediction, GELU in the tanh form",
+        "gpt2": "GPT2CausalLM: attention across the documents of a row, where ours has a mask",
+        "albert": "AlbertMaskedLM: no sentence-order prediction",
+        "t5": "T5Seq2SeqLM: the same network",
+        "bart": "BartSeq2SeqLM: the same network",
+    },
+}
+"""The models that each peer has, and what a peer's step computes otherwise."""
+_NEEDED = {"transformers": ("torch", "transformers"), "keras_hub": ("tensorflow", "keras_hub")}
+_COMPILED = ("keras_hub",)
+"""Peers that are measured as a graph and compiled by XLA, as ours."""
 
 
 def settings_of(model: str, size: str, batch: int, length: int, vocabulary: int, threads: int) -> dict[str, Any]:
     """What both workers need to know of one case."""
     from ptmbench.bench.engine.networks import sized
+    from ptmbench.models.objectives import mlm
 
     module, words = models.load(model), Vocabulary(size=vocabulary)
     shape = sized(module, size, length)
+    described = module.describe(shape, words)
     settings = {
         "model": model,
         "size": size,
@@ -42,10 +67,16 @@ def settings_of(model: str, size: str, batch: int, length: int, vocabulary: int,
         "threads": threads,
         "positions": shape.length,
         **{name: getattr(shape, name) for name in ("layers", "width", "heads", "inner")},
-        "flops": module.describe(shape, words).training_flops(length) * batch,
+        "flops": described.training_flops(length) * batch,
     }
     if model == "electra":
         settings["generator"] = asdict(module.generator(shape))
+    if model in ("bert", "albert"):
+        settings["masked"] = mlm.slots(length)
+    if model == "albert":
+        settings["embedding"] = module.embedding(shape)
+    if model == "bart":  # a text between [CLS] and [SEP]; the last of them is never read
+        settings["targets"] = int(described.targets(length - 2)) + 1
     if model == "t5":
         from ptmbench.models.objectives.seq2seq_mlm import plan
 
@@ -71,14 +102,18 @@ def compare(
     peer's.
 
     ``seconds`` is the median over ``rounds`` turns, ``low`` and ``high`` the extremes; ``ratio`` our tokens per second
-    over the peer's.
+    over the peer's, as a graph or compiled, whichever is faster.
     """
     for model, size in itertools.product(names, sizes):
         case = settings_of(model, size, batch, length, vocabulary, threads)
         workers = [ours("ours", case | {"xla": False}), ours("ours, XLA", case | {"xla": True})]
+        own = len(workers)
         if peer:
-            workers.append(Worker(peer, peers.command(peer, python, case)))
+            workers.append(Worker(peer, peers.command(peer, python, case | {"xla": False})))
+        if peer in _COMPILED:
+            workers.append(Worker(f"{peer}, XLA", peers.command(peer, python, case | {"xla": True})))
         interleave(workers, rounds, seconds)
+        theirs = min((worker.median("step") for worker in workers[own:]), default=None)
         peak = max(2 * 2048**3 / worker.best("sgemm") for worker in workers)
         for worker in workers:
             step = worker.median("step")
@@ -92,7 +127,7 @@ def compare(
                 "gflops": case["flops"] / step / 1e9,
                 "peak_gflops": peak / 1e9,
                 "share_of_peak": case["flops"] / step / peak,
-                "ratio": workers[-1].median("step") / step if peer else None,
+                "ratio": theirs / step if theirs else None,
             }
 
 
@@ -111,22 +146,32 @@ COLUMNS = {
 
 
 @click.command("pretrain")
-@peers.peer_option("transformers")
-@click.option("--models", "names", default=",".join(MODELS), show_default=True, help="Models, separated by commas.")
+@peers.peer_option(*PEERS)
+@click.option(
+    "--models", "names", help="Models, separated by commas (default: all of the peer's; those of transformers)."
+)
 @click.option("--sizes", default="mini", show_default=True, help="Sizes, separated by commas.")
 @click.option("--batch", type=BATCH, default=32, show_default=True, help="Sequences per step.")
 @click.option("--length", type=LENGTH, default=128, show_default=True, help="Tokens per sequence.")
 @click.option("--vocabulary", type=VOCABULARY, default=8192, show_default=True, help="Number of token ids.")
 @peers.turns
-def command(peer: str | None, peer_python: str, names: str, sizes: str, as_json: bool, **shape: Any) -> int:
+def command(peer: str | None, peer_python: str, names: str | None, sizes: str, as_json: bool, **shape: Any) -> int:
     """Measure tokens per second of pre-training steps.
 
     Prints a Markdown table.
     """
     environment.prepare()
+    known = PEERS[peer or "transformers"]
+    chosen = names.split(",") if names else list(known)
     if peer:
-        peers.check(peer_python)
+        if wrong := next((name for name in chosen if name not in known), None):
+            raise UsageError(f"{peer} has no {wrong!r} to compare with. Choose from {', '.join(known)}.")
+        peers.check(peer_python, _NEEDED[peer])
     table = Table(COLUMNS, as_json)
-    for row in compare(names.split(","), sizes.split(","), peer=peer, python=peer_python, **shape):
+    for row in compare(chosen, sizes.split(","), peer=peer, python=peer_python, **shape):
         table.add(row)
+    if peer and not as_json:
+        click.echo()
+        for name in chosen:
+            click.echo(f"{peer}'s {name}: {known[name]}.")
     return OK

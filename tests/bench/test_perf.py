@@ -8,11 +8,15 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from ptmbench import models
+from ptmbench.bench.engine.networks import sized
 from ptmbench.bench.errors import UsageError
 from ptmbench.bench.perf import loss, peer, perf, pretrain, vectors
 from ptmbench.bench.perf.curves import picture
+from ptmbench.bench.perf.peers import keras_hub
 from ptmbench.bench.perf.table import Table
-from ptmbench.bench.perf.worker import Worker, WorkerFailed, interleave
+from ptmbench.bench.perf.worker import Worker, WorkerFailed, corpus, interleave
+from ptmbench.models.text.tokenizers import Vocabulary
 
 SERVANT = """
 import json, sys
@@ -63,6 +67,44 @@ def test_both_sides_are_told_the_same_network():
     assert (case["layers"], case["width"], case["positions"]) == (2, 128, 512)
     assert case["targets"] > 10
     assert pretrain.settings_of("electra", "mini", 4, 64, 500, 1)["generator"]["width"] == 64
+
+
+@pytest.mark.parametrize(
+    ("model", "missing"),
+    [
+        ("gpt2", 0),
+        pytest.param("bert", 2 * 128 + 2, marks=pytest.mark.slow),
+        pytest.param("albert", 2 * 128 + 2, marks=pytest.mark.slow),
+        pytest.param("t5", 0, marks=pytest.mark.slow),
+        pytest.param("bart", 0, marks=pytest.mark.slow),
+    ],
+)
+def test_keras_hub_trains_the_same_network(model, missing):
+    """Its weights are as many as ours, but for the classifiers of sentences that it lacks."""
+    case = pretrain.settings_of(model, "tiny", batch=2, length=64, vocabulary=500, threads=1)
+    network, features, labels = getattr(keras_hub, model)(case, np.random.default_rng(0))
+    module, words = models.load(model), Vocabulary(size=500)
+    shape = sized(module, "tiny", 64)
+    assert module.describe(shape, words).parameters().total - network.count_params() == missing
+    own = module.build(shape, words).batches(corpus(words, 4000), 2, 64)(0, 0)
+    places = own["targets"][:, 1:] if "targets" in own else own.get("masked_labels", own["tokens"])
+    assert own["tokens"].shape == (2, 64) and places.shape == labels.shape
+    assert tuple(np.shape(network(features))) == (*labels.shape, 500)
+
+
+def test_models_that_a_peer_lacks_are_refused():
+    with pytest.raises(UsageError, match="keras_hub has no 'elmo' to compare with. Choose from bert, gpt2"):
+        CliRunner().invoke(perf, ["pretrain", "--peer", "keras_hub", "--models", "elmo"], catch_exceptions=False)
+
+
+@pytest.mark.slow
+def test_steps_of_keras_hub_are_timed_beside_ours():
+    shape = ["--batch", "2", "--length", "32", "--vocabulary", "300", "--threads", "1"]
+    options = ["--peer", "keras_hub", "--models", "gpt2", "--sizes", "tiny", "--rounds", "1", "--seconds", "0.1"]
+    done = CliRunner().invoke(perf, ["pretrain", *options, *shape, "--json"], catch_exceptions=False)
+    rows = [json.loads(line) for line in done.output.splitlines()]
+    assert [row["by"] for row in rows] == ["ours", "ours, XLA", "keras_hub", "keras_hub, XLA"]
+    assert max(row["ratio"] for row in rows[2:]) == 1 and all(row["seconds"] > 0 for row in rows)
 
 
 def test_a_missing_peer_is_told_with_the_command_that_installs_it(monkeypatch):

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     import keras
     import numpy as np
     import pandas as pd
+    import tensorflow as tf
 
     from ptmbench.bench.engine.checkpoint import Checkpoint
     from ptmbench.bench.options import (
@@ -51,7 +52,20 @@ if TYPE_CHECKING:
     )
     from ptmbench.bench.runs.external.options import AdapterOptions, PresetOptions, RecordOptions
 
-__all__ = ["encode", "evaluate", "export", "load", "predict", "pretrain", "record", "results", "run", "score", "tune"]
+__all__ = [
+    "dataset",
+    "encode",
+    "evaluate",
+    "export",
+    "load",
+    "predict",
+    "pretrain",
+    "record",
+    "results",
+    "run",
+    "score",
+    "tune",
+]
 
 
 def run(suite: "str | RunOptions", *, verbose: bool = True, **options: Any) -> "pd.DataFrame":
@@ -182,6 +196,52 @@ def pretrain(model: "str | PretrainOptions", *, verbose: bool = True, **options:
 
         pretrain_command(asked)
     return checkpoint.read(asked.out)
+
+
+def dataset(
+    model: "str | PathLike[str]",
+    *,
+    corpus: "Sequence[str | PathLike[str]]",
+    size: str = "tiny",
+    tokenizer: str | None = None,
+    vocabulary: int | None = None,
+    batch: int = 32,
+    length: int | None = None,
+    seed: int = 0,
+    start: int = 0,
+    verbose: bool = True,
+) -> "tf.data.Dataset":
+    """The batches that `pretrain` trains on, as an endless `tf.data.Dataset` for a training loop of your own.
+
+    An element is a dict of tensors with ``batch`` rows: "tokens" int32 [B, T], where T is ``length`` (128 if not
+    given), and what the objective of the model reads in addition, such as "masked_positions". ``model`` is a model's
+    name, with the kind of ``tokenizer`` and the size of its ``vocabulary`` as for `pretrain`, or a pre-trained
+    checkpoint, whose tokenizer is taken. ``corpus`` are files and folders.
+
+    The n-th element is the batch of step ``start`` + n of a pre-training with this ``seed``, batch and length.
+    `tf.train.Checkpoint` saves and restores its iterators exactly; ``start`` begins at any step without reading what
+    comes before. The function is Python code, so the dataset runs in the process that made it.
+    """
+    from pathlib import Path
+
+    from ptmbench.bench.errors import UsageError
+
+    if isinstance(corpus, str) or not corpus:
+        raise UsageError("corpus is a sequence of files and folders with text, and not empty.")
+    with _working(verbose):
+        from ptmbench.bench.runs import datasets
+
+        return datasets.dataset(
+            model,
+            [Path(path) for path in corpus],
+            size=size,
+            tokenizer=tokenizer,
+            vocabulary=vocabulary,
+            batch=batch,
+            length=length,
+            seed=seed,
+            start=start,
+        )
 
 
 def load(source: "str | PathLike[str]") -> "keras.Model":

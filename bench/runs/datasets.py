@@ -1,0 +1,94 @@
+"""The batches of a pre-training as a `tf.data.Dataset`, for users who train in a loop of their own.
+
+`ptmbench.dataset` calls it. The batches are those that `bench.runs.pretrain` trains on: a batch follows from the seed
+and the number of the step alone. So the position in the data is one number, and resuming reads nothing again.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ptmbench import models
+from ptmbench.bench.data import corpora
+from ptmbench.bench.engine import networks
+from ptmbench.bench.engine.checkpoint import MANIFEST
+from ptmbench.bench.engine.networks import sized
+from ptmbench.bench.engine.recipe import recipe_of
+from ptmbench.bench.errors import UsageError
+from ptmbench.bench.runs.stages import pretrained_in
+from ptmbench.models.card import Size
+from ptmbench.models.objective import Batches
+from ptmbench.models.text.tokenizers import Tokenizer
+
+
+def dataset(
+    model: str | Path,
+    corpus: Sequence[Path],
+    *,
+    size: str,
+    tokenizer: str | None,
+    vocabulary: int | None,
+    batch: int,
+    length: int | None,
+    seed: int,
+    start: int,
+) -> Any:
+    """The batches of the objective of ``model`` over ``corpus``, from step ``start`` on, without end.
+
+    ``model`` is a model's name or a pre-trained checkpoint, whose model, size and tokenizer are taken. ``batch`` and
+    ``length`` are the rows of a batch and the tokens of a row.
+
+    Raises `UsageError` for numbers out of range, options that contradict a checkpoint, and students, whose objective
+    needs the network of a teacher; `CorpusError` and `CorpusUnfit` for a corpus that cannot be read.
+    """
+    recipe = recipe_of({"batch": batch} | ({} if length is None else {"length": length}))
+    if start < 0 or type(start) is not int:
+        raise UsageError(f"start is the number of the first step, a whole number from 0 on, not {start!r}.")
+    files = corpora.files_of(corpus, (), None)
+    if (Path(model) / MANIFEST).exists():
+        if tokenizer or vocabulary:
+            raise UsageError(f"{model} is a checkpoint, and its own tokenizer is taken. Leave the other one out.")
+        found = pretrained_in(Path(model))
+        name, shape = found.about["model"], Size(**found.about["shape"])
+        cut = Tokenizer.load(found.path("tokenizer.json"))
+        if recipe.length > shape.length:
+            raise UsageError(f"{model} reads at most {shape.length} tokens. Give length={shape.length} or less.")
+    else:
+        name = str(model)
+        shape = sized(models.load(name), size, recipe.length)
+        cut = Tokenizer.load(corpora.tokenizer(files, tokenizer or "wordpiece", vocabulary or 8000))
+    if teacher := models.teacher(name):
+        raise UsageError(
+            f"{name} learns from the network of a teacher, {teacher.model}, and data alone do not hold it. Take the "
+            f"dataset of {teacher.model}."
+        )
+    from ptmbench.bench.engine import objectives
+
+    network = networks.build(name, shape, cut, seed)
+    text = corpora.load(tuple(map(str, files)), cut)
+    return from_batches(objectives.batches_of(network, text, recipe.batch, recipe.length), seed, start)
+
+
+def from_batches(make: Batches, seed: int, start: int = 0) -> Any:
+    """``make(start, seed)``, ``make(start + 1, seed)``, ... as a `tf.data.Dataset` of dicts of tensors.
+
+    `tf.train.Checkpoint` saves its iterators: the state is the number of the next step.
+    """
+    import tensorflow as tf
+
+    first: Mapping[str, np.ndarray] = make(start, seed)
+    names = sorted(first)
+
+    def arrays(step: np.ndarray) -> list[np.ndarray]:
+        batch = make(int(step), seed)
+        return [batch[name] for name in names]
+
+    def tensors(step: Any) -> dict[str, Any]:
+        kinds = [tf.as_dtype(first[name].dtype) for name in names]
+        # It has no state: the batch follows from the step. tf.data saves no iterator over a stateful function.
+        made = tf.numpy_function(arrays, [step], kinds, stateful=False)
+        return {name: tf.ensure_shape(one, first[name].shape) for name, one in zip(names, made, strict=True)}
+
+    return tf.data.Dataset.range(start, np.iinfo(np.int64).max).map(tensors)

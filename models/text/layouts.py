@@ -5,7 +5,8 @@ Six layouts are told apart by a file's name and its first lines:
 wikitext   ``*.tokens``, or a first line " = Title = ": a title between empty lines begins a document, any other line
            is a paragraph. The text stays as it was distributed, ``<unk>`` and ``@-@`` included: what is learnt is then
            what the perplexity task asks
-jsonl      ``*.jsonl``: one object a line, its "text" is a document
+jsonl      ``*.jsonl``: one object a line, its "text" is a document; so is each record of a file of records
+           (`models.text.records`)
 pairs      ``*.pairs.tsv``: a text, a tab and its translation a line: a document of these two, which stay whole; lines
            where one of them says nothing are passed over
 book       at least two chapter headings: a heading begins a document, every other line is a paragraph
@@ -21,6 +22,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 from unicodedata import category
+
+from ptmbench.models.text.records import is_records
 
 TITLE = re.compile(r"\s*= [^=].* =\s*")
 HEADING = re.compile(
@@ -42,7 +45,7 @@ _LEAST = 5  # a heading after fewer sentences begins no document: a table of con
 def layout(name: str, first: Sequence[str]) -> str:
     """The layout of the file called ``name`` that begins with the lines ``first``."""
     name = name.removesuffix(".gz")
-    if name.endswith(".jsonl"):
+    if name.endswith(".jsonl") or is_records(name):
         return "jsonl"
     if name.endswith(".pairs.tsv"):
         return "pairs"

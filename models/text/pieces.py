@@ -15,13 +15,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import IO
 
+from ptmbench.models.text import records
 from ptmbench.models.text.layouts import documents, layout, opening
 
 SMALL, RATIO = 2**28, 100
 """A gzip file may unpack to ``SMALL`` bytes, or to ``RATIO`` times its own size: deflate reaches 1032 on a file made to
 fill the memory of its reader, text 3 to 20."""
 SUFFIXES = (".txt", ".tokens", ".jsonl", ".pairs.tsv")
-"""What is read from a folder, each also with ".gz"; files that are named one by one may end as they like."""
+"""What is read from a folder, each also with ".gz", besides the training splits of files of records
+(`models.text.records`); files that are named one by one may end as they like."""
 SIDECAR = ".layers.jsonl"
 """What the name of a text's annotation adds to the text's (`models.text.annotations`)."""
 HELD_OUT = "heldout.txt"
@@ -74,7 +76,8 @@ def expand(files: Sequence[Path]) -> list[Path]:
             below = sorted(p for p in path.rglob("*") if p.is_file() and _is_text(p.name))
             if not below:
                 raise CorpusError(
-                    f"The folder {path} holds no text: no file ends in {', '.join(SUFFIXES)}, nor in these with .gz."
+                    f"The folder {path} holds no text: no file ends in {', '.join(SUFFIXES)}, nor in these with .gz, "
+                    f"and there are no training splits of {' or '.join(records.FORMATS)} files."
                 )
             found += below
         elif path.name.endswith(SIDECAR):
@@ -92,7 +95,9 @@ def expand(files: Sequence[Path]) -> list[Path]:
 
 def _is_text(name: str) -> bool:
     return (
-        name.removesuffix(".gz").endswith(SUFFIXES) and not name.endswith(SIDECAR) and name not in (HELD_OUT, *VECTORS)
+        (name.removesuffix(".gz").endswith(SUFFIXES) or records.is_training(name))
+        and not name.endswith(SIDECAR)
+        and name not in (HELD_OUT, *VECTORS)
     )
 
 
@@ -147,8 +152,12 @@ def readable(path: Path) -> Iterator[None]:
 
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
-    """The bytes of ``path``, of a gzip file what it unpacks to; `CorpusError` for what reading can raise."""
+    """The bytes of ``path``; of a gzip file what it unpacks to, and of a file of records lines of JSON. `CorpusError`
+    for what reading can raise."""
     with readable(path), path.open("rb") as raw:
+        if records.is_records(path.name):
+            yield records.opened(raw, path)
+            return
         packed = path.suffix == ".gz"
         yield io.BufferedReader(_Unpacked(raw, path.stat().st_size), 2**16) if packed else raw
 

@@ -85,7 +85,7 @@ def test_the_page_draws_them_over_tokens_and_flops_with_a_table(run, tmp_path):
     section = section[: section.index("</section>")]
     assert section.count("<svg") == 2 and section.count('class="mean"') == 4  # two models in two pictures
     text = " ".join(Page(section).text.split())
-    assert "Losses of different objectives do not compare" in text
+    assert "Losses of different objectives cannot be compared" in text
     assert "9.000" in text and "7.000" in text and "1 BERT mini" in text
 
 

@@ -1,6 +1,7 @@
 """What a catalogue adds to the board: lessons on the sheets, objectives, and the survey's figure 3."""
 
 import re
+from pathlib import Path
 
 from ptmbench.leaderboard import board
 from ptmbench.leaderboard.records.record import write
@@ -152,3 +153,9 @@ def test_a_board_of_several_runs_has_its_lessons_on_one_page(tmp_path):
     assert 'id="taxonomy"' not in pages["first.html"]
     board.build([tmp_path / "runs"], tmp_path / "plain")
     assert not (tmp_path / "plain" / "models.html").exists()
+
+
+def test_every_table_of_the_templates_has_a_name():
+    sources = {path.name: path.read_text(encoding="utf-8") for path in Path(board.__file__).parent.glob("site/*.jinja")}
+    tables = [(name, tag) for name, source in sources.items() for tag in re.findall("<table[^>]*>", source)]
+    assert len(tables) > 15 and not [one for one in tables if "aria-label" not in one[1]]

@@ -79,7 +79,7 @@ async function showExamples(column, seed, files) {
       place.append(element("p", `Of ${judged} examples both are right on ${found.both}, neither on ${found.neither.length}, only the first on ${found.first.length}, only the second on ${found.second.length}.`));
       const share = pairedShare(found.first.length, found.second.length, judged);
       const [mean, low, high] = [share.mean, share.low, share.high].map((x) => (x > 0 ? "+" : "") + x.toFixed(1));
-      place.append(element("p", `Share that is right, first minus second: ${mean} points, 95 % interval over examples, as if none belonged together, ${low} to ${high}. That is these two sets of weights; other seeds differ more.`));
+      place.append(element("p", `Share that is right, first minus second: ${mean} points, with a 95 % interval over examples of ${low} to ${high}, which treats examples as independent. It holds for these two trained models; it does not include the spread between seeds.`));
       place.append(shown("Only the first is right", found.first), shown("Only the second is right", found.second));
       place.append(shown("Neither is right", found.neither));
     } else place.append(shown(files[0] === files[1] ? "All answers" : "They answer differently", found.differ));

@@ -1,4 +1,5 @@
-"""Options of runs, evaluations, pre-trainings and predictions, as frozen dataclasses.
+"""Options of runs, evaluations, pre-trainings and predictions, as frozen dataclasses. Exports have theirs in
+`bench.runs.exports.options`.
 
 The command line builds them from its arguments. A Python program passes them to the function of `ptmbench` that has the
 name of the command. None means the default of the suite. A wrong value is a `UsageError`; names
@@ -349,43 +350,6 @@ class PredictOptions(Checked):
     split: str = "test"
     out: Path | None = None
     """Folder for files of the predictions; None writes none."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExportOptions(Checked):
-    """A checkpoint as files of another program: transformers, keras-hub, TensorFlow, LiteRT or onnxruntime."""
-
-    checkpoint: Path
-    format: str = "transformers"
-    out: Path | None = None
-    """Output folder; None for ``exports/NAME-FORMAT``, after the checkpoint."""
-    quantize: str | None = None
-    """"int8" for kernels as 8-bit integers; only LiteRT and ONNX."""
-    batch: int = 1
-    """Rows of an input of LiteRT; other formats take any number."""
-    length: int | None = None
-    """Tokens of the longest input; None for the length that the model was adapted with."""
-    texts: int | None = None
-    """Number of raw texts (1 or 2) that an input of a SavedModel has; None for inputs of token ids."""
-    data: Path | None = None
-    """Data folder with the examples that the export is checked on; None for random token ids."""
-    tolerance: float | None = None
-    """Largest difference from the model as a share of its largest output; None for the format's own."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.quantize and self.format not in ("litert", "onnx"):
-            raise UsageError(f"--quantize is for --format litert and onnx, not {self.format}.")
-        if self.texts is not None and self.format != "saved_model":
-            raise UsageError(
-                f"--texts is for --format saved_model, not {self.format}, which lacks operators for strings."
-            )
-        if self.texts is not None and self.texts not in (1, 2):
-            raise UsageError(f"texts is 1 or 2, not {self.texts!r}.")
-        if self.tolerance is not None and not 0 < self.tolerance < math.inf:
-            raise UsageError(f"tolerance is a number above 0, not {self.tolerance!r}.")
-        if self.out is None:
-            object.__setattr__(self, "out", Path("exports") / f"{self.checkpoint.name}-{self.format}")
 
 
 def _command(name: str, subject: str, options: RunOptions | EvaluateOptions, more: Sequence[str]) -> str:

@@ -44,12 +44,12 @@ if TYPE_CHECKING:
     from ptmbench.bench.engine.checkpoint import Checkpoint
     from ptmbench.bench.options import (
         EvaluateOptions,
-        ExportOptions,
         PredictOptions,
         PretrainOptions,
         RunOptions,
         TuneOptions,
     )
+    from ptmbench.bench.runs.exports.options import ExportOptions
     from ptmbench.bench.runs.external.options import AdapterOptions, PresetOptions, RecordOptions
 
 __all__ = [
@@ -265,12 +265,12 @@ def export(
 ) -> "dict[str, Any]":
     """Export a checkpoint for another program; returns the manifest of the export, which is also in its folder.
 
-    ``options`` are the fields of `ptmbench.bench.options.ExportOptions`, such as ``format`` ("keras_hub",
+    ``options`` are the fields of `ptmbench.bench.runs.exports.options.ExportOptions`, such as ``format`` ("keras_hub",
     "saved_model", "litert" or "onnx"), ``out``, ``quantize`` and ``data``. The manifest names the file with its shapes,
     labels and hash, and says how far its outputs are from the model's. For the formats "transformers" and "keras_hub"
     it has "format" and "out" alone.
     """
-    from ptmbench.bench.options import ExportOptions
+    from ptmbench.bench.runs.exports.options import ExportOptions
 
     asked = _asked(ExportOptions, checkpoint, options, "checkpoint")
     with _working(verbose, asked):

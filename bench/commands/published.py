@@ -6,7 +6,8 @@ import click
 
 from ptmbench.bench import environment
 from ptmbench.bench.commands.options import ABOVE_ZERO, BATCH, EXAMPLES, LENGTH, Existing, Location
-from ptmbench.bench.options import CHOICES, FORMATS, ExportOptions
+from ptmbench.bench.options import CHOICES, FORMATS
+from ptmbench.bench.runs.exports.options import ExportOptions
 
 
 @click.command("import")

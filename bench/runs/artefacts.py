@@ -7,6 +7,7 @@ artefact give it the same key, so an interrupted run finds what is finished. Not
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -151,7 +152,7 @@ class Cell:
     plugins: Mapping[str, str] = field(default_factory=dict)
     """SHA-256 of its model's, task's and adaptation's files, as far as they come from plugins."""
 
-    @property
+    @cached_property
     def key(self) -> str:
         # A newer field with its default value is left out, so that older cells keep their keys.
         newer = {"adaptation_version": 1, "auxiliary": {}, "neighbours": {}, "adapted": "", "teacher": ""}
@@ -270,7 +271,7 @@ class AdaptedModel(_OfCell):
 
     kind: ClassVar[str] = "adapted"
 
-    @property
+    @cached_property
     def key(self) -> str:
         return digest({"adapted": self.cell.key})
 
@@ -296,7 +297,7 @@ class TransformedModel(AdaptedModel):
 
     kind: ClassVar[str] = "transformed"
 
-    @property
+    @cached_property
     def key(self) -> str:
         return digest({"transformed": self.cell.key})
 
@@ -323,7 +324,7 @@ class AdaptationTrial(_OfCell):
     kind: ClassVar[str] = "adaptation-trial"
     held_out: int
 
-    @property
+    @cached_property
     def key(self) -> str:
         return digest({"adaptation trial": self.cell.key, "held_out": self.held_out})
 

@@ -151,9 +151,11 @@ def cells_of(
     transforms: Sequence[str] = (),
     chosen_by: Mapping[Row, str] | None = None,
     tuned: Callable[[Cell], Cell] = lambda cell: cell,
+    keeps: Callable[[Cell], bool] = lambda cell: True,
 ) -> tuple[Cell, ...]:
     """The cells of all combinations, in the order of the board. Each cell is followed by the same cell under each of
-    ``conditions``. For a network, the same cells after each of ``transforms`` come next.
+    ``conditions``. For a network, the same cells after each of ``transforms`` come next. ``keeps`` chooses among the
+    combinations; it is not asked about conditions.
 
     Cells that are trained alike share one adapted model: a cell under conditions, after transforms, with several
     settings for answers (FastBERT's speed, the beam), an intermediate task that is a task of the run, and a teacher
@@ -246,12 +248,13 @@ def cells_of(
                 own = {key: value for key, value in changes.items() if key != AFTER}
                 found = drawn(row, task, asked, name, own, changes.get(AFTER, ""))
                 plain |= {one.key: one for one in map(tuned, found)}
-    alike = Counter(trained(one).key for one in plain.values() if _learns(one))
+    kept = {key: [other for other in _with_transforms(one, after_it) if keeps(other)] for key, one in plain.items()}
+    alike = Counter(trained(one).key for key, one in plain.items() if kept[key] and _learns(one))
     cells: dict[str, Cell] = {}
     for one in plain.values():
         key = trained(one).key if _learns(one) else ""
-        shared = bool(after_it) or alike[key] > 1 or key in intermediate
-        for other in _with_transforms(one, after_it):
+        shared = any(other.transforms for other in kept[one.key]) or alike[key] > 1 or key in intermediate
+        for other in kept[one.key]:
             cells |= {made.key: made for made in _with_conditions(other, under, adapted, shared)}
     return tuple(cells.values())
 

@@ -94,14 +94,15 @@ def run_suite(options: RunOptions) -> int:
             transforms=asked.transforms or chosen.transforms,
             chosen_by=chosen_by,
             tuned=tuned,
+            keeps=chosen.keeps,
         )
 
     draws = [draw for row in rows if row.kind == "pretrained" for draw in training_of.draws(row.model, row.size)]
     planned = [cell for draw in dict.fromkeys(draws or [FIRST]) for cell in cells_with(draw)]
-    cells = tuple({cell.key: cell for cell in planned if chosen.keeps(cell)}.values())  # twins come with every draw
+    cells = tuple({cell.key: cell for cell in planned}.values())  # twins come with every draw
     made = (*(training_of.artefacts if training_of else ()), *given.artefacts, *adapted.models)
-    unwanted = graph.behind(made, planned) - graph.behind(made, cells)
-    made = [one for one in made if one.key not in unwanted]
+    needed = graph.behind(made, cells)
+    made = [one for one in made if one.key in needed]
     learning = [*cells, *(one.cell for one in made if isinstance(one, AdaptedModel))]
     given.check(learning)
     check_lengths([cell for cell in learning if not given.teaches(cell)], trained)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -88,7 +89,7 @@ class Pretraining:
     """SHA-256 of the file of its model, if that comes from a plugin."""
     weight: ClassVar[float] = 0.0
 
-    @property
+    @cached_property
     def key(self) -> str:
         matters = asdict(self)
         del matters["corpus"], matters["corpus_name"]  # the content of the corpus counts, not its path

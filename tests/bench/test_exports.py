@@ -245,7 +245,7 @@ def test_mistakes_are_sentences(adapted, tmp_path, capsys, monkeypatch):
         (("--format", "litert", "--length", "65"), USAGE, "--length is 65, but this checkpoint reads at most 64"),
         (("--format", "onnx"), ENVIRONMENT, "needs tf2onnx, which is not installed. Install"),
         (("--format", "saved_model", "--out", str(tmp_path / "full")), ENVIRONMENT, "is not an export"),
-        ((), ENVIRONMENT, "Export it with --format saved_model, litert or onnx"),
+        ((), ENVIRONMENT, "xport it with --format saved_model, litert or onnx"),
     ):
         assert main(["export", source, *(() if "--out" in arguments else ("--out", out)), *arguments]) == status
         assert told in capsys.readouterr().err

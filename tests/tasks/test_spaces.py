@@ -76,7 +76,7 @@ def test_places_of_answers_are_whole_numbers(tmp_path: Path, start: object) -> N
     row = {"id": "a", "question": "?", "answers": [{"text": "X", "answer_start": start}]}
     path = tmp_path / "dev-v1.1.json"
     path.write_text(json.dumps({"data": [{"title": "t", "paragraphs": [{"context": "X", "qas": [row]}]}]}))
-    with pytest.raises(DataError, match="'answer_start' is no whole number"):
+    with pytest.raises(DataError, match="'answer_start' is not a whole number"):
         list(questions(path))
 
 

@@ -15,10 +15,10 @@ from ptmbench.bench import environment
 from ptmbench.bench.console import progress, say
 from ptmbench.bench.engine.checkpoint import write_text
 from ptmbench.bench.errors import OK, EnvironmentProblem
-from ptmbench.bench.options import ExportOptions
 from ptmbench.bench.runs.exports import network
 from ptmbench.bench.runs.exports.formats import FORMATS
 from ptmbench.bench.runs.exports.network import Exportable, Outputs
+from ptmbench.bench.runs.exports.options import ExportOptions
 from ptmbench.models.channels import TEXT
 
 MANIFEST = "export.json"

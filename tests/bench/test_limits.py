@@ -90,7 +90,7 @@ HANGING = TASK.replace('name="broken"', 'name="hanging"').replace(
     "    path = pick(folder",
     """    import os, subprocess
     if "HANG" in os.environ:
-        child = subprocess.Popen(["sleep", "100000"])
+        child = subprocess.Popen(["sleep", "100000"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         with open(os.environ["HANG"], "a") as file:
             file.write(f"{os.getpid()} {child.pid} ")
         child.wait()

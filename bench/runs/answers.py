@@ -46,6 +46,8 @@ class Context:
     """The task of ``adapted`` and the cost of its adaptation, for the record."""
     teacher: AdaptedTeacher | None = None
     """The adapted model that the cell learns from; None for a cell without a teacher."""
+    auxiliary_teachers: Mapping[str, AdaptedTeacher] = field(default_factory=dict)
+    """The adapted models that it learns the auxiliary tasks from, by task."""
     predictor: Checkpoint | None = None
     """The adapted model that predicts or is transformed; None for a cell that adapts the model itself."""
     spent: Mapping[str, Any] = field(default_factory=dict)
@@ -313,7 +315,7 @@ class _Attempt:
     ) -> Any:
         """The predictor trained by the adaptation ``method``, starting from the cell's weights or resuming at
         ``bookmark``."""
-        from ptmbench.bench.adapt import loop
+        from ptmbench.bench.adapt import loop, predictor
         from ptmbench.bench.adapt.predictor import Trained
 
         cell, selection = self.cell, self.parts.selection
@@ -322,13 +324,17 @@ class _Attempt:
         train = self._enlarged(method, settings)
         with phase("encode"):
             rows = {"train": codec.rows(train), "selection": codec.rows(selection)}
-            auxiliary_rows = codec.auxiliary_rows(auxiliary) if auxiliary else []
+            auxiliary_rows = {name: codec.auxiliary_rows({name: some}) for name, some in auxiliary.items()}
         with phase("build"):
             given = {"own": self.own, "others": extra_encoders, "task": self.task, "seed": cell.seed}
             made = Trained(**given, method=method, settings=settings, codec=codec)
-            network, teacher = made.network, self._teacher()
+            network, taught = made.network, self.context.teacher
+            teacher = predictor.load(taught.adapted) if taught is not None else None
         if teacher is not None:
             rows["train"] = self._asked(teacher, network, rows["train"], train, method, settings)
+        for name, one in self.context.auxiliary_teachers.items():
+            theirs, some = predictor.load(one.adapted), (auxiliary_rows[name], auxiliary[name])
+            auxiliary_rows[name] = self._asked(theirs, network, *some, method, settings)
         with phase("build"):
             found = self.context.neighbours[: len(extra_encoders)]
             network.reset(self.arrays, cell.seed, [stored.weights_of(one) for one in found])
@@ -340,7 +346,7 @@ class _Attempt:
             read = loop.prepare(network, rows["train"], settings, cell.seed, bookmark, teacher)
             course = loop.Course()
             if joint := settings.joint():
-                together = [*rows["train"], *auxiliary_rows]
+                together = [*rows["train"], *(row for some in auxiliary_rows.values() for row in some)]
                 course = loop.train(network, together, joint, cell.seed, selection_score, bookmark)
             course = course.then(loop.train(network, rows["train"], settings, cell.seed, selection_score, bookmark))
         network.holder = made
@@ -359,12 +365,6 @@ class _Attempt:
             self.outcome.cost[name] = self.outcome.cost.get(name, 0) + value
         return made
 
-    def _teacher(self) -> Any:
-        """The adapted model that the cell learns from; None for a cell without a teacher."""
-        from ptmbench.bench.adapt import predictor
-
-        return predictor.load(self.context.teacher.adapted) if self.context.teacher is not None else None
-
     def _enlarged(self, method: str, settings: Settings) -> Any:
         """The training examples with those that the adaptation ``method`` makes of them. Adds the cost of making."""
         taught, given = self.context.teacher, (self.task, self.parts.train, settings, self.cell.seed)
@@ -379,8 +379,8 @@ class _Attempt:
         cost of asking."""
         with phase("teach"):
             taught, flops = load(method).taught(teacher, student, rows, examples, settings, self.cell.seed)
-        self.outcome.cost["flops"] = self.outcome.cost.get("flops", 0.0) + flops
-        self.outcome.cost["flops_teacher"] = flops
+        for name in ("flops", "flops_teacher"):
+            self.outcome.cost[name] = self.outcome.cost.get(name, 0.0) + flops
         return taught
 
     def _selection_score(self, made: Any, rows: Any) -> float:

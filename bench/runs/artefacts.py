@@ -138,6 +138,8 @@ class Cell:
     """Key of the `AdaptedModel` whose weights it begins with; "" for a cell that begins with its pre-training."""
     teacher: str = ""
     """Key of the `AdaptedModel` that it learns from: another model adapted to the same task with the same seed."""
+    auxiliary_teachers: Mapping[str, str] = field(default_factory=dict)
+    """Keys of the teachers of the auxiliary tasks, by task: the same model, adapted to that task."""
     condition: str = ""
     """The condition under which the model predicts, with the settings asked for: "misspellings:share=0.2"."""
     condition_settings: Mapping[str, float | str] = field(default_factory=dict)
@@ -156,6 +158,7 @@ class Cell:
     def key(self) -> str:
         # A newer field with its default value is left out, so that older cells keep their keys.
         newer = {"adaptation_version": 1, "auxiliary": {}, "neighbours": {}, "adapted": "", "teacher": ""}
+        newer |= {"auxiliary_teachers": {}}
         newer |= {"condition": "", "condition_settings": {}, "condition_version": 0, "plugins": {}}
         matters = without(asdict(self), **newer, transforms=())
         del matters["predictor"], matters["chosen_by"], matters["tuning"]
@@ -168,7 +171,8 @@ class Cell:
     @property
     def needs(self) -> tuple[str, ...]:
         begun = (self.tokenizer, self.pretraining, *self.neighbours.values())
-        return tuple(filter(None, (*begun, self.adapted, self.teacher, self.predictor)))
+        teachers = (self.teacher, *self.auxiliary_teachers.values())
+        return tuple(filter(None, (*begun, self.adapted, *teachers, self.predictor)))
 
     def relation(self, key: str) -> str:
         if key == self.tokenizer:
@@ -177,6 +181,8 @@ class Cell:
             return "The adaptation to its intermediate task"
         if key == self.teacher:
             return "Its teacher"
+        if key in self.auxiliary_teachers.values():
+            return "The teacher of an auxiliary task"
         if key == self.predictor:
             return "Its transform" if self.transforms else "Its adaptation"
         encoder = next((name for name, other in self.neighbours.items() if other == key), "")

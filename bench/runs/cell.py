@@ -282,6 +282,8 @@ def _adaptation(cell: Cell, context: Context) -> dict[str, Any]:
     found = {one.about["model"]: _pretraining(one) for one in context.neighbours}
     taught = context.teacher
     teacher = {**taught.about, "pretraining": _pretraining(taught.weights)} if taught else {}
+    if others := {name: dict(one.about) for name, one in context.auxiliary_teachers.items()}:
+        teacher["auxiliary"] = others
     more = {"neighbours": found, "intermediate": dict(context.intermediate), "teacher": teacher}
     more["tuning"] = dict(cell.tuning)
     more["compression"] = load(cell.method).compression if cell.row.model else ""  # a baseline has no adaptation

@@ -226,7 +226,7 @@ def cell_cost(
         learning, answering = (flops / settings.length for flops in settings.flops(network, cell.form))
     except NotApplicable as error:
         return 0.0, 0.0, str(error).removeprefix("because ")
-    asking = _asking(settings, train, cut, teacher) if trained else 0.0
+    asking = sum(_asking(settings, one, cut, teacher) for one in (train, *others)) if trained else 0.0
     return trained + predicted, learning * trained + answering * predicted + asking, ""
 
 
@@ -273,7 +273,7 @@ def teacher_of(cell: Cell, plan: Plan, out: Path = Path()) -> Network | None:
 
 
 def _asking(settings: Settings, train: Split, cut: Cut, teacher: Network | None) -> float:
-    """FLOPs of asking the teacher of ``settings``, if they have one, about the training set ``train``."""
+    """FLOPs of asking the teacher of ``settings``, if they have one, about a training set ``train``."""
     if not settings.teacher:
         return 0.0
     if teacher is None:

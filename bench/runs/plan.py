@@ -205,7 +205,10 @@ def cells_of(
             found = [trained(one) for one in drawn(row, first, plain, name, changes, "")]
             intermediate.update(one.key for one in found)
             begins = {one.seed: adapted(one) for one in found}
-        teaches = teachers_of(task, method, here.teacher) if here.teacher and fits(method, task.form) else {}
+        learns_from = here.teacher if here.teacher and fits(method, task.form) else ""
+        teaches = teachers_of(task, method, learns_from) if learns_from else {}
+        also_taught = [name for name in here.others if learns_from and load(name).form is task.form]
+        others_teach = {name: teachers_of(load(name), method, learns_from) for name in also_taught}
         for seed in seeds[:1] if still else seeds:
             yield Cell(
                 row=row,
@@ -225,6 +228,7 @@ def cells_of(
                 neighbours={name: neighbour(row, name, cut) for name, cut in also.items()},
                 adapted=begins.get(seed, ""),
                 teacher=teaches.get(seed, ""),
+                auxiliary_teachers={name: others_teach[name][seed] for name in also_taught},
                 plugins=plugins.sources((row.model, *also), task.name, method),
             )
 

@@ -185,6 +185,9 @@ class Worker:
             neighbours=neighbours,
             **(self._intermediate(self.plan.by_key[cell.adapted]) if cell.adapted else {}),
             **({"teacher": self._teacher(self.plan.by_key[cell.teacher])} if cell.teacher else {}),
+            auxiliary_teachers={
+                name: self._teacher(self.plan.by_key[key]) for name, key in cell.auxiliary_teachers.items()
+            },
             **(self._predictor(self.plan.by_key[cell.predictor]) if cell.predictor else {}),
         )
 

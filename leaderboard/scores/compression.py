@@ -264,12 +264,15 @@ def _total(record: Record) -> float | None:
 
 
 def _taught(record: Record) -> float | None:
-    """FLOPs of the teacher behind ``record``, its pre-training included; 0 without a teacher."""
+    """FLOPs of the teacher behind ``record``, its pre-training and its fine-tuning to auxiliary tasks included; 0
+    without a teacher."""
     teacher = record.adaptation.get("teacher")
     if not isinstance(teacher, Mapping):
         return 0.0
     made = teacher.get("pretraining")
-    parts = [_part(teacher.get("cost")).get("flops"), spent_on(made).get("flops") if isinstance(made, Mapping) else 0.0]
+    adapted = (teacher, *map(_part, _part(teacher.get("auxiliary")).values()))
+    parts = [_part(one.get("cost")).get("flops") for one in adapted]
+    parts += [spent_on(made).get("flops") if isinstance(made, Mapping) else 0.0]
     return math.fsum(parts) if all(map(is_number, parts)) else None
 
 

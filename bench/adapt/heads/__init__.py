@@ -91,7 +91,7 @@ class Codec:
 
     def auxiliary_rows(self, examples: Mapping[str, Sequence[Example]]) -> list["InputRow"]:
         """The training rows of the auxiliary tasks' ``examples`` (`Settings.others`), each with the number of its
-        ``task``."""
+        ``task``. Tasks that have no ``examples`` have no rows."""
         raise NotImplementedError
 
     def state(self) -> dict[str, Any]:

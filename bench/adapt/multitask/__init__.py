@@ -34,29 +34,24 @@ from ptmbench.tasks.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)
-class Own(Learning):
-    """The layer of a task begins from random weights, which takes a larger rate than a head does. ``epochs`` are
-    passes over the cell's own task alone, after the joint passes; ``max_steps`` limits either part."""
+class Turns(Learning):
+    """Settings of an adaptation whose network learns several tasks in turns, and then the cell's own task alone.
+    ``epochs`` are passes over the cell's own task alone, after the joint passes; ``max_steps`` limits either part."""
 
-    VERSION = 3  # 3 as `Learning` has 2; 2 since its recurrent layers begin by the variance of Glorot and Bengio
-    learning_rate: float = settings.setting(1e-3)
-    head_dropout: float = settings.share(0.0, baked=True)
-    """None, as in the paper."""
     auxiliary: str = settings.names("", "tasks", baked=True)
     """The auxiliary tasks, whose training examples alternate with the examples of the cell's own task. The own task
     may be among them, so that one setting serves all cells. None: the same network for one task."""
     joint_epochs: int = settings.positive(4)
     """Passes over the training sets of all tasks, before the cell's own goes on alone."""
-    layers: str = settings.one_reading("the lowest and the top layer are read")
 
     @property
     def others(self) -> tuple[str, ...]:
         return tuple(name for name in self.auxiliary.split("+") if name)
 
-    def of(self, task: str) -> "Own":
-        return replace(self, auxiliary="+".join(name for name in self.others if name != task))
+    def of(self, task: str) -> "Turns":
+        return replace(super().of(task), auxiliary="+".join(name for name in self.others if name != task))
 
-    def joint(self) -> "Own":
+    def joint(self) -> "Turns":
         return replace(self, epochs=self.joint_epochs)
 
     def tokens(self, task: Task, train: Split, report: Split, others: Sequence[Split] = ()) -> tuple[float, float]:
@@ -68,6 +63,17 @@ class Own(Learning):
         if self.max_steps:
             jointly *= min(1.0, self.max_steps * self.batch / sum(rows))
         return learnt + jointly, answered
+
+
+@dataclass(frozen=True, kw_only=True)
+class Own(Turns):
+    """The layer of a task begins from random weights, which takes a larger rate than a head does."""
+
+    VERSION = 3  # 3 as `Learning` has 2; 2 since its recurrent layers begin by the variance of Glorot and Bengio
+    learning_rate: float = settings.setting(1e-3)
+    head_dropout: float = settings.share(0.0, baked=True)
+    """None, as in the paper."""
+    layers: str = settings.one_reading("the lowest and the top layer are read")
 
     def forward(self, network: Network) -> float:
         return super().forward(network) + self.length * self.layer_flops(network.shape.width)

@@ -8,7 +8,7 @@ import numpy as np
 
 from ptmbench import tasks
 from ptmbench.bench.adapt.heads import InputRow, classes, classification
-from ptmbench.bench.adapt.multitask import Own
+from ptmbench.bench.adapt.multitask import Turns
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.task import Example, Task
 
@@ -22,7 +22,7 @@ class Codec(classification.Codec):
 
     STATE = ("outputs", "number", "starts")
 
-    def __init__(self, task: Task, tokenizer: Tokenizer, settings: Own, train: Sequence[Example]):
+    def __init__(self, task: Task, tokenizer: Tokenizer, settings: Turns, train: Sequence[Example]):
         super().__init__(task, tokenizer, settings, train)
         self.others = [classification.Codec(tasks.load(name), tokenizer, settings, ()) for name in settings.others]
         self.starts = tuple(np.cumsum([0, *(len(codec.number) for codec in (self, *self.others))]).tolist())
@@ -32,10 +32,11 @@ class Codec(classification.Codec):
         return list(self._placed(super().rows(examples), 0))
 
     def auxiliary_rows(self, examples: Mapping[str, Sequence[Example]]) -> list[InputRow]:
-        """The training rows of the auxiliary tasks' ``examples``."""
+        """The training rows of the auxiliary tasks that have ``examples``."""
         return [
             row
             for place, codec in enumerate(self.others, 1)
+            if codec.task.name in examples
             for row in self._placed(codec.rows(examples[codec.task.name]), place)
         ]
 

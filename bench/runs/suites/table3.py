@@ -34,6 +34,7 @@ EPOCHS, LENGTH, VOCABULARY = 3, 64, 4000
 BUDGET = Budget(flops=1e13)
 TWICE = Budget(flops=2e13)
 _TAUGHT = f"teacher={MODEL}-{TEACHER}"
+_TASKS = "sst2+mrpc+rte"
 
 TRANSFORMS = (
     "prune:sparsity=0",  # trained as long as the pruned models, and not pruned
@@ -66,6 +67,8 @@ STUDENTS = (
     f"distil:{_TAUGHT}",
     f"distil:{_TAUGHT}+match=logits",
     f"distil:{_TAUGHT}+shuffle=labels",
+    f"mtdnn:{_TAUGHT}+auxiliary={_TASKS}",
+    f"mtdnn:{_TAUGHT}+auxiliary={_TASKS}+alpha=0",
 )
 """How students learn, with controls."""
 INNER = (

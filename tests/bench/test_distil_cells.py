@@ -164,3 +164,18 @@ def test_a_recurrent_student_learns_the_logits_of_a_transformer(taught):
     assert {one.status for one in found.values()} == {"ok"}, [one.reason for one in found.values()]
     losses = [one.curve[0]["loss"] for one in found.values()]
     assert losses[0] != losses[1] and all(one.cost["flops_teacher"] > 0 for one in found.values())
+
+
+@pytest.mark.slow
+def test_lightpaff_learns_from_a_teacher_in_both_stages(world, tmp_path):
+    """Song et al. (2020): pre-training and fine-tuning have a teacher each, which begin with the same weights."""
+    way = "distil:teacher=bert-tiny+temperature=1"
+    usual = {"suite": "demo", "data": world, "models": ("lightpaff",), "baselines": False, "jobs": 1, "threads": 1}
+    usual |= {"tasks": ("sst2",), "seeds": 1, "budget": Budget(steps=3), "out": tmp_path, "sizes": ("tiny",)}
+    usual |= {"settings": {"max_steps": 3, "length": 32}, "recipe": SHORT, "vocabulary": 300}
+    assert asking.run_suite(**usual, adaptations=(way,)) == OK
+    (found,) = map(record.read, (tmp_path / "records").glob("*.json"))
+    assert found.status == "ok", found.reason
+    first, second = found.pretraining["teacher"], found.adaptation["teacher"]
+    assert first["weights_sha256"] == second["pretraining"]["weights_sha256"] != second["weights_sha256"]
+    assert found.cost["flops_teacher"] > 0 and found.adaptation["settings"]["temperature"] == 1.0

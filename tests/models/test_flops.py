@@ -119,6 +119,9 @@ HAND = {
     "roberta": (2 * LAYER, 2 * LAYER + MASKED),
     # Every token is predicted, by the student and by its teacher of four layers, which only goes forward.
     "distilbert": (2 * LAYER, 2 * LAYER + 2 * 864 + (4 * LAYER + 2 * 864) / 3),
+    # The teacher has 4 layers 16 wide, as TinyBERT's below, and predicts the same 2 of 10 words, each by 16 x 16 and
+    # 16 x 100 products. It only goes forward.
+    "lightpaff": (2 * LAYER, 2 * LAYER + MASKED + (4 * 2 * 2368 + 2 * 1856 * 2 / 10) / 3),
     # The vectors of 3 layers are made 16 wide, 3 x 8 x 16. The teacher has 4 layers 16 wide, 4 x 256 + 2 x 16 x 32
     # products and 320 over keys each, and only goes forward.
     "tinybert": (2 * LAYER, 2 * LAYER + 2 * 384 + 4 * 2 * 2368 / 3),

@@ -78,7 +78,9 @@ INNER = (
     f"tinybert:{_TAUGHT}+inner_epochs={EPOCHS}+shuffle=labels",
 )
 """How students learn from hidden states and attention, with controls."""
-OTHERS = {"distilbert": INNER, "tinybert": INNER[2:], "minilm": ()}
+LIGHT = (f"distil:{_TAUGHT}+temperature=1",)
+"""How LightPAFF learns tasks: by the loss of its pre-training."""
+OTHERS = {"distilbert": INNER, "tinybert": INNER[2:], "minilm": (), "lightpaff": LIGHT}
 """Models whose pre-training has the teacher too, at the teacher's size, and how they learn tasks besides
 fine-tuning."""
 
@@ -104,7 +106,7 @@ def keeps(cell: "Cell") -> bool:
     if row.model in OTHERS:
         there = row.kind == "pretrained" and row.size == TEACHER and not cell.transforms
         return there and adaptation in ("finetune", *OTHERS[row.model])
-    if adaptation in INNER:
+    if adaptation in (*INNER, *LIGHT):
         return False
     if row.size == TEACHER:
         if adaptation == "finetune":
@@ -125,7 +127,7 @@ SUITE = Suite(
     models=(MODEL, *OTHERS),
     sizes=(TEACHER, STUDENT),
     tasks=("sst2", "mrpc", "rte", "conll2003"),
-    adaptations=("finetune", ALONE, *ADAPTATIONS, *STUDENTS, *INNER),
+    adaptations=("finetune", ALONE, *ADAPTATIONS, *STUDENTS, *INNER, *LIGHT),
     transforms=TRANSFORMS,
     budget=BUDGET,
     budgets={f"{MODEL}-{STUDENT}": (BUDGET, TWICE)},

@@ -20,6 +20,7 @@ class Architecture(StrEnum):
 
     LOOKUP = "lookup table"
     LSTM = "LSTM"
+    CONVOLUTION = "convolution"
     TRANSFORMER_ENCODER = "Transformer encoder"
     TWO_STREAM = "two-stream Transformer encoder"
     TRANSFORMER_DECODER = "Transformer decoder"

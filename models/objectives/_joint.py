@@ -14,9 +14,16 @@ class Joint(Objective, keras.layers.Layer):
     Every value of a head that ends in "_loss" counts.
     """
 
-    def __init__(self, encoder: keras.layers.Layer, heads: Sequence[Part], name: str = "loss"):
+    unreached: tuple[str, ...] = ()
+    """Beginnings of the paths of variables without a gradient: no head reads what the encoder makes with them."""
+
+    def __init__(
+        self, encoder: keras.layers.Layer, heads: Sequence[Part], name: str = "loss", unreached: tuple[str, ...] = ()
+    ):
         super().__init__(name=name)
         self.encoder, self.heads = encoder, list(heads)
+        if unreached:
+            self.unreached = unreached
         for head in heads:
             if not head.built:
                 head.build()

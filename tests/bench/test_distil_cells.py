@@ -179,3 +179,16 @@ def test_lightpaff_learns_from_a_teacher_in_both_stages(world, tmp_path):
     first, second = found.pretraining["teacher"], found.adaptation["teacher"]
     assert first["weights_sha256"] == second["pretraining"]["weights_sha256"] != second["weights_sha256"]
     assert found.cost["flops_teacher"] > 0 and found.adaptation["settings"]["temperature"] == 1.0
+
+
+@pytest.mark.slow
+def test_a_convolutional_student_learns_the_logits_of_a_transformer(taught):
+    """Transformer-to-CNN (Chia et al., 2019)."""
+    given = {"match": "logits", "max_steps": 3}
+    both, alone = (
+        cells.run(make("sst2", "blend_cnn", "distil", alpha=a, **given), context_of(*taught)) for a in (1, 0)
+    )
+    assert {both.status, alone.status} == {"ok"}, (both.reason, alone.reason)
+    assert both.curve[0]["loss"] != alone.curve[0]["loss"] and both.cost["flops_teacher"] > 0
+    tags = cells.run(make("conll2003", "blend_cnn", "finetune", max_steps=2), context_of(*taught[:2]))
+    assert tags.status == "ok", tags.reason

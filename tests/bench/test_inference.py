@@ -138,7 +138,7 @@ def test_the_plan_of_table_3_makes_only_what_its_cells_need(planned):
         ("bert", "mini", "finetune", ""), ("bert", "mini", "finetune>int8", ""),
         ("bert", "tiny", "finetune", first), ("bert", "tiny", table3.ALONE, first),
         ("bert", "tiny", table3.ALONE, second), ("random-bert", "tiny", "finetune", ""),
-        *((model, "mini", "finetune", "") for model in table3.OTHERS),
+        *((model, "mini", "finetune", "") for model in table3.OTHERS), ("random-blend_cnn", "tiny", "finetune", ""),
     }  # fmt: skip
     adapted = [one for one in plan.artefacts if one.kind in ("adapted", "transformed")]
     needed = {key for cell in plan.artefacts for key in cell.needs}

@@ -35,7 +35,7 @@ MEMORY = np.random.default_rng(2).normal(size=(2, 6, 12)).astype(np.float32)
 PLACES, NUMBERS = np.array([[0, 1, 2, 3], [0, 1, 0, 1]], np.int32), np.array([[0, 0, 0, 0], [0, 0, 1, 1]], np.int32)
 DECODERS = ("decoder", "prophetnet", "hibert_decoder", "fused_decoder")
 SPECIAL = ("mpnet", "unilm_v2", "xlnet", "transformer_xl", "cloze", "hibert", "star_transformer")
-SPECIAL += ("universal_transformer", "prophetnet", "hibert_decoder", "mobilebert")
+SPECIAL += ("universal_transformer", "prophetnet", "hibert_decoder", "mobilebert", "blend_cnn")
 """Networks of models that none of the three usual ones is enough for."""
 NETWORKS = ("encoder", "causal", "decoder", "fused_decoder")
 NETWORKS += tuple(pytest.param(name, marks=pytest.mark.slow) for name in SPECIAL)
@@ -45,7 +45,7 @@ CONVERTED = (
     *("mpnet", "unilm", "unilm_v2", "prophetnet"),
 )
 DESCRIBED = (*CONVERTED, "xlnet", "transformer_xl", "cloze", "hibert", "star_transformer", "universal_transformer")
-DESCRIBED += ("mobilebert",)
+DESCRIBED += ("mobilebert", "blend_cnn")
 
 
 LIBRARY = {
@@ -60,6 +60,7 @@ LIBRARY = {
     "universal_transformer": "universal",
     "prophetnet": "streams",
     "mobilebert": "bottleneck",
+    "blend_cnn": "convolution",
 }
 """The module of `models.layers` with the network of each model."""
 

@@ -119,6 +119,8 @@ HAND = {
     "roberta": (2 * LAYER, 2 * LAYER + MASKED),
     # Every token is predicted, by the student and by its teacher of four layers, which only goes forward.
     "distilbert": (2 * LAYER, 2 * LAYER + 2 * 864 + (4 * LAYER + 2 * 864) / 3),
+    # Two layers of 5 x 8 numbers to 8, and 2 x 8 to 8 once a row, which pre-training does not need.
+    "blend_cnn": (2 * 2 * 320 + 2 * 128 / 10, 2 * 2 * 320 + MASKED),
     # The teacher has 4 layers 16 wide, as TinyBERT's below, and predicts the same 2 of 10 words, each by 16 x 16 and
     # 16 x 100 products. It only goes forward.
     "lightpaff": (2 * LAYER, 2 * LAYER + MASKED + (4 * 2 * 2368 + 2 * 1856 * 2 / 10) / 3),

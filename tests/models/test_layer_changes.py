@@ -14,6 +14,12 @@ from ptmbench.models.layers.transformers import built
 from tests.models.layer_cases import NETWORKS, Adapter, Mask, Scale, answers, inputs, layers_of, network, reloaded
 
 
+def updates_of(layer):
+    """The layers inside ``layer`` that mix tokens, each with the seam behind the mixing."""
+    seams = ("after_attention", "after_convolution")
+    return [(one, seam) for one in layer._flatten_layers() for seam in seams if seam in getattr(one, "SEAMS", ())]
+
+
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_quantised_to_int8(kind, tmp_path):
     model, layer = network(kind)
@@ -62,9 +68,9 @@ def test_a_kernel_that_extensions_change_is_not_quantised():
 def test_recomputed_gradients_are_equal(kind):
     """Also the variables of extensions inside the blocks."""
     model, layer = network(kind)
-    updates = [one for one in layer._flatten_layers() if "after_attention" in getattr(one, "SEAMS", ())]
-    updates[0].attach("after_attention", Adapter())
-    layers_of(updates[-1], Linear)[-1].attach("kernel", Scale())
+    updates = updates_of(layer)
+    updates[0][0].attach(updates[0][1], Adapter())
+    layers_of(updates[-1][0], Linear)[-1].attach("kernel", Scale())
     answers(model, kind)
 
     def gradients(again):
@@ -96,8 +102,8 @@ def test_in_bfloat16(kind):
     exact, found = answers(model, kind), np.asarray(tf.cast(rounded(inputs(kind)), tf.float32))
     assert rounded(inputs(kind)).dtype == tf.bfloat16
     assert np.linalg.norm(found - exact) / np.linalg.norm(exact) < 0.05
-    updates = [one for one in inside._flatten_layers() if "after_attention" in getattr(one, "SEAMS", ())]
-    updates[0].attach("after_attention", Adapter())
+    update, seam = updates_of(inside)[0]
+    update.attach(seam, Adapter())
     with tf.GradientTape() as tape:
         loss = tf.reduce_sum(tf.cast(rounded(inputs(kind)), tf.float32))
     variables = rounded.trainable_variables

@@ -5,7 +5,8 @@
 
 The second line runs on the embedded microworld. The teacher is BERT mini. It is fine-tuned, and each of `TRANSFORMS`
 and `ADAPTATIONS` compresses it. Each of `STUDENTS` is BERT tiny, which learns from it: from random weights, and
-pre-trained. `OTHERS` learn from the teacher in pre-training, and some of them again from its fine-tuned self.
+pre-trained. `OTHERS` learn from the teacher in pre-training, and some of them again from its fine-tuned self. A
+convolutional network of BERT tiny's depth and width learns its logits.
 
 A student may be good because of its teacher, or because of what the teacher cost. So a plain BERT tiny of the same
 total cost in FLOPs stands beside every student. Beside students with random weights it is pre-trained with the FLOPs
@@ -84,6 +85,11 @@ OTHERS = {"distilbert": INNER, "tinybert": INNER[2:], "minilm": (), "lightpaff":
 """Models whose pre-training has the teacher too, at the teacher's size, and how they learn tasks besides
 fine-tuning."""
 
+CONVOLUTIONAL = "blend_cnn"
+CONVOLVED = ("finetune", STUDENTS[1])
+"""The network of Transformer-to-CNN, and how it learns from random weights: alone, and from the logits of the
+teacher."""
+
 
 def _epochs() -> int:
     """Epochs of a plain student that cost as much as the fine-tuning of teacher and student and the questions to the
@@ -103,6 +109,8 @@ ALONE = f"finetune:epochs={_epochs()}"
 def keeps(cell: "Cell") -> bool:
     """Whether ``cell`` is part of the table: the teacher is transformed, the small model is taught or learns alone."""
     row, adaptation = cell.row, cell.adaptation
+    if row.model == CONVOLUTIONAL:
+        return row.kind == "random" and row.size == STUDENT and not cell.transforms and adaptation in CONVOLVED
     if row.model in OTHERS:
         there = row.kind == "pretrained" and row.size == TEACHER and not cell.transforms
         return there and adaptation in ("finetune", *OTHERS[row.model])
@@ -124,7 +132,7 @@ def keeps(cell: "Cell") -> bool:
 
 SUITE = Suite(
     summary="the survey's table 3: a fine-tuned BERT compressed in every way, and small models of the same cost",
-    models=(MODEL, *OTHERS),
+    models=(MODEL, *OTHERS, CONVOLUTIONAL),
     sizes=(TEACHER, STUDENT),
     tasks=("sst2", "mrpc", "rte", "conll2003"),
     adaptations=("finetune", ALONE, *ADAPTATIONS, *STUDENTS, *INNER, *LIGHT),

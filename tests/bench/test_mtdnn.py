@@ -13,17 +13,21 @@ from ptmbench.bench.adapt.heads import classification, stack
 from ptmbench.bench.adapt.mtdnn import Own
 from ptmbench.bench.adapt.mtdnn.targets import placed
 from ptmbench.bench.adapt.multitask import head as multitask
+from ptmbench.bench.engine import checkpoint
 from ptmbench.bench.engine.budget import Budget
 from ptmbench.bench.errors import OK
+from ptmbench.bench.runs import cell as cells
+from ptmbench.bench.runs.answers import Context
 from ptmbench.bench.runs.artefacts import AdaptedModel, from_dict, to_dict
 from ptmbench.bench.runs.estimate import cell_cost
+from ptmbench.bench.runs.teachers import AdaptedTeacher
 from ptmbench.leaderboard.records import record
 from ptmbench.leaderboard.scores import compression
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks import load
 from ptmbench.tasks.task import Example
 from tests.bench import asking
-from tests.bench.cells import SHORT, make
+from tests.bench.cells import SHAPE, SHORT, check_resumed, make
 from tests.bench.test_distil import divergence, softmax
 from tests.bench.test_schedule import cell as scheduled
 
@@ -170,3 +174,22 @@ def test_a_student_of_two_teachers_on_the_board(world, tmp_path):
         assert taught_so.cost["steps"] == alone.cost["steps"] == 3 + 3  # jointly, then alone
         each = [about["cost"]["flops"], about["auxiliary"][other]["cost"]["flops"]]
         assert compression._taught(taught_so) == pytest.approx(sum(each))
+
+
+@pytest.mark.slow
+def test_a_student_that_is_stopped_in_the_joint_passes_goes_on(world, tokenizer, tmp_path, monkeypatch):
+    usual = {"data": world, "shape": SHAPE, "tokenizer": tokenizer}
+
+    def teacher(task):
+        own = dataclasses.replace(make(task, "bert", "finetune", seed=7, max_steps=2), limit=48)
+        cells.adapt(own, Context(**usual, out=tmp_path / task))
+        (folder,) = (tmp_path / task / "adapted").iterdir()
+        return AdaptedTeacher(adapted=checkpoint.read(folder), weights=None, about={"name": "random-bert"})
+
+    about = {"title": "CoLA", "version": 1, "data_sha256": "x"}
+    cell = make("sst2", "bert", "mtdnn", auxiliary="cola", joint_epochs=1, batch=16)
+    cell = dataclasses.replace(cell, auxiliary={"cola": about})
+    teachers = {"teacher": teacher("sst2"), "auxiliary_teachers": {"cola": teacher("cola")}}
+    context = Context(**usual, out=tmp_path, **teachers)
+    straight = check_resumed(cell, context, 4, monkeypatch, "flops_teacher")
+    assert straight.cost["steps"] == (3 + 3) + 3 and list(straight.adaptation["teacher"]["auxiliary"]) == ["cola"]

@@ -17,7 +17,8 @@ on alone, with its teacher, from what was best for it, and only this task is sco
 
 Differences from the papers: a teacher is one model, where theirs is an ensemble of MT-DNNs whose probabilities are
 averaged. All tasks are classification, each with a softmax over the pooled vector; theirs have an answer network for
-pairs of texts (SAN), a ranking loss for QNLI and a regression for STS-B.
+pairs of texts (SAN), a ranking loss for QNLI and a regression for STS-B. As in `multitask`, the student learns no text
+of an auxiliary task that its cell is scored on; the teacher of that task may have, if both tasks have the text.
 
 Controls: ``alpha=0`` learns the same tasks in as many steps without teachers. ``shuffle=examples`` and
 ``shuffle=labels`` deal out what each teacher says among the examples of its task, as in `distil`.

@@ -69,7 +69,7 @@ STUDENTS = (
     f"distil:{_TAUGHT}+match=logits",
     f"distil:{_TAUGHT}+shuffle=labels",
     f"mtdnn:{_TAUGHT}+auxiliary={_TASKS}",
-    f"mtdnn:{_TAUGHT}+auxiliary={_TASKS}+alpha=0",
+    f"mtdnn:{_TAUGHT}+auxiliary={_TASKS}+shuffle=labels",
 )
 """How students learn, with controls."""
 INNER = (

@@ -94,7 +94,9 @@ class SubwordVectors(WordVectors):
 
     def composed(self) -> tf.Tensor:
         """The vectors of all words, [V, D]."""
-        parts = tf.gather(tf.concat([self.tokens.whole(), self.ngrams.whole()], axis=0), self._columns)  # [N, D]
+        whole = tf.concat([self.tokens.whole(), self.ngrams.whole()], axis=0)
+        # Reshaped, the gradient of the lookup is dense; that of rows has no static shape behind a concatenation.
+        parts = tf.gather(tf.reshape(whole, whole.shape), self._columns)  # [N, D]
         shares = tf.cast(self._shares[:, None], parts.dtype)  # [N, 1]
         return tf.math.unsorted_segment_sum(shares * parts, self._rows, self.config.tokens.rows)
 

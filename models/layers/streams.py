@@ -54,7 +54,9 @@ def distances(positions: tf.Tensor, dtype: Any) -> tuple[tf.Tensor, tf.Tensor]:
     buckets = tf.constant(distance_buckets(BUCKETS))
 
     def of(back: tf.Tensor) -> tf.Tensor:
-        return tf.one_hot(tf.gather(buckets, tf.clip_by_value(back, 0, FARTHEST)), BUCKETS, dtype=dtype)[:, None]
+        return tf.one_hot(tf.gather(buckets, tf.clip_by_value(back, 0, FARTHEST)), BUCKETS, dtype=dtype)[
+            :, None, :, :, :
+        ]
 
     return of(back), of(back + 1)
 
@@ -159,7 +161,7 @@ class StreamDecoder(Decoder):
         N = streams or self.config.streams.rows
         self._check_length(length)
         if positions is None:
-            positions = tf.range(length)[None]
+            positions = tf.range(length)[None, :]
         absent = padding_bias(tokens)  # [B, 1, 1, T]
         view = Streams(visibility(N, length), *distances(positions, self.compute_dtype))
         memory = tf.reshape(memory, [-1, self.width])  # [B * T, D]

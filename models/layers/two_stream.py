@@ -34,10 +34,10 @@ class Keys:
 
     def view(self, segments: tf.Tensor, sees: tf.Tensor) -> View:
         """That of queries in ``segments`` [B, N] that may see what ``sees`` [B or 1, N or 1, U or 1] says."""
-        sees &= tf.not_equal(self.tokens, 0)[:, None]
-        differs = tf.not_equal(segments[:, :, None], self.segments[:, None])
-        bias = tf.where(sees, 0.0, HIDDEN)[:, None]  # [B, 1, N or 1, U]
-        return View(bias, elsewhere=tf.cast(differs, tf.float32)[:, None])
+        sees &= tf.not_equal(self.tokens, 0)[:, None, :]
+        differs = tf.not_equal(segments[:, :, None], self.segments[:, None, :])
+        bias = tf.where(sees, 0.0, HIDDEN)[:, None, :, :]  # [B, 1, N or 1, U]
+        return View(bias, elsewhere=tf.cast(differs, tf.float32)[:, None, :, :])
 
     def waves(self, width: int, drop: Drop) -> tf.Tensor:
         """The waves [U + T, D] of the distances U ... 1 - T."""
@@ -84,7 +84,7 @@ class TwoStream(Network):
         old = [tf.stop_gradient(x) for x in self.content(memory, None, fold(seed, 5000), self.depth - 1)]
         segments = tf.concat([tf.zeros_like(memory), batch["segments"]], axis=1)  # [B, U]
         keys = Keys(tf.concat([memory, tokens], axis=1), segments, before)
-        order = tf.concat([tf.zeros_like(memory), ranks], axis=1)[:, None]  # [B, 1, U]
+        order = tf.concat([tf.zeros_like(memory), ranks], axis=1)[:, None, :]  # [B, 1, U]
         positions = batch["predicted_positions"]  # [B, S]
         rank = tf.gather(ranks, positions, batch_dims=1)  # [B, S]
         itself = tf.equal(tf.range(keys.length)[:, None] + before, tf.range(keys.count)[None, :])  # [T, U]

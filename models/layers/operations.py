@@ -72,7 +72,7 @@ def watching() -> Iterator[list[Look]]:
 
 @contextmanager
 def drawing(drawn: Callable[[tf.Tensor], tf.Tensor]) -> Iterator[None]:
-    """What is traced inside calls ``drawn`` with the random numbers of dropout, uint32 [N], and uses its result. A
+    """What is traced inside calls ``drawn`` with the random numbers of dropout, uint16 [N], and uses its result. A
     training that splits tensors over devices keeps these numbers whole in this way."""
     token = _drawn.set(drawn)
     try:
@@ -129,9 +129,10 @@ def dropout(x: tf.Tensor, rate: float, seed: tf.Tensor | None, salt: int) -> tf.
     dropped = min(round(rate * 2**16), 2**16 - 1)
     count = tf.size(x)
     pairs = tf.random.stateless_uniform([(count + 1) // 2], fold(seed, salt), None, None, tf.uint32, alg="philox")
+    numbers = tf.reshape(tf.bitcast(pairs, tf.uint16), [-1])[:count]
     if (drawn := _drawn.get()) is not None:
-        pairs = drawn(pairs)
-    numbers = tf.reshape(tf.reshape(tf.bitcast(pairs, tf.uint16), [-1])[:count], tf.shape(x))
+        numbers = drawn(numbers)
+    numbers = tf.reshape(numbers, tf.shape(x))
     return tf.where(numbers >= tf.constant(dropped, tf.uint16), x * (2**16 / (2**16 - dropped)), tf.zeros([], x.dtype))
 
 

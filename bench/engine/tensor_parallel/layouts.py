@@ -1,9 +1,10 @@
 """How much of a network each device holds, and whether a network can be split. Reads configurations, no TensorFlow."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from ptmbench.bench.engine.recipe import Recipe
 from ptmbench.bench.errors import UsageError
 from ptmbench.models.costs import Model
 from ptmbench.models.layers.split import VOCABULARY, Cut, weights
@@ -59,6 +60,32 @@ def check(model: Model, devices: int, title: str) -> None:
             raise UsageError(
                 f"{title} has {cut.units} {cut.what}, which cannot be divided among {devices} devices. {advice}."
             )
+
+
+def check_recipe(recipe: Recipe) -> None:
+    """Raises `UsageError` if ``recipe`` asks for what a step on split weights cannot do."""
+    if recipe.optimizer not in ("adamw", "lamb"):
+        raise UsageError(
+            f"--strategy tensor has no optimizer {recipe.optimizer}, whose gradients are sparse. Use adamw or lamb, or "
+            "--strategy one."
+        )
+    if recipe.xla is True:
+        raise UsageError("XLA compiles no step of --strategy tensor. Leave xla=true out, or use --strategy one.")
+
+
+def told(model: Model, devices: int) -> dict[str, int]:
+    """What a manifest says of a training of ``model`` that was split over so many ``devices``."""
+    found = memory(model, devices)
+    return {"devices": devices, "bytes_on_one": found.one, "bytes_on_each": found.each}
+
+
+def sentence(about: Mapping[str, int]) -> str:
+    """What `told` says, for people."""
+    one, each = (about[name] / 2**20 for name in ("bytes_on_one", "bytes_on_each"))
+    return (
+        f"Weights and moments took {each:.1f} MiB on each of {about['devices']} devices; on one device they take "
+        f"{one:.1f} MiB."
+    )
 
 
 def _weights(model: Model) -> Iterator[tuple[Any, Cut | None]]:

@@ -201,10 +201,11 @@ class StreamDecoder(Decoder):
         places = self.embeddings.positions
         main = tf.gather(self.token_embedding.value, targets)  # [B, S, D]
         main = tf.cast(main, self.compute_dtype) + places(positions)
-        of_stream = tf.cast(tf.roll(self.streams.whole(), 1, axis=0)[:streams], self.compute_dtype)  # [N, D]
-        ahead = places(positions + 1)[:, None] + of_stream[:, None]  # [1 or B, N, S, D]
+        table = self.streams.whole()
+        of_stream = tf.cast(tf.concat([table[-1:], table[:-1]], axis=0)[:streams], self.compute_dtype)  # [N, D]
+        ahead = places(positions + 1)[:, None, :, :] + of_stream[:, None, :]  # [1 or B, N, S, D]
         ahead = tf.broadcast_to(ahead, [batch, streams, length, self.width])
-        return tf.concat([main[:, None], ahead], axis=1)
+        return tf.concat([main[:, None, :, :], ahead], axis=1)
 
     def call(
         self,

@@ -95,7 +95,7 @@ class TwoStream(Network):
         query_view = keys.view(segment, (order == 0) | (order < rank[:, :, None]))._replace(places=positions)
         row, slot = Rows(keys.batch, keys.length), Rows(*shape(positions))
 
-        query = tf.cast(self.query, self.compute_dtype)[None]
+        query = tf.cast(self.query, self.compute_dtype)[None, :]
         contents = [self.embeddings(tokens, drop=drop, batch=batch)]
         queries = [drop(tf.tile(query, [slot.batch * slot.tokens, 1]), 2)]  # [B * S, D]
 

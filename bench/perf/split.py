@@ -19,7 +19,9 @@ COLUMNS = {
     "model": ("model", "{}"),
     "size": ("size", "{}"),
     "split": ("share that is split", "{:.0%}"),
-    **{f"on_{count}": (f"MiB on each of {count}" if count > 1 else "MiB on one device", "{:,.0f}") for count in DEVICES},
+    **{
+        f"on_{count}": (f"MiB on each of {count}" if count > 1 else "MiB on one device", "{:,.0f}") for count in DEVICES
+    },
 }
 
 

@@ -28,7 +28,7 @@ def compared(case: dict[str, Any]) -> dict[str, Any]:
     from ptmbench.bench.runs.proof import text
 
     module, words = models.load(case["model"]), text.vocabulary(VOCABULARY)
-    size = replace(networks.sized(module, "tiny", LENGTH), heads=4)
+    size = replace(networks.sized(module, "tiny", LENGTH), heads=4, **case.get("size", {}))
     options = {name: case[name] for name in ("optimizer", "accumulate") if name in case}
     teacher = getattr(module, "TEACHER", None)
 

@@ -164,7 +164,12 @@ def test_networks_that_cannot_be_split_are_answered(name, size, devices, words):
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"), [({"optimizer": "adagrad"}, "gradients are sparse"), ({"xla": True}, "XLA compiles no step")]
+    ("changes", "words"),
+    [
+        ({"optimizer": "adagrad"}, "gradients are sparse"),
+        ({"xla": True}, "XLA compiles no step"),
+        ({"rematerialise": True}, "recomputes no activations"),
+    ],
 )
 def test_recipes_that_cannot_be_split_are_answered(changes, words):
     with pytest.raises(UsageError, match=words):

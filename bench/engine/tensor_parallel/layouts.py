@@ -69,6 +69,11 @@ def check_recipe(recipe: Recipe) -> None:
             f"--strategy tensor has no optimizer {recipe.optimizer}, whose gradients are sparse. Use adamw or lamb, or "
             "--strategy one."
         )
+    if recipe.rematerialise:
+        raise UsageError(
+            "--strategy tensor recomputes no activations: weights that are split would get no gradients. Leave "
+            "rematerialise=true out, or use --strategy one."
+        )
     if recipe.xla is True:
         raise UsageError("XLA compiles no step of --strategy tensor. Leave xla=true out, or use --strategy one.")
 

@@ -54,9 +54,8 @@ def distances(positions: tf.Tensor, dtype: Any) -> tuple[tf.Tensor, tf.Tensor]:
     buckets = tf.constant(distance_buckets(BUCKETS))
 
     def of(back: tf.Tensor) -> tf.Tensor:
-        return tf.one_hot(tf.gather(buckets, tf.clip_by_value(back, 0, FARTHEST)), BUCKETS, dtype=dtype)[
-            :, None, :, :, :
-        ]
+        bucket = tf.gather(buckets, tf.clip_by_value(back, 0, FARTHEST))
+        return tf.one_hot(bucket, BUCKETS, dtype=dtype)[:, None, :, :, :]
 
     return of(back), of(back + 1)
 

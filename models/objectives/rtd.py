@@ -61,7 +61,7 @@ def sample(logits: tf.Tensor, draws: tf.Tensor | None) -> tf.Tensor:
     share = tf.cast(draws, tf.float32)[:, None] / DRAWS  # [N, 1]
     padding = cumulative[:, :1]
     below = cumulative <= padding + share * (cumulative[:, -1:] - padding)  # [N, V]
-    chosen = tf.reduce_sum(tf.cast(below, tf.int32), axis=-1)  # [N], a search: DTensor has none
+    chosen = tf.reduce_sum(tf.cast(below, tf.int32), axis=-1)  # [N]; DTensor has no search
     return tf.minimum(chosen, logits.shape[-1] - 1)
 
 

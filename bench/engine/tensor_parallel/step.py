@@ -37,13 +37,13 @@ class TensorStep:
     """
 
     def __init__(self, step: TrainStep, loss: Any, strategy: TensorParallel):
-        self._step, self._strategy, self._loss = step, strategy, loss
+        self._step, self._strategy = step, strategy
         self._weights = list(loss.variables)
         self._cuts, self._fused = _cuts(loss, strategy.model_parallel)
         self._held: list[dtensor.DVariable] = []
         self._moments: list[tuple[dtensor.DVariable, dtensor.DVariable]] = []
         self._functions: tuple[Callable, Callable] | None = None
-        self._rate = 0.0
+        self._rate, self._settled = 0.0, True
 
     def __call__(self, batch: Mapping[str, np.ndarray], seed: tuple[int, int], rate: float) -> dict[str, tf.Tensor]:
         if self._held:
@@ -57,7 +57,7 @@ class TensorStep:
 
     def settle(self) -> None:
         """Gathers weights and moments into the variables of the network and of the optimizer."""
-        if not self._held:
+        if self._settled:
             return
         for variable, held in zip(self._weights, self._held, strict=True):
             variable.assign(self._fetched(variable, held))
@@ -68,6 +68,7 @@ class TensorStep:
                 one.assign(self._fetched(variable, other))
         optimizer.iterations.assign(self._count)
         optimizer.learning_rate.assign(self._rate)
+        self._settled = True
 
     def state(self) -> dict[str, np.ndarray]:
         """As `TrainStep.state`, after the last step."""
@@ -77,7 +78,7 @@ class TensorStep:
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """As `TrainStep.restore`."""
         self._step.restore(state)
-        self._held = []
+        self._held, self._settled = [], True
 
     def bytes_per_device(self) -> list[int]:
         """Bytes of the weights and moments that each device holds, counted on the devices."""
@@ -126,7 +127,7 @@ class TensorStep:
                 sums = found if sums is None else tf.nest.map_structure(tf.add, sums, found)
             step = np.float32(self._count + 1)
             norm = apply(sums[0], put(step), put(np.float32(rate)))
-        self._count, self._rate = self._count + 1, rate
+        self._count, self._rate, self._settled = self._count + 1, rate, False
         scalars = {**sums[1], "gradient_norm": norm}
         return {name: dtensor.unpack(value)[0] for name, value in scalars.items()}
 

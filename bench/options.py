@@ -19,7 +19,7 @@ from ptmbench.bench.engine.stopping import SAVE_SECONDS
 from ptmbench.bench.errors import UsageError
 
 KINDS = ("wordpiece", "bpe", "unigram", "word", "character")
-STRATEGIES = ("auto", "one", "mirrored", "multiworker", "tpu")
+STRATEGIES = ("auto", "one", "mirrored", "multiworker", "tpu", "tensor")
 RUNTIMES = ("tensorflow", "pjrt")
 FORMATS = ("transformers", "keras_hub", "saved_model", "litert", "onnx")
 CHOICES = {
@@ -40,6 +40,7 @@ BOUNDS = {
     "vocabulary": (64, 10**7),
     "jobs": (1, 1024),
     "threads": (1, 1024),
+    "model_parallel": (2, 4096),
     "trials": (2, 10_000),
     "factor": (2, 1000),
     "held_out": (1, 10**12),
@@ -171,16 +172,19 @@ class WorkerOptions(Checked):
     """Seconds that a cell may take, 0 for no limit; None for the limit of `bench.runs.limits`."""
     strategy: str = "one"
     """Devices that each pre-training uses, one of `STRATEGIES`."""
+    model_parallel: int | None = None
+    """Devices that "tensor" splits each weight over."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        _check_split(self.strategy, self.model_parallel)
         if self.cell_timeout is not None and not 0 <= self.cell_timeout < math.inf:
             raise UsageError(f"cell_timeout is a number of seconds, 0 for no limit, not {self.cell_timeout!r}.")
 
     def arguments(self) -> list[str]:
         """Arguments for the command that repeats one cell."""
         strategy = ["--strategy", self.strategy] if self.strategy != "one" else []
-        return [*strategy, *given("--threads", self.threads)]
+        return [*strategy, *given("--model-parallel", self.model_parallel), *given("--threads", self.threads)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -325,6 +329,8 @@ class PretrainOptions(Checked):
     """Seed of initial weights, data order and noise."""
     strategy: str = "auto"
     """Devices to train on; "auto" follows the GPUs and TF_CONFIG."""
+    model_parallel: int | None = None
+    """Devices that "tensor" splits each weight over."""
     runtime: str = "tensorflow"
     """What computes the steps: "tensorflow", or "pjrt" for the runtime of JAX."""
     carry: Path | None = None
@@ -336,6 +342,7 @@ class PretrainOptions(Checked):
     def __post_init__(self) -> None:
         super().__post_init__()
         _check_seconds(self.save_every)
+        _check_split(self.strategy, self.model_parallel)
         if self.training.tuned:
             raise UsageError("A single pre-training takes its recipe from --set. Leave tuned out, and give the recipe.")
 
@@ -371,6 +378,13 @@ def _changes(flag: str, values: Mapping[str, Any]) -> list[str]:
     """``flag key=value`` for each of ``values``, in the format of `bench.commands.options.settings`."""
     texts = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in values.items()}
     return [part for name, text in texts.items() for part in (flag, f"{name}={text}")]
+
+
+def _check_split(strategy: str, model_parallel: int | None) -> None:
+    if strategy == "tensor" and model_parallel is None:
+        raise UsageError("--strategy tensor splits weights over devices. Say over how many with --model-parallel N.")
+    if strategy != "tensor" and model_parallel is not None:
+        raise UsageError(f"--model-parallel is for --strategy tensor, not {strategy}. Leave it out.")
 
 
 def _check_seconds(value: float) -> None:

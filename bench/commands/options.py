@@ -201,6 +201,16 @@ def carry_option(function: Callable) -> Callable:
     )(function)
 
 
+def model_parallel_option(function: Callable) -> Callable:
+    """Adds ``--model-parallel``."""
+    return click.option(
+        "--model-parallel",
+        type=click.IntRange(*BOUNDS["model_parallel"]),
+        metavar="N",
+        help="Devices that --strategy tensor splits each weight over; all other devices share the batches.",
+    )(function)
+
+
 def log_options(function: Callable) -> Callable:
     """Adds ``--tensorboard`` and ``--trace``."""
     for option in (

@@ -22,6 +22,7 @@ from ptmbench.bench.commands.options import (
     carry_option,
     cell_options,
     log_options,
+    model_parallel_option,
     named,
     pretraining_options,
     save_option,
@@ -51,11 +52,12 @@ from ptmbench.bench.options import (
 )
 @click.option(
     "--strategy",
-    type=click.Choice(("one", "mirrored", "tpu")),
+    type=click.Choice(("one", "mirrored", "tpu", "tensor")),
     default="one",
     show_default=True,
     help="Devices of each pre-training: one, or all devices of this machine with a single worker.",
 )
+@model_parallel_option
 @click.option(
     "--recipe",
     multiple=True,
@@ -178,6 +180,7 @@ def tune(**options: Any) -> int:
     show_default=True,
     help="Devices to train on; auto follows the GPUs and TF_CONFIG.",
 )
+@model_parallel_option
 @click.option(
     "--runtime",
     type=click.Choice(RUNTIMES),

@@ -25,14 +25,19 @@ class WorkerLost(EnvironmentProblem):
     """Another worker of the job has gone, so that no step can be finished."""
 
 
-def strategy_of(name: str) -> Any:
-    """The ``tf.distribute`` strategy called ``name``, one of `bench.options.STRATEGIES`; None for one device.
+def strategy_of(name: str, model_parallel: int | None = None) -> Any:
+    """The ``tf.distribute`` strategy called ``name``, one of `bench.options.STRATEGIES`; None for one device. "tensor"
+    is a `bench.engine.tensor_parallel.devices.TensorParallel` that splits weights over ``model_parallel`` devices.
 
     "auto" is "multiworker" where TF_CONFIG names a cluster, "mirrored" on several GPUs, else "one". A cluster has to be
     joined before TensorFlow does anything else. `EnvironmentProblem` where the devices are missing.
     """
     if name == "auto":
         name = _fitting()
+    if name == "tensor":
+        from ptmbench.bench.engine.tensor_parallel.devices import TensorParallel
+
+        return TensorParallel(model_parallel)
     return {"one": lambda: None, "mirrored": _mirrored, "multiworker": _multiworker, "tpu": _tpu}[name]()
 
 
@@ -47,6 +52,11 @@ def is_chief(strategy: Any) -> bool:
 def workers(strategy: Any) -> int:
     """Processes that train together."""
     return max(1, len(_cluster().get("worker", ())) + len(_chief())) if _is_multiworker(strategy) else 1
+
+
+def splits_weights(strategy: Any) -> bool:
+    """Whether each device holds only a part of the weights."""
+    return getattr(strategy, "model_parallel", 1) > 1
 
 
 def scope(strategy: Any) -> Any:

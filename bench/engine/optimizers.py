@@ -114,7 +114,12 @@ def optimizer(
         cls = {"adamw": AdamW, "lamb": Lamb}[name]
         made = cls(learning_rate=0.0, weight_decay=weight_decay, beta_1=beta1, beta_2=beta2, epsilon=epsilon)
         made.bias_correction = bias_correction
-    # Biases of attention have a row for each head (Dai et al., 2019, section 3.3; Keras's own).
-    made.exclude_from_weight_decay(var_list=[v for v in variables if len(v.shape) < 2 or v.path.endswith("bias")])
+    made.exclude_from_weight_decay(var_list=[v for v in variables if not decays(v)])
     made.build(variables)
     return made
+
+
+def decays(variable: Any) -> bool:
+    """Whether weight decay is for ``variable``: it spares biases and gains."""
+    # Biases of attention have a row for each head (Dai et al., 2019, section 3.3; Keras's own).
+    return len(variable.shape) >= 2 and not variable.path.endswith("bias")

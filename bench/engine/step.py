@@ -163,13 +163,16 @@ class TrainStep:
         gradients, variables = zip(
             *((g, v) for g, v in zip(gradients, self.variables, strict=True) if g is not None), strict=True
         )
-        gradients = [summed(g) for g in gradients]
-        if 0 < self.clip < math.inf:
-            gradients, norm = tf.clip_by_global_norm(gradients, self.clip)
-        else:  # which TensorFlow would make zeros of, and by infinity NaN
-            norm = tf.linalg.global_norm(gradients)
+        gradients, norm = self.clipped([summed(g) for g in gradients])
         self.optimizer.apply(gradients, variables)
         return {**scalars, "gradient_norm": norm}
+
+    def clipped(self, gradients: Sequence[Any]) -> tuple[Sequence[Any], tf.Tensor]:
+        """``gradients``, clipped, and the norm that they had together."""
+        if 0 < self.clip < math.inf:
+            return tf.clip_by_global_norm(gradients, self.clip)
+        # TensorFlow would make zeros of norm 0, and NaN of infinity.
+        return gradients, tf.linalg.global_norm(gradients)
 
 
 def _slice(batch: Mapping[str, tf.Tensor], index: Any, parts: int) -> dict[str, tf.Tensor]:

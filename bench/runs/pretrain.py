@@ -27,6 +27,7 @@ from ptmbench.bench.engine.prefetch import prefetch
 from ptmbench.bench.engine.rates import rate_at
 from ptmbench.bench.engine.recipe import Recipe, adam_of, recipe_of, resolved
 from ptmbench.bench.engine.stopping import SAVE_SECONDS, Stop, check_finished
+from ptmbench.bench.engine.tensor_parallel import layouts
 from ptmbench.bench.errors import OK, Carried, Diverged, UsageError
 from ptmbench.bench.options import PretrainOptions
 from ptmbench.bench.runs import given, lineage, teachers
@@ -70,7 +71,7 @@ def pretrain(
     - ``held_out``: a corpus whose loss the manifest has as "held_out" (`bench.engine.held_out.measured`), without one
       that the objective cannot read. Its FLOPs stand there and are not part of the budget.
     - ``about``: entries for the manifest.
-    - ``strategy``: a `tf.distribute` strategy. Of several workers, only the chief writes.
+    - ``strategy``: a `tf.distribute` strategy, or a `TensorParallel`. Of several workers, only the chief writes.
     - ``runtime``: "tensorflow", or "pjrt" for the runtime of JAX (`bench.engine.portable`); each resumes both's states.
     - ``carry``: a folder to train in on another machine (`bench.engine.portable.carry`). Written if it does not exist.
     - ``log``: logs for TensorBoard, called like ``out``. They change no weight.
@@ -88,6 +89,12 @@ def pretrain(
     distribute.check_split(recipe.batch, recipe.accumulate, strategy)
     tokens_per_step = recipe.batch * recipe.length
     described = module.describe(shape, tokenizer.vocabulary)
+    split = distribute.splits_weights(strategy)
+    if split:
+        if runtime != "tensorflow" or carry is not None:
+            raise UsageError("--strategy tensor is for TensorFlow on this machine. Leave --runtime and --carry out.")
+        layouts.check(described, strategy.model_parallel, f"{module.CARD.title} {size}")
+        layouts.check_recipe(recipe)
     flops_per_step = recipe.batch * described.training_flops(recipe.length)
     identity = {
         "model": model,
@@ -182,6 +189,7 @@ def pretrain(
         "threads": environment.threads(),
         "device": environment.device(),
         "replicas": strategy.num_replicas_in_sync if strategy is not None else 1,
+        **({"tensor_parallel": layouts.told(described, strategy.model_parallel)} if split else {}),
         "parameters": total,
         "parameters_embedding": embedding,
         "loss": course.curve[-1]["loss"] if course.curve else None,
@@ -230,12 +238,13 @@ def _step_of(
     from ptmbench.bench.engine import numerics, objectives
     from ptmbench.bench.engine.step import TrainStep
 
+    split = distribute.splits_weights(strategy)
     with distribute.scope(strategy), numerics.computing_in(recipe.precision):
         taught = teachers.built(teacher, tokenizer, seed) if teacher is not None else None
         network = build(model, shape, tokenizer, seed, teacher=taught)
         network.encoder.dropout = recipe.dropout
         variables, loss = list(network.loss.trainable_variables), objectives.checked(network.loss)
-        return network, TrainStep(
+        step = TrainStep(
             numerics.rematerialised(loss) if recipe.rematerialise else loss,
             variables,
             totals=network.loss.totals,
@@ -244,9 +253,14 @@ def _step_of(
             weight_decay=recipe.weight_decay,
             clip=recipe.clip,
             accumulate=recipe.accumulate,
-            strategy=strategy,
-            jit=numerics.compiles(recipe.xla, network.encoder, flops),
+            strategy=None if split else strategy,
+            jit=not split and numerics.compiles(recipe.xla, network.encoder, flops),
         )
+        if split:
+            from ptmbench.bench.engine.tensor_parallel.step import TensorStep
+
+            step = TensorStep(step, network.loss, strategy)
+        return network, step
 
 
 def _train(
@@ -318,7 +332,7 @@ def pretrain_command(options: PretrainOptions) -> int:
     recipe = recipe_of(changes)
     place.check_unfinished(out)
     environment.prepare()
-    devices = distribute.strategy_of(options.strategy)
+    devices = distribute.strategy_of(options.strategy, options.model_parallel)
     if budget.minutes and distribute.workers(devices) > 1:
         raise UsageError(
             "A budget in --minutes would end at a different step on each worker. Give --steps, --tokens or --flops."
@@ -369,6 +383,8 @@ def pretrain_command(options: PretrainOptions) -> int:
     about = finished.about
     held_out = f", held-out loss {about['held_out']['loss']:.3f}" if "held_out" in about else ""
     loss = f"loss {about['loss']:.3f}{held_out}"
+    if split := about.get("tensor_parallel"):
+        tell(layouts.sentence(split))
     tell(f"{about['steps']} steps, {about['tokens']} tokens, {about['flops']:.3g} FLOPs, {loss}.")
     print(out)
     return OK

@@ -122,6 +122,7 @@ def run_suite(options: RunOptions) -> int:
         keep=output.keep,
         length=trained,
         strategy=workers.strategy,
+        model_parallel=workers.model_parallel,
         save_every=output.save_every,
         log=options.log.given(),
         profile=chosen.profile if output.profile is None else output.profile,

@@ -57,6 +57,8 @@ class Job:
     """Whether the command takes ``--models`` and ``--sizes``, which ``evaluate`` does not."""
     strategy: str = "one"
     """Devices that a pre-training uses, one of `bench.options.STRATEGIES`."""
+    model_parallel: int | None = None
+    """Devices that the strategy "tensor" splits each weight over."""
     save_every: float = SAVE_SECONDS
     log: dict[str, Any] = field(default_factory=dict)
     """`bench.engine.monitoring.LogOptions` of the pre-trainings."""
@@ -341,7 +343,7 @@ class Worker:
             base=self._checkpoint(pretraining.base) if pretraining.base else None,
             teacher=self._checkpoint(pretraining.teacher) if pretraining.teacher else None,
             about=pretraining.about,
-            strategy=distribute.strategy_of(self.job.strategy),
+            strategy=distribute.strategy_of(self.job.strategy, self.job.model_parallel),
             save_every=self.job.save_every,
             carry=carry,
             log=LogOptions(**self.job.log),

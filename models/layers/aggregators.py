@@ -130,6 +130,6 @@ class EntityEncoder(Encoder):
         # [CLS] takes part as an entity without a vector, as in the authors' code: no attention is over nothing.
         here = (entities > 0) | (tf.range(shape(entities)[1]) == 0)  # [B, T]
         vectors = tf.reshape(self.entities(entities), [-1, self.config.entities.width])  # [N, E]
-        entity_bias = tf.where(here, 0.0, HIDDEN)[:, None, None]  # [B, 1, 1, T]
+        entity_bias = tf.where(here, 0.0, HIDDEN)[:, None, None, :]  # [B, 1, 1, T]
         mask = tf.cast(tf.reshape(here, [-1, 1]), vectors.dtype)  # [N, 1]
         return self.aggregators(x, vectors, bias, entity_bias, mask, rows=rows, drop=drop)

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from ptmbench.models.layers.config import AttentionConfig, BlockConfig, FeedForwardConfig, StackConfig
 from ptmbench.models.layers.core import NO_DROP, Drop, Layer, Linear, Rows, made_from, recomputed
-from ptmbench.models.layers.operations import attention, gelu, shape, split_heads
+from ptmbench.models.layers.operations import attention, gelu, parted, shape, split_heads
 from ptmbench.models.layers.products import product
 from ptmbench.models.layers.shrunk_config import ShrunkAttentionConfig, ShrunkStackConfig
 
@@ -30,9 +30,13 @@ def joined(past: Any, pair: Any) -> Pair:
     return tuple(tf.concat(parts, axis=2) for parts in zip(past, pair, strict=True))
 
 
-def columns(linear: Linear, x: tf.Tensor, begin: int, end: int) -> tf.Tensor:
+def columns(linear: Linear, x: tf.Tensor, begin: int, end: int, shards: int = 1) -> tf.Tensor:
     """Columns ``begin`` to ``end`` of what ``linear`` gives for x [N, I]. The others are not computed, unless the layer
-    is quantised or extensions change its result."""
+    is quantised or extensions change its result. The result lies in ``shards`` groups, as the columns of the kernel do
+    (`models.layers.operations.parted`)."""
+    if shards > 1:
+        grouped = tf.reshape(linear(x), [-1, shards, linear.config.outputs // shards])
+        return tf.reshape(grouped[:, :, begin // shards : end // shards], [-1, end - begin])
     if linear.quantization_mode or linear.extensions("output"):
         return linear(x)[:, begin:end]
     kernel = linear.through("kernel", tf.cast(linear.kernel, linear.compute_dtype))[:, begin:end]
@@ -53,13 +57,16 @@ class Attention(Layer):
 
     def heads(self, x: tf.Tensor, rows: Rows, parts: int = 1) -> list[tf.Tensor]:
         """[N, parts * D] to ``parts`` tensors [B, H, T, K]."""
-        return split_heads(x, rows.batch, rows.tokens, self.config.heads, parts)
+        return split_heads(x, rows.batch, rows.tokens, self.config.heads, parts, self.shards)
 
     def read(self, memory: tf.Tensor, rows: Rows, past: Any = None) -> Pair:
         """Keys and values of the ``past``, then of a ``memory`` [B * U, W] of (B, U) = ``rows``, for any number of
         calls."""
         D = self.projection.config.inputs  # of all heads
-        both = self.key_value(memory) if self.config.memory else columns(self.query_key_value, memory, D, 3 * D)
+        if self.config.memory:
+            both = self.key_value(memory)
+        else:
+            both = columns(self.query_key_value, memory, D, 3 * D, self.shards)
         return joined(past, self.heads(both, rows, 2))
 
     def call(
@@ -74,7 +81,7 @@ class Attention(Layer):
             own = joined(past, own)  # [B, H, U, K]
         else:
             D = self.projection.config.inputs
-            q = self.query(x) if self.config.memory else columns(self.query_key_value, x, 0, D)
+            q = self.query(x) if self.config.memory else columns(self.query_key_value, x, 0, D, self.shards)
             (q,), own = self.heads(q, rows), memory
         if self.config.scaled:
             q = q * q.shape[-1] ** -0.5
@@ -98,7 +105,7 @@ class FeedForward(Layer):
         activation = ACTIVATIONS[self.config.activation]
         h = self.inner(x)  # [N, F], or [N, 2 F]
         if self.config.gated:
-            gate, h = tf.split(h, 2, axis=-1)
+            gate, h = parted(h, 2, self.shards)
             h = activation(gate) * h
         else:
             h = activation(h)

@@ -27,8 +27,8 @@ def replaced(positions: tf.Tensor, length: Any, itself: bool) -> tf.Tensor:
     at = tf.cumsum(tf.one_hot(positions, length), axis=1, exclusive=not itself)  # [B, M, T]
     order = tf.range(slots)
     seen = order[None, :] <= order[:, None] if itself else order[None, :] < order[:, None]  # [M, M]
-    contents = tf.tile(tf.where(seen, 0.0, HIDDEN)[None], [rows, 1, 1])
-    return tf.concat([tf.where(at > 0, HIDDEN, 0.0), contents], axis=2)[:, None]
+    contents = tf.tile(tf.where(seen, 0.0, HIDDEN)[None, :, :], [rows, 1, 1])
+    return tf.concat([tf.where(at > 0, HIDDEN, 0.0), contents], axis=2)[:, None, :, :]
 
 
 @made_from(CompensatedConfig)
@@ -44,7 +44,7 @@ class PositionCompensated(Encoder):
         tokens, positions, labels = batch["tokens"], batch["masked_positions"], batch["masked_labels"]
         (count, length), slots, drop = shape(tokens), shape(positions)[1], Drop(self.dropout, seed, 0)
         check_length(length, self.length, "encoder")
-        place = tf.range(length)[None]
+        place = tf.range(length)[None, :]
         bias = self.distances.between(place) + padding_bias(tokens)  # [B, H, T, T]
         near = self.distances.between(positions, tf.concat([tf.tile(place, [count, 1]), positions], axis=1))
         near += tf.pad(padding_bias(tokens), [[0, 0], [0, 0], [0, 0], [0, slots]])  # [B, H, M, T + M]

@@ -194,6 +194,9 @@ class Layer(Seams, keras.layers.Layer):
     which stays float32, leave casting to the layers inside them."""
     FIXED: tuple[str, ...] = ()
     """Names of the layer's own weights that do not learn."""
+    shards: int = 1
+    """Devices that the columns of fused products are split over (`models.layers.operations.parted`). A training sets it
+    while it traces its step; it is not saved."""
 
     def __init__(self, config: Config, **kwargs: Any):
         super().__init__(autocast=self.CASTS, **kwargs)

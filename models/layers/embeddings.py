@@ -31,7 +31,8 @@ def padding_bias(tokens: tf.Tensor) -> tf.Tensor:
 
 def future_bias(length: Any) -> tf.Tensor:
     """[1, 1, T, T]: hides the keys after each query."""
-    return tf.linalg.band_part(tf.fill([length, length], -HIDDEN), -1, 0)[None, None] + HIDDEN
+    place = tf.range(length)
+    return tf.where(place[None, :] <= place[:, None], 0.0, HIDDEN)[None, None, :, :]
 
 
 @made_from(WavesConfig)
@@ -55,7 +56,7 @@ class Distances(Layer):
         return {"table": self.config.start}
 
     def call(self, length: Any) -> tf.Tensor:
-        return self.between(tf.range(length)[None])
+        return self.between(tf.range(length)[None, :])
 
     def between(self, queries: tf.Tensor, keys: tf.Tensor | None = None) -> tf.Tensor:
         """Scores float32 [B, H, T, U] for the positions of ``queries`` int32 [B, T] and ``keys`` [B, U], or for each
@@ -68,7 +69,7 @@ class Distances(Layer):
         if config.both_ways:
             bucket += tf.where(ahead > 0, config.buckets // 2, 0)
         scores = tf.transpose(tf.cast(tf.gather(self.table.value, bucket), tf.float32), [0, 3, 1, 2])
-        return scores if config.both_ways else tf.where(ahead[:, None] > 0, HIDDEN, scores)
+        return scores if config.both_ways else tf.where(ahead[:, None, :, :] > 0, HIDDEN, scores)
 
     def last(self, length: Any) -> tf.Tensor:
         """Scores [1, H, 1, T] of the last of ``length`` positions, one way."""

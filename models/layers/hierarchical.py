@@ -70,7 +70,7 @@ def structure(tokens: tf.Tensor, separator: int) -> Structure:
         place=place,
         last=tf.maximum(tf.cumsum(sizes, axis=1) - 1, 0),
         filled=filled,
-        words=tf.where(together, 0.0, HIDDEN)[:, None],
+        words=tf.where(together, 0.0, HIDDEN)[:, None, :, :],
         sentences=tf.where(filled, 0.0, HIDDEN)[:, None, None, :],
     )
 
@@ -144,7 +144,7 @@ class HierarchicalDecoder(Layer):
         encoder, drop = self.encoder, Drop(self.encoder.dropout, seed, 1000)
         ahead = tf.range(length)[:, None] < tf.range(length)[None, :]
         apart = tf.not_equal(numbers[:, :, None], numbers[:, None, :])  # [B, S, S]
-        bias = tf.where(tf.logical_or(ahead, apart), HIDDEN, 0.0)[:, None]  # [B, 1, S, S]
+        bias = tf.where(tf.logical_or(ahead, apart), HIDDEN, 0.0)[:, None, :, :]  # [B, 1, S, S]
         told = pick(sentences, numbers)  # [B * S, D]
         x = encoder.embeddings(words, positions=places, drop=drop)  # [B * S, D]
 

@@ -72,10 +72,10 @@ class MaskedEncoder(Encoder):
     def _bias(self, visible: tf.Tensor, positions: Any) -> tf.Tensor:
         """What is added to the scores: float32 [B, 1, T, T], or [B, H, T, T] with distances, which are [1, H, T, T]
         where all rows have the same positions."""
-        bias = tf.where(visible, 0.0, HIDDEN)[:, None]
+        bias = tf.where(visible, 0.0, HIDDEN)[:, None, :, :]
         if self.config.distances is None:
             return bias
-        return self.distances.between(tf.range(shape(visible)[1])[None] if positions is None else positions) + bias
+        return self.distances.between(tf.range(shape(visible)[1])[None, :] if positions is None else positions) + bias
 
     def call(self, batch: dict[str, Any], seed: Any = None) -> Encoding:
         tokens = batch["tokens"]

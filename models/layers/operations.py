@@ -8,7 +8,7 @@ numbers is computed in float32 whatever comes in: the statistics of norms, softm
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
@@ -23,6 +23,7 @@ stays finite."""
 
 
 _rematerialise: ContextVar[bool] = ContextVar("rematerialise", default=False)
+_drawn: ContextVar[Callable[[tf.Tensor], tf.Tensor] | None] = ContextVar("drawn", default=None)
 
 
 class Look(NamedTuple):
@@ -67,6 +68,17 @@ def watching() -> Iterator[list[Look]]:
         yield found
     finally:
         _watched.reset(token)
+
+
+@contextmanager
+def drawing(drawn: Callable[[tf.Tensor], tf.Tensor]) -> Iterator[None]:
+    """What is traced inside calls ``drawn`` with the random numbers of dropout, uint16 [N], and uses its result. A
+    training that splits tensors over devices keeps these numbers whole in this way."""
+    token = _drawn.set(drawn)
+    try:
+        yield
+    finally:
+        _drawn.reset(token)
 
 
 def shape(tensor: tf.Tensor) -> list[Any]:
@@ -117,7 +129,10 @@ def dropout(x: tf.Tensor, rate: float, seed: tf.Tensor | None, salt: int) -> tf.
     dropped = min(round(rate * 2**16), 2**16 - 1)
     count = tf.size(x)
     pairs = tf.random.stateless_uniform([(count + 1) // 2], fold(seed, salt), None, None, tf.uint32, alg="philox")
-    numbers = tf.reshape(tf.reshape(tf.bitcast(pairs, tf.uint16), [-1])[:count], tf.shape(x))
+    numbers = tf.reshape(tf.bitcast(pairs, tf.uint16), [-1])[:count]
+    if (drawn := _drawn.get()) is not None:
+        numbers = drawn(numbers)
+    numbers = tf.reshape(numbers, tf.shape(x))
     return tf.where(numbers >= tf.constant(dropped, tf.uint16), x * (2**16 / (2**16 - dropped)), tf.zeros([], x.dtype))
 
 
@@ -159,10 +174,23 @@ def gelu(x: tf.Tensor) -> Any:
     return x * share, gradient
 
 
-def split_heads(x: tf.Tensor, batch: Any, tokens: Any, heads: int, parts: int = 1) -> list[tf.Tensor]:
-    """[B * T, parts * D] to ``parts`` tensors [B, H, T, D / H]."""
+def parted(x: tf.Tensor, parts: int, shards: int = 1) -> list[tf.Tensor]:
+    """[N, parts * F] to ``parts`` tensors [N, F].
+
+    The columns of fused products that are split over devices lie in ``shards`` equal groups, each of which has its
+    columns of every part (`models.layers.split`). So no column leaves its device.
+    """
+    if parts == 1 or shards == 1:
+        return tf.split(x, parts, axis=-1) if parts > 1 else [x]
     width = x.shape[-1] // parts
-    pieces = tf.split(x, parts, axis=-1) if parts > 1 else [x]
+    grouped = tf.reshape(x, [-1, shards, parts, width // shards])
+    return [tf.reshape(grouped[:, :, part], [-1, width]) for part in range(parts)]
+
+
+def split_heads(x: tf.Tensor, batch: Any, tokens: Any, heads: int, parts: int = 1, shards: int = 1) -> list[tf.Tensor]:
+    """[B * T, parts * D] to ``parts`` tensors [B, H, T, D / H]. ``shards`` is that of `parted`."""
+    pieces = parted(x, parts, shards)
+    width = pieces[0].shape[-1]
     return [tf.transpose(tf.reshape(piece, [batch, tokens, heads, width // heads]), [0, 2, 1, 3]) for piece in pieces]
 
 

@@ -72,7 +72,7 @@ class RelativeAttention(Attention):
         if self.config.segments:
             # What a query thinks of its own segment is the same for all keys and falls out of the softmax; what counts
             # is the difference.
-            same, other = tf.unstack(tf.cast(self.segment_vectors, q.dtype)[:, :, None])  # [H, 1, K]
+            same, other = tf.unstack(tf.cast(self.segment_vectors, q.dtype)[:, :, None, :])  # [H, 1, K]
             b = tf.cast(self.segment_bias, q.dtype)
             other = tf.reduce_sum((q + b) * scale * (other - same), axis=-1, keepdims=True)  # [B, H, N, 1]
             bias += view.elsewhere * tf.cast(other, tf.float32)
@@ -84,7 +84,7 @@ class RelativeAttention(Attention):
             return relative_shift(tf.matmul(q, r, transpose_b=True), keys)
         # Each query moves to its own place: scores by distance are shifted by rows.
         spread = tf.one_hot(places, shape(r)[2] - keys, axis=1, dtype=q.dtype)  # [B, T, N]
-        q = tf.matmul(spread[:, None], q)  # [B, H, T, K]
+        q = tf.matmul(spread[:, None, :, :], q)  # [B, H, T, K]
         return tf.gather(relative_shift(tf.matmul(q, r, transpose_b=True), keys), places, axis=2, batch_dims=1)
 
 

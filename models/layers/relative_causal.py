@@ -50,9 +50,9 @@ class RelativeCausal(LeftToRight):
         check_length(length, self.length, "decoder")
         keys = before + length  # U
         column = tf.range(keys) - before
-        bias = tf.where(column[None, :] > tf.range(length)[:, None], HIDDEN, 0.0)[None, None]  # [1, 1, T, U]
+        bias = tf.where(column[None, :] > tf.range(length)[:, None], HIDDEN, 0.0)[None, None, :, :]  # [1, 1, T, U]
         if documents is not None:
-            together = tf.equal(documents[:, before:, None], documents[:, None, :])[:, None]  # [B, 1, T, U]
+            together = tf.equal(documents[:, before:, None], documents[:, None, :])[:, None, :, :]  # [B, 1, T, U]
             bias = tf.minimum(bias, tf.where(together, 0.0, HIDDEN))
         x = self.embeddings(tokens, drop=drop)  # [B * T, D]
         u, v = (tf.convert_to_tensor(bias) for bias in (self.content_bias, self.position_bias))  # [H, 1, K]

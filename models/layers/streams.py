@@ -54,7 +54,8 @@ def distances(positions: tf.Tensor, dtype: Any) -> tuple[tf.Tensor, tf.Tensor]:
     buckets = tf.constant(distance_buckets(BUCKETS))
 
     def of(back: tf.Tensor) -> tf.Tensor:
-        return tf.one_hot(tf.gather(buckets, tf.clip_by_value(back, 0, FARTHEST)), BUCKETS, dtype=dtype)[:, None]
+        bucket = tf.gather(buckets, tf.clip_by_value(back, 0, FARTHEST))
+        return tf.one_hot(bucket, BUCKETS, dtype=dtype)[:, None, :, :, :]
 
     return of(back), of(back + 1)
 
@@ -159,7 +160,7 @@ class StreamDecoder(Decoder):
         N = streams or self.config.streams.rows
         self._check_length(length)
         if positions is None:
-            positions = tf.range(length)[None]
+            positions = tf.range(length)[None, :]
         absent = padding_bias(tokens)  # [B, 1, 1, T]
         view = Streams(visibility(N, length), *distances(positions, self.compute_dtype))
         memory = tf.reshape(memory, [-1, self.width])  # [B * T, D]
@@ -199,10 +200,11 @@ class StreamDecoder(Decoder):
         places = self.embeddings.positions
         main = tf.gather(self.token_embedding.value, targets)  # [B, S, D]
         main = tf.cast(main, self.compute_dtype) + places(positions)
-        of_stream = tf.cast(tf.roll(self.streams.whole(), 1, axis=0)[:streams], self.compute_dtype)  # [N, D]
-        ahead = places(positions + 1)[:, None] + of_stream[:, None]  # [1 or B, N, S, D]
+        table = self.streams.whole()
+        of_stream = tf.cast(tf.concat([table[-1:], table[:-1]], axis=0)[:streams], self.compute_dtype)  # [N, D]
+        ahead = places(positions + 1)[:, None, :, :] + of_stream[:, None, :]  # [1 or B, N, S, D]
         ahead = tf.broadcast_to(ahead, [batch, streams, length, self.width])
-        return tf.concat([main[:, None], ahead], axis=1)
+        return tf.concat([main[:, None, :, :], ahead], axis=1)
 
     def call(
         self,

@@ -76,7 +76,7 @@ class Encoder(Network):
             same = tf.equal(documents[:, None, :, None], documents[:, None, None, :])  # [B, 1, T, T]
             bias = tf.minimum(bias, tf.where(same, 0.0, HIDDEN))
         if (attention := batch.get("attention")) is not None:
-            bias = tf.minimum(bias, tf.where(tf.equal(attention, 1), 0.0, HIDDEN)[:, None])
+            bias = tf.minimum(bias, tf.where(tf.equal(attention, 1), 0.0, HIDDEN)[:, None, :, :])
         return bias
 
     def deeper(self, x: tf.Tensor, bias: tf.Tensor, batch: dict[str, Any], rows: Rows, drop: Drop) -> list[tf.Tensor]:
@@ -166,7 +166,7 @@ class CausalTransformer(LeftToRight):
             positions = tf.maximum(tf.cumsum(tf.cast(present, tf.int32), axis=1) - 1, 0)  # [B, T]
             bias = tf.minimum(bias, tf.where(present, 0.0, HIDDEN)[:, None, None, :])  # [B, 1, T, T]
         if documents is not None:
-            together = tf.equal(documents[:, :, None], documents[:, None, :])[:, None]  # [B, 1, T, T]
+            together = tf.equal(documents[:, :, None], documents[:, None, :])[:, None, :, :]  # [B, 1, T, T]
             bias = tf.minimum(bias, tf.where(together, 0.0, HIDDEN))
         x = self.embeddings(tokens, positions=positions, drop=drop)  # [B * T, D]
         layers = self.stack(x, bias, rows=Rows(*rows), drop=drop)

@@ -34,10 +34,10 @@ class Keys:
 
     def view(self, segments: tf.Tensor, sees: tf.Tensor) -> View:
         """That of queries in ``segments`` [B, N] that may see what ``sees`` [B or 1, N or 1, U or 1] says."""
-        sees &= tf.not_equal(self.tokens, 0)[:, None]
-        differs = tf.not_equal(segments[:, :, None], self.segments[:, None])
-        bias = tf.where(sees, 0.0, HIDDEN)[:, None]  # [B, 1, N or 1, U]
-        return View(bias, elsewhere=tf.cast(differs, tf.float32)[:, None])
+        sees &= tf.not_equal(self.tokens, 0)[:, None, :]
+        differs = tf.not_equal(segments[:, :, None], self.segments[:, None, :])
+        bias = tf.where(sees, 0.0, HIDDEN)[:, None, :, :]  # [B, 1, N or 1, U]
+        return View(bias, elsewhere=tf.cast(differs, tf.float32)[:, None, :, :])
 
     def waves(self, width: int, drop: Drop) -> tf.Tensor:
         """The waves [U + T, D] of the distances U ... 1 - T."""
@@ -84,7 +84,7 @@ class TwoStream(Network):
         old = [tf.stop_gradient(x) for x in self.content(memory, None, fold(seed, 5000), self.depth - 1)]
         segments = tf.concat([tf.zeros_like(memory), batch["segments"]], axis=1)  # [B, U]
         keys = Keys(tf.concat([memory, tokens], axis=1), segments, before)
-        order = tf.concat([tf.zeros_like(memory), ranks], axis=1)[:, None]  # [B, 1, U]
+        order = tf.concat([tf.zeros_like(memory), ranks], axis=1)[:, None, :]  # [B, 1, U]
         positions = batch["predicted_positions"]  # [B, S]
         rank = tf.gather(ranks, positions, batch_dims=1)  # [B, S]
         itself = tf.equal(tf.range(keys.length)[:, None] + before, tf.range(keys.count)[None, :])  # [T, U]
@@ -95,7 +95,7 @@ class TwoStream(Network):
         query_view = keys.view(segment, (order == 0) | (order < rank[:, :, None]))._replace(places=positions)
         row, slot = Rows(keys.batch, keys.length), Rows(*shape(positions))
 
-        query = tf.cast(self.query, self.compute_dtype)[None]
+        query = tf.cast(self.query, self.compute_dtype)[None, :]
         contents = [self.embeddings(tokens, drop=drop, batch=batch)]
         queries = [drop(tf.tile(query, [slot.batch * slot.tokens, 1]), 2)]  # [B * S, D]
 

@@ -108,7 +108,7 @@ class TwoTowers(Network):
         ahead = tf.range(rows.tokens)[None, :] - tf.range(rows.tokens)[:, None]  # [T, T], key minus query
 
         def seen(where: tf.Tensor) -> tf.Tensor:
-            return tf.where(together & where, 0.0, HIDDEN)[:, None]  # [B, 1, T, T]
+            return tf.where(together & where, 0.0, HIDDEN)[:, None, :, :]  # [B, 1, T, T]
 
         def apply(x: tf.Tensor, bias: tf.Tensor, block: Any, drop: Drop) -> tf.Tensor:
             return block(x, bias, rows=rows, drop=drop)[0]

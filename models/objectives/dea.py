@@ -102,7 +102,7 @@ class DenoisingEntities(Part, Layer):
         vectors = tf.cast(self.owner.entities(candidates), x.dtype)  # [B, T, E]
         scores = tf.matmul(tf.reshape(x, tf.shape(vectors)), vectors, transpose_b=True)  # [B, T, T]
         given = (candidates > 0) | (tf.range(tf.shape(candidates)[1]) == 0)
-        return tf.cast(scores, tf.float32) + tf.where(given, 0.0, HIDDEN)[:, None]
+        return tf.cast(scores, tf.float32) + tf.where(given, 0.0, HIDDEN)[:, None, :]
 
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
         return {"mentions": tf.math.count_nonzero(batch["entity_labels"], dtype=tf.int32)}

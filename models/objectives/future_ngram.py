@@ -128,7 +128,7 @@ class FutureNgramLm(Objective, keras.layers.Layer):
         logits = self.decoder(batch["previous"], memory, tokens, seed, batch["positions"])
         logits = _absent.masked(logits, self.absent)  # [B, n, S, V]
         streams = logits.shape[1]
-        targets = tf.repeat(batch["targets"][:, None], streams, axis=1)  # [B, n, S]
+        targets = tf.repeat(batch["targets"][:, None, :], streams, axis=1)  # [B, n, S]
         nll = tf.nn.sparse_softmax_cross_entropy_with_logits(targets, tf.cast(logits, tf.float32))
         nll *= tf.cast(tf.not_equal(targets, 0), tf.float32)
         each = tf.reduce_sum(nll, axis=[0, 2]) / tf.cast(tf.maximum(totals["targets"], 1), tf.float32)  # [n]

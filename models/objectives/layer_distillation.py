@@ -65,7 +65,7 @@ def vectors_loss(student: tf.Tensor, teacher: tf.Tensor, share: tf.Tensor) -> tf
 def scores_loss(student: tf.Tensor, teacher: tf.Tensor, share: tf.Tensor) -> tf.Tensor:
     """MSE [] between [B, H, T, T] and [B, H, T, T], as a mean over heads; pairs of tokens count by their ``share``
     [B, T, T], which adds up to 1."""
-    used = share[:, None] > 0  # padded keys have scores of -1e9, whose rounding errors are no differences
+    used = share[:, None, :, :] > 0  # padded keys have scores of -1e9, whose rounding errors are no differences
     each = tf.square(tf.where(used, student - teacher, 0.0))
     return tf.reduce_sum(share * tf.reduce_mean(each, axis=1))
 

@@ -100,7 +100,7 @@ class PseudoMaskedLm(Objective, keras.layers.Layer):
             seed,
         )[-1]  # [B * (T + 2 M), D]
         x = tf.reshape(x, [rows, -1, self.encoder.width])
-        behind = tf.tile(tf.range(length + hidden, length + 2 * hidden)[None], [rows, 1])  # [B, M]
+        behind = tf.tile(tf.range(length + hidden, length + 2 * hidden)[None, :], [rows, 1])  # [B, M]
         scores = self.mlm.logits(x, tf.concat([positions, behind], axis=1))  # [B * 2 M, V]
         return tf.reshape(scores, [rows, 2 * hidden, scores.shape[-1]])
 

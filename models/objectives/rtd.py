@@ -60,7 +60,8 @@ def sample(logits: tf.Tensor, draws: tf.Tensor | None) -> tf.Tensor:
     cumulative = tf.cumsum(tf.nn.softmax(logits), axis=-1)  # [N, V]
     share = tf.cast(draws, tf.float32)[:, None] / DRAWS  # [N, 1]
     padding = cumulative[:, :1]
-    chosen = tf.searchsorted(cumulative, padding + share * (cumulative[:, -1:] - padding), side="right")[:, 0]  # [N]
+    below = cumulative <= padding + share * (cumulative[:, -1:] - padding)  # [N, V]
+    chosen = tf.reduce_sum(tf.cast(below, tf.int32), axis=-1)  # [N]; DTensor has no search
     return tf.minimum(chosen, logits.shape[-1] - 1)
 
 

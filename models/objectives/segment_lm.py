@@ -91,7 +91,7 @@ class SegmentLm(Objective, keras.layers.Layer):
         rows, length = tf.shape(targets)[0], tf.shape(targets)[1]
         source = tf.shape(tokens)[1]
         count = tf.reduce_sum(tf.cast(tf.not_equal(tokens, 0), tf.int32), axis=1, keepdims=True)  # [B, 1]
-        column = tf.range(source + length)[None]  # [1, T + S]
+        column = tf.range(source + length)[None, :]  # [1, T + S]
         moved = tf.where(column < count, column, tf.minimum(column - count + source, source + length - 1))
         joined = tf.gather(tf.concat([tokens, targets], axis=1), moved, batch_dims=1)  # [B, T + S]
         x = self.encoder.hidden(joined, seed)[-1]  # [B * (T + S), D]

@@ -74,7 +74,7 @@ def decode(encoder: Any, head: mlm.MaskedLm, mask: int) -> Any:
         tokens, targets = (tf.convert_to_tensor(batch[name], tf.int32) for name in ("tokens", "targets"))
         x = encoder.continuation(tokens, targets, mask, seed)  # [B, S, D]
         rows, length = shape(targets)
-        every = tf.tile(tf.range(length)[None], [rows, 1])  # [B, S]
+        every = tf.tile(tf.range(length)[None, :], [rows, 1])  # [B, S]
         scores = head.logits(x, every)  # [B * S, V]
         return tf.reshape(scores, [rows, length, scores.shape[-1]])
 

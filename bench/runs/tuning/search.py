@@ -63,6 +63,7 @@ def job_of(options: TuneOptions, data: Path | None, length: int) -> Job:
         keep=False,
         length=length,
         strategy=options.workers.strategy,
+        model_parallel=options.workers.model_parallel,
         save_every=options.output.save_every,
     )
 

@@ -91,6 +91,22 @@ def test_shapes_that_depend_on_values_are_found():
     assert examined(concrete(lambda x: tf.cast(x, tf.float64), (4,))).wide[0] == "Cast"
 
 
+def test_axes_of_a_broadcast_gradient_are_static_where_its_shapes_are():
+    import tensorflow as tf
+
+    from ptmbench.bench.runs.proof.graph import examined
+
+    def gradient(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            product = tf.matmul(tf.ones([3, 1, 2, 4]), x)  # batches of 3 x 1 and of 5
+        return tape.gradient(product, x)
+
+    static, dynamic = (examined(concrete(gradient, (batch, 4, 2))) for batch in (5, None))
+    assert static.operations["BroadcastGradientArgs"] == 1 and not static.dynamic
+    assert dynamic.dynamic and not any("BroadcastGradientArgs" in one for one in dynamic.dynamic)
+
+
 def test_the_made_corpus_has_what_every_model_reads():
     words = text.vocabulary(200)
     for needs in ((), (PAIRS, "languages"), ("regions",)):

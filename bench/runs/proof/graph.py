@@ -35,6 +35,9 @@ WIDE = frozenset({tf.float64})
 """Types that are slow on accelerators, and that a step in bfloat16 has no use for."""
 _STRINGS = ("Const", "Assert")
 """Operations that ``TpuOpFilter`` allows strings."""
+_AXES = ("BroadcastGradientArgs",)
+"""Operations whose outputs are lists of axes, such as the axes to add up in the gradient of a broadcast product. tf2xla
+computes them from shapes when it compiles, so only a shape that is not static itself, at another node, is dynamic."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,7 @@ def _nodes(concrete: Any) -> Iterator[Any]:
 
 def _dynamic(node: Any) -> Iterator[str]:
     """The shapes of the outputs of ``node`` that are not static: "[?, 2]"."""
-    if "_output_shapes" not in node.attr:
+    if "_output_shapes" not in node.attr or node.op in _AXES:
         return
     for shape in node.attr["_output_shapes"].list.shape:
         if shape.unknown_rank:

@@ -28,7 +28,8 @@ _HEADING = re.compile(r"=.*=")
 
 
 def read(folder: Path, split: str) -> Iterator[Example]:
-    """`PASSAGES` of the split in file order, or all that it has; of the training split all. Ids are "ARTICLE-LINE"."""
+    """`PASSAGES` of the split in file order, or all if it has fewer. The training split is read whole. Ids are
+    "ARTICLE-LINE"."""
     found = []
     for article in wikitext2.read(folder, split):
         for line, text in enumerate(article.inputs[0].split("\n"), 1):

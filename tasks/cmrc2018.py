@@ -3,7 +3,7 @@ section 7.2) in Chinese, on which the Chinese models of its section 4 report.
 
 Official files: cmrc2018_train.json, cmrc2018_dev.json and cmrc2018_trial.json in either of two layouts. The original:
 a list of ``{context_id, context_text, title, qas: [{query_id, query_text, answers: [text, ...]}]}``; or SQuAD's. The
-original does not say where an answer stands: its first place counts. 27 questions of its dev file have a JSON number
+original gives no positions of answers, so the first occurrence counts. 27 questions of its dev file have a JSON number
 among their answers, mostly a date as a spreadsheet stores it (39764.0 for 12 November 2008). The official script turns
 every answer into a text with ``str``, and so does `read`. The test set is not public. Licence: CC BY-SA 4.0.
 """

@@ -129,8 +129,8 @@ class Pointings(tuple):
 class Answer(NamedTuple):
     """A gold answer of a span task: its text and the index of its first character in the context.
 
-    Free answers rephrase what they follow from: that stands from ``start`` to ``end`` (past the last character). For
-    one of the task's labels ``start`` is where it follows from. -1 is nowhere.
+    A free answer rephrases a passage of the context, from ``start`` to ``end`` (past the last character). An answer
+    that is one of the task's labels, such as "yes", has the passage that supports it. -1: no passage is known.
     """
 
     text: str

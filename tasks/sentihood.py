@@ -63,7 +63,8 @@ def read(folder: Path, split: str) -> Iterator[Example]:
 
 
 def _opinions(text: str, opinions: list[dict]) -> dict[tuple[str, str], str]:
-    """The one sentiment about each (place, aspect); `ValueError` for two, or for what there is not."""
+    """The sentiment about each (place, aspect). Raises `ValueError` for two sentiments about one, and for unknown
+    places and sentiments."""
     said: dict[tuple[str, str], str] = {}
     for opinion in opinions:
         place, aspect, sentiment = (opinion[key] for key in ("target_entity", "aspect", "sentiment"))

@@ -138,7 +138,7 @@ class Task:
     decimals: int = 1
     """Decimals of the headline on the board. The unit decides: 1 for percent and perplexity, 2 for bits per byte."""
     chance: float | None = None
-    """Headline of a coin or of the constant answer, where it is known in advance."""
+    """Headline of random or constant answers, if it is known in advance."""
     report: str = "dev"
     """The split whose scores are reported: "test" where its labels are public, otherwise "dev"."""
     version: int = 1

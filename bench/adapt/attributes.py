@@ -1,5 +1,4 @@
-"""The words that give a text its label: what is masked, deleted or exchanged when it is to have another one. No
-TensorFlow.
+"""The words that give a text its label. They are masked, deleted or exchanged to give the text another label.
 
 Li et al. (2018), section 3.1; Wu et al. (2019), section 3, the frequency-ratio method. With count(u, v)
 how often the run of words u comes in the training texts of label v, and v' the other label,

@@ -1,4 +1,4 @@
-"""What a cell amounts to before it runs, by formulas: tokens that a network reads, FLOPs that it takes. No TensorFlow.
+"""Estimates the effort of a cell before it runs: tokens that the network reads, and FLOPs, by formulas.
 
 `bench.adapt.settings.Settings` have an `Effort`. An adaptation that learns or predicts in another way overrides it in
 its own file. `bench.adapt.asking` counts the cost of a cell that trains nothing with the same formulas.
@@ -50,7 +50,7 @@ class Cut:
 
 
 class Network(NamedTuple):
-    """A network by what the file of its model describes."""
+    """Costs of a network, from the description in the file of its model."""
 
     module: Any
     shape: Size

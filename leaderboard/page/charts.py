@@ -235,7 +235,7 @@ def _tick(value: float, y: float, left: float, right: float) -> str:
 
 
 def whisker(x: float, span: Interval, up: Callable[[float], float]) -> str:
-    """A vertical line over the interval ``span``; nothing for one that is not known."""
+    """A vertical line over the interval ``span``; "" if the interval is not known."""
     if not math.isfinite(sum(span)):
         return ""
     return f'<line class="range" x1="{x:.1f}" x2="{x:.1f}" y1="{up(span.low):.1f}" y2="{up(span.high):.1f}"/>'

@@ -122,7 +122,7 @@ class Column:
 
     @property
     def bounds(self) -> Interval:
-        """Between which numbers the headline lies: correlations can be negative, perplexity has no upper bound."""
+        """Lowest and highest possible headline: correlations can be negative, perplexity has no upper bound."""
         return bounds_of(self.task)
 
 
@@ -343,7 +343,7 @@ class Grid:
 
     @cached_property
     def macro_bounds(self) -> Interval:
-        """Between which numbers an average lies."""
+        """Lowest and highest possible average."""
         ends = zip(*(column.bounds for column in self.averaged), strict=True)
         return Interval(*(math.fsum(one) / len(one) for one in ends)) if self.averaged else _ANYWHERE
 

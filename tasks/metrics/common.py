@@ -9,7 +9,7 @@ from ptmbench.tasks.task import DataError
 
 
 def percent(part: float, whole: float) -> float:
-    """100 part / whole, and 0 where there is nothing to divide by, as conlleval and the other scorers have it."""
+    """100 part / whole; 0 if ``whole`` is 0, as in conlleval and the other official scorers."""
     return 100.0 * float(part) / float(whole) if whole else 0.0
 
 

@@ -10,7 +10,8 @@ from ptmbench.tasks.metrics.common import percent, wholes
 
 
 def _statistics(gold: Sequence[Any], predictions: Sequence[Any]) -> np.ndarray:
-    """[N, 2] all right, one; what belongs to a sentence stands in the row of its first picture."""
+    """[N, 2]: in the row of a sentence's first picture, whether all its pictures are right (1 or 0), and 1. Other rows
+    are 0."""
     rows = np.zeros((len(gold), 2))
     for sentence in wholes(gold):
         rows[sentence[0]] = float(all(gold[row] == predictions[row] for row in sentence)), 1.0

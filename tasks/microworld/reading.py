@@ -121,8 +121,8 @@ class Letter(NamedTuple):
 
 
 def letter(teller: Teller) -> Letter:
-    """A letter about a work or a person; the subject line says what is told of whom, another hand says it in other
-    words.
+    """A letter about a work or a person. The subject line says what is told about whom; a second subject line says the
+    same in other words.
     """
     rng = teller.rng
     if rng.random() < 0.5:

@@ -29,8 +29,8 @@ def known(documents: Iterable[Sequence[str]]) -> set[str]:
 
 
 def alike(rng: random.Random, words: Lexicon, known: AbstractSet[str], pairs: int) -> list[tuple[str, str, float]]:
-    """``pairs`` pairs of ``known`` words and how alike they are, in random order; as many of each degree where there
-    are so many."""
+    """``pairs`` pairs of ``known`` words with their degree of likeness, in random order. Degrees are equally frequent,
+    as far as there are enough pairs."""
     by_degree: dict[float, list[tuple[str, str, float]]] = {}
     for (one, first), (other, second) in itertools.combinations(_facets(words).items(), 2):
         if {one, other} <= known:

@@ -42,7 +42,7 @@ class Adapter(keras.layers.Layer):
 
 
 def extension(encoder: Any, settings: Own) -> Extension:
-    """Attaches adapters to every block of ``encoder``. What learns are they and all layer norms.
+    """Attaches adapters to every block of ``encoder``. The adapters and all layer norms learn.
 
     Raises `NotApplicable` for an encoder without blocks.
     """

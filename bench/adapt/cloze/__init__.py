@@ -24,7 +24,7 @@ from ptmbench.tasks.task import Example, Task
 
 
 def no_blanks(title: str) -> NotApplicable:
-    """Why a model called ``title`` is not asked for missing words."""
+    """The reason why the model ``title`` cannot fill in missing words."""
     return NotApplicable("fills-no-blanks", f"because {title} does not say how well each word fits into a blank.")
 
 

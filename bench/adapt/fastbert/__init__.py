@@ -73,7 +73,7 @@ class Own(Learning):
         return length * (2 * width * W + 4 * W * W + 4 * W) + 6 * W * W
 
     def flops(self, network: Network, form: Form) -> tuple[float, float]:
-        """Before anything has run nobody knows where texts leave: answers are counted as if none did."""
+        """FLOPs of a step and of an answer. Exits are not known in advance, so an answer is counted without them."""
         read, students = self.forward(network), network.shape.layers - 1
         branch = self.branch_flops(network.shape.width, self.length)
         first, second = 3 * (read + branch), read + branch + 3 * students * branch

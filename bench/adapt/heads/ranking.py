@@ -4,7 +4,7 @@ Two towers with shared weights (Wang et al., 2022, SimKGC, sections 3.2 to 3.4; 
 al., 2021): each candidate is encoded once, not once with every question as in KG-BERT (Yao et al., 2019). The answers
 of a batch are each other's wrong answers:
 
-    p(a | q) = softmax_a  s cos(q, a)        over the batch's answers that training does not know as right for q, and a
+    p(a | q) = softmax_a  s cos(q, a)        over a and those answers of the batch that no training example has for q
 
 The scale s = 1 / temperature is learnt and begins at 20 (SimKGC, section 4.1).
 """

@@ -29,8 +29,8 @@ class Decoding(parts.NewDecoding):
         self._best: Any = None
 
     def decode(self, batch: dict[str, Any], seed: Any = None) -> tf.Tensor:
-        """Scores [B, M, V] of every piece for each of ``places`` [B, M] of ``tokens`` [B, T], the places from it on
-        being blank, under ``label`` [B]; places of -1 are none."""
+        """Scores [B, M, V] of every piece for each of ``places`` [B, M] of ``tokens`` [B, T] under ``label`` [B]. While
+        a place is filled, it and all later places are blank. -1 is no place."""
         tokens, places = tf.convert_to_tensor(batch["tokens"]), tf.convert_to_tensor(batch["places"])
         (rows, length), blanks = (tf.shape(tokens)[0], tf.shape(tokens)[1]), tf.shape(places)[1]
         marks = tf.one_hot(places, length, dtype=tf.int32)  # [B, M, T], all 0 for -1

@@ -24,12 +24,12 @@ PSEUDO = "pseudo"
 
 
 def no_likelihood(title: str, of: str) -> NotApplicable:
-    """Why a model called ``title`` cannot tell the probability ``of`` something."""
+    """The reason why the model ``title`` gives no probability ``of`` something."""
     return NotApplicable("not-a-language-model", f"because {title} gives no probability of {of}.")
 
 
 def no_pseudo(title: str, tells_likelihood: bool, fills: bool) -> NotApplicable | None:
-    """Why a model called ``title`` is not asked for pseudo-likelihoods; None if it is."""
+    """The reason why the model ``title`` has no pseudo-likelihoods; None if it has."""
     if tells_likelihood:
         reason = f"because {title} gives texts a probability of its own; its score is in another column."
         return NotApplicable("left-to-right", reason)

@@ -100,4 +100,4 @@ class UnitRemoval:
         return units.finished(material, *units.without(adapted, self.part, kept), spent)
 
     def prepare(self, adapted: Any, settings: Removal) -> None:
-        """Nothing: the shape of the stack is all that the network needs."""
+        """Does nothing, because the shape of the stack says all about the network."""

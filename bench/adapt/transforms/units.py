@@ -33,7 +33,7 @@ from ptmbench.bench.engine.cost import Traced, phase
 from ptmbench.bench.errors import NotApplicable
 
 Chosen = Sequence[np.ndarray]
-"""Of each block, the numbers of the units that stay, in their order."""
+"""The numbers of the units that stay in each block, in their order."""
 
 
 def shape_of(adapted: Adapted) -> StackShape:

@@ -1,7 +1,8 @@
 """A model at one size, trained for a few steps on the devices of this process.
 
 `bench.runs.proof.cases` starts it as a process of its own and reads JSON lines from its stdout: {"begun": check}, and
-{"found": {...}} with what the check found. A process that is killed has told what it found before.
+{"found": {...}} with what the check found. So the findings of a process that is killed later
+are not lost.
 """
 
 import gc

@@ -88,7 +88,7 @@ def _sizes(batch: int) -> Iterable[int]:
 
 
 def _holds(settings: Settings, changes: Mapping[str, Any]) -> bool:
-    """Whether ``settings`` may be changed by ``changes``."""
+    """Whether ``settings`` accept ``changes``."""
     with suppress(SettingError):
         return bool(adaptation_settings.changed(settings, changes))
     return False

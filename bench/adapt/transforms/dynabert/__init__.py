@@ -120,7 +120,7 @@ class DynaBert:
         return adaptive(material)
 
     def prepare(self, adapted: Any, settings: Settings) -> None:
-        """Nothing: the network keeps its shape."""
+        """Does nothing, because the network keeps its shape."""
 
 
 TRANSFORM = DynaBert()

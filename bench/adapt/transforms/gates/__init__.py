@@ -74,7 +74,7 @@ class Gates:
         return gated(material)
 
     def prepare(self, adapted: Any, settings: Settings) -> None:
-        """Nothing: the shape of the stack is all that the network needs."""
+        """Does nothing, because the shape of the stack says all about the network."""
 
 
 TRANSFORM = Gates()

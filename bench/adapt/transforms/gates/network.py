@@ -91,7 +91,7 @@ class Gating(Learner):
         return tf.add_n([tf.reduce_sum(open_probability(tf.convert_to_tensor(one))) for one in self.log_a])
 
     def kept(self) -> list[np.ndarray]:
-        """Of each block, the numbers of the heads that stay."""
+        """The numbers of the heads that stay in each block."""
         return [open_heads(one.numpy()) for one in self.log_a]
 
     @contextmanager

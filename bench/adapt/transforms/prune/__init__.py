@@ -130,7 +130,7 @@ class Prune:
         return pruned(material)
 
     def prepare(self, adapted: Any, settings: Settings) -> None:
-        """Nothing: a pruned network has the layers that it had."""
+        """Does nothing, because pruning changes no layer."""
 
 
 TRANSFORM = Prune()

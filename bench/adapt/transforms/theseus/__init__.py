@@ -20,8 +20,8 @@ authors' code (JetRunner/BERT-of-Theseus); section 3.1 says so of the first phas
 layers of the predecessor, as in the authors' code; ``start=random`` begins with new weights. The score on the selection
 split is always measured on the successor alone.
 
-Control: ``replacing=1`` fine-tunes the successor from the first step on, without the predecessor's help. What module
-replacing is worth is the difference from it.
+Control: ``replacing=1`` fine-tunes the successor from the first step on, without the predecessor's help. The
+difference from this control is what module replacing gains.
 """
 
 from dataclasses import dataclass

@@ -139,7 +139,7 @@ def test_a_pretraining_on_all_devices_is_the_work_of_one_worker(world, tmp_path,
     assert training.recipe == suites.load("demo").recipe | adam | {"batch": 64}
 
     given = {}
-    monkeypatch.setattr(distribute, "strategy_of", lambda name: f"all of {name}")
+    monkeypatch.setattr(distribute, "strategy_of", lambda name, model_parallel: f"all of {name}")
     monkeypatch.setattr(pretrain, "pretrain", lambda *names, **more: given.update(more))
     worker = Worker(tmp_path, asked["whole"], asked["job"])
     worker.do(training.tokenizer_key), worker.do(training.key)

@@ -1,4 +1,4 @@
-"""The devices of a training with split weights: a mesh of two axes, in the place of a `tf.distribute` strategy."""
+"""The devices of a training with split weights: a mesh of two axes, used like a `tf.distribute` strategy."""
 
 from typing import Any
 

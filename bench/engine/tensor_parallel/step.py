@@ -1,4 +1,4 @@
-"""A training step on split weights, in the place of `bench.engine.step.TrainStep`."""
+"""A training step on split weights, used like a `bench.engine.step.TrainStep`."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -107,7 +107,7 @@ class TensorStep:
         return dtensor.DVariable(self._strategy.put(grouped, cut.axis))
 
     def _fetched(self, weight: Any, held: dtensor.DVariable) -> np.ndarray:
-        """The array that `_put` put on the devices, as it is now."""
+        """The current value, as an array, of what `_put` put on the devices."""
         array, cut = self._strategy.fetch(held.read_value()), self._cuts.get(id(weight))
         return array if cut is None else _regrouped(array, cut, self._strategy.model_parallel, cut.parts)
 

@@ -10,8 +10,8 @@ a window:
 Each layer has weights of its own. There are no residual sums, norms or positions: a filter tells which neighbour is
 where, and a token of the last layer depends on L w tokens on either side.
 
-The window of 5 tokens, ReLU, and a dense layer over what is pooled of every layer are those of public implementations
-that cite the paper (one is BlendCNN among the examples of Intel's Neural Compressor). These disagree on whether the
+Three things follow public reimplementations and were not checked in the paper: the window of 5 tokens, ReLU, and the
+dense layer over the pooled values of all layers. The reimplementations disagree on whether the
 mean or the maximum is pooled; the maximum is our choice. Not theirs: all layers are as wide as the token vectors, so
 that one size says both. Token vectors are multiplied by sqrt(D) as in Vaswani et al. (2017), because their table is the
 output layer of masked words too.

@@ -8,8 +8,10 @@ the layer calls ``mask`` with its kernel and uses the result in place of the ker
 weights become weights of the layer that it is attached to: they are trained, saved and loaded with it.
 """
 
+import gc
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -310,7 +312,8 @@ class Linear(Seams, keras.layers.Dense):
                 f"Linear '{self.path}' cannot be quantised while extensions change its kernel ({names}). Write their "
                 "result into the kernel first and make the layer without them."
             )
-        super().quantize(mode, type_check=False, config=config)  # Keras refuses subclasses that say nothing else
+        with _collecting_little():
+            super().quantize(mode, type_check=False, config=config)  # Keras refuses subclasses that say nothing else
 
     def changes(self) -> dict[str, Any]:
         """Extensions, LoRA and quantisation."""
@@ -330,6 +333,23 @@ class Linear(Seams, keras.layers.Dense):
         if "dtype" in changes:
             self.dtype_policy = keras.saving.deserialize_keras_object(changes["dtype"])
             self.quantization_config = keras.saving.deserialize_keras_object(changes["quantization"])
+
+
+@contextmanager
+def _collecting_little() -> Iterator[None]:
+    """Keeps the collector from the objects that exist already.
+
+    Keras collects garbage whenever a layer gives up a variable. With TensorFlow loaded, each collection takes about
+    half a second.
+    """
+    if gc.get_freeze_count():  # somebody else's objects, which `gc.unfreeze` would release
+        yield
+        return
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 @made_from(OutputConfig)

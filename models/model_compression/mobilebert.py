@@ -1,20 +1,19 @@
 """MobileBERT: a deep and thin BERT whose layers are a quarter as wide inside as between each other.
 
 Sun, Yu, Song, Liu, Yang and Zhou (2020). MobileBERT: a Compact Task-Agnostic BERT for Resource-Limited Devices. ACL.
-Taxonomy: contextual; Transformer encoder; MLM and NSP; distillation, which is not here.
+Taxonomy: contextual; Transformer encoder; MLM and NSP; distillation, which `mobilebert_pkt` adds.
 
-A phone has little memory and slow arithmetic. MobileBERT keeps the 24 layers of BERT-large. Two products, the
-bottlenecks, lead into each layer and out of it. Attention is then large beside what follows it, so four feed-forward
-layers stand in a row. Norms compute no statistics, GELU is ReLU, and narrow vectors of a token and its two neighbours
-make its input.
+A phone has little memory and slow arithmetic. MobileBERT keeps the 24 layers of BERT-large but narrows them: one
+projection, a bottleneck, leads into each layer and another out of it. That would leave attention with too large a share
+of the parameters, so each layer has four feed-forward networks in a row. Norms compute no statistics, ReLU replaces
+GELU, and the input is made from narrow vectors of a token and its two neighbours.
 
     L = L_MLM + L_NSP        norm(x) = scale * x + bias
 
-Here: the network and the prediction losses, from random weights. Not here: the teacher, an inverted-bottleneck
-BERT-large (its encoder is a setting of `models.architectures.bottleneck_encoder`), and what it transfers to each layer.
-So scores of this model tell what the architecture does, not what the paper's training adds.
+This model is the network alone, trained from random weights by BERT's losses: its scores tell what the architecture is
+worth. `mobilebert_pkt` trains it as the paper does, with an inverted-bottleneck BERT (`ib_bert`) as the teacher.
 
-Nearest relative: BERT (`bert`), with wide layers, layer-norm and the same losses.
+Nearest relatives: BERT (`bert`), with wide layers, layer-norm and the same losses; `mobilebert_pkt`.
 """
 
 from dataclasses import replace

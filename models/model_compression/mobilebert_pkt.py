@@ -3,10 +3,10 @@
 Sun, Yu, Song, Liu, Yang and Zhou (2020). MobileBERT: a Compact Task-Agnostic BERT for Resource-Limited Devices. ACL.
 Taxonomy: contextual; Transformer encoder; MLM, NSP, and what a teacher computes; distillation.
 
-A deep and thin network is hard to train. So each layer of MobileBERT first learns, from the lowest one up, what the
-same layer of IB-BERT makes of a text: its vectors and its attention. Both have equally wide vectors between their
-layers, so nothing projects them. After that the whole network learns hidden words and next sentences, with half of the
-weight on what IB-BERT predicts. It begins with IB-BERT's embeddings and its head for hidden words.
+A deep and thin network is hard to train. So each layer of MobileBERT, from the lowest one up, first learns to imitate
+the same layer of IB-BERT: its output vectors and its attention. The vectors between layers are equally wide in both
+networks, so no projection is needed. Then the whole network learns hidden words and next sentences; half of the loss of
+hidden words comes from IB-BERT's predictions. MobileBERT starts with IB-BERT's embeddings and its MLM head.
 
     L = transfer_l in the phase of layer l        L = 1/2 L_MLM + 1/2 KL(p' || p) + L_NSP in the end
 

@@ -15,7 +15,7 @@ from ptmbench.bench import environment
 from ptmbench.bench.console import progress, say
 from ptmbench.bench.engine.checkpoint import write_text
 from ptmbench.bench.errors import OK, EnvironmentProblem
-from ptmbench.bench.runs.exports import network
+from ptmbench.bench.runs.exports import network, tokenizer_file
 from ptmbench.bench.runs.exports.formats import FORMATS
 from ptmbench.bench.runs.exports.network import Exportable, Outputs
 from ptmbench.bench.runs.exports.options import ExportOptions
@@ -51,7 +51,7 @@ def export(options: ExportOptions) -> dict[str, Any]:
             check = _checked(source, run, options, batch, length)
             if source.texts:
                 check["texts"] = _text_check(source, fresh / engine.path, check["tolerance"])
-        source.tokenizer.save(fresh / "tokenizer.json")
+        tokenizer_file.write(source.tokenizer, fresh / "tokenizer.json", source.length)
         manifest = _manifest(source, options, fresh / engine.path, check, batch if engine.static else None)
         write_text(fresh / MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
         shutil.rmtree(out, ignore_errors=True)

@@ -37,7 +37,7 @@ from ptmbench.bench.runs.exports.segmenting import BestPieces, Merges
 from ptmbench.models.text.tokenizer_kinds import SPELLINGS
 from ptmbench.models.text.tokenizers import Tokenizer
 
-NEXT = "Export without --texts, and make the token ids in your program with tokenizer.json and the tokenizers package."
+NEXT = "Export without --texts; tokenizer.json of the export then makes the token ids in your program."
 MARK = "\u2581"
 _NO_MODEL = {"type": "WordLevel", "vocab": {"": 0}, "unk_token": ""}
 _SPACES = {"type": "Replace", "pattern": {"Regex": r"\s+"}, "content": " "}

@@ -26,6 +26,7 @@ _LEAST_STEPS = 20
 """The least height of an axis of scores, in the last printed decimal: less would stretch what rounding hides."""
 _ROW = 19
 _NAMES, _NUMBERS = 290, 196
+"""Most room for names, and room for numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +113,8 @@ def forest(bars: Sequence[Bar], decimals: int = 1) -> Markup:
     ends = [end for bar in bars for end in (bar.value, *bar.interval) if math.isfinite(end)]
     low, high = widened(min(*ends, 0.0), max(*ends, 0.0), _LEAST_STEPS * 10.0**-decimals)
     levels = round_levels(low, high)
-    across = scale((levels[0], levels[-1]), _NAMES, _WIDTH - _NUMBERS)
+    names = min(_NAMES, 30 + _LETTER * max(len(bar.name) for bar in bars))
+    across = scale((levels[0], levels[-1]), names, _WIDTH - _NUMBERS)
     height = _ROW * len(bars) + 30
     parts = []
     for level in levels:
@@ -123,7 +125,7 @@ def forest(bars: Sequence[Bar], decimals: int = 1) -> Markup:
         y, known = _ROW * i + 15, math.isfinite(sum(bar.interval))
         name = bar.name if len(bar.name) <= _LONGEST + 2 else f"{bar.name[: _LONGEST + 1]}…"
         tooltip = f"<title>{escape(clean(bar.name))}</title>" if name != bar.name else ""
-        label = f'<text class="name" x="{_NAMES - 12}" y="{y}" dy="4" text-anchor="end">{escape(clean(name))}'
+        label = f'<text class="name" x="{names - 12:.1f}" y="{y}" dy="4" text-anchor="end">{escape(clean(name))}'
         label += f"{tooltip}</text>"
         drawn = ""
         if known:
@@ -137,9 +139,9 @@ def forest(bars: Sequence[Bar], decimals: int = 1) -> Markup:
     return _svg("plane forest", _WIDTH, height, parts)
 
 
-def with_interval(value: float, interval: Interval, decimals: int = 1, signed: bool = False) -> str:
-    """ "48.2 (46.5 to 50.0)"; without the brackets where the interval is not known."""
-    words = number(value, signed, decimals)
+def with_interval(value: float, interval: Interval, decimals: int = 1, signed: bool = False, unit: str = "") -> str:
+    """ "48.2 (46.5 to 50.0)", "+3.4 points (+0.5 to +6.3)"; without the brackets where the interval is not known."""
+    words = number(value, signed, decimals) + unit
     if not math.isfinite(sum(interval)):
         return words
     low, high = (number(end, signed, decimals) for end in interval)

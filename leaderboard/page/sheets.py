@@ -38,6 +38,16 @@ _METRICS = {
     "rouge1": "ROUGE-1 F1, in percent",
     "rouge2": "ROUGE-2 F1, in percent",
     "rougeL": "ROUGE-L F1, in percent",
+    "rougeLsum": "ROUGE-L F1 sentence by sentence, in percent",
+    "author_rougeL": "ROUGE-L F1 against the subject that the author wrote, in percent",
+    "micro_f1": "F1 over all pairs of a mention and a type, in percent",
+    "f1a": "F1 of the right answers over all questions, in percent",
+    "joint_f1": "F1 of answers and supporting facts together, in percent",
+    "aspect_f1": "F1 of the aspects that a sentence mentions, in percent",
+    "hits_at_1": "share of cases in which the right answer comes first, in percent",
+    "p_at_1": "share of cases in which a right answer comes first, in percent",
+    "mrr": "mean reciprocal rank: the mean of 1 / (rank of the right answer), in percent",
+    "bits_per_byte": "code length of held-out text in bits, divided by its bytes in UTF-8",
 }
 
 

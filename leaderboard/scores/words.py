@@ -34,11 +34,13 @@ def words_of(row: "Row") -> str:
 
 
 def adaptation_of(row: "Row") -> str:
-    """The adaptation of ``row``, with its teacher if it has one: "distillation from bert-mini, match=logits"."""
-    whole = row.adaptation.partition(THEN)[0]
-    if not row.teacher:
-        return _ADAPTATION_WORDS.get(whole, whole)
-    name, _, settings = whole.partition(":")
-    others = [one for one in settings.split("+") if one and not one.startswith("teacher=")]
-    teacher = "-".join(str(row.teacher.get(one) or "unknown") for one in ("name", "size"))
-    return ", ".join((f"{_ADAPTATION_WORDS.get(name, name)} from {teacher}", *others))
+    """The adaptation of ``row`` with its settings, and its teacher if it has one: "fine-tuning, layers=top",
+    "distillation from bert-mini, match=logits"."""
+    name, _, settings = row.adaptation.partition(THEN)[0].partition(":")
+    words = _ADAPTATION_WORDS.get(name, name)
+    others = [f"{one}none" if one.endswith("=") else one for one in settings.split("+") if one]
+    if row.teacher:
+        teacher = "-".join(str(row.teacher.get(one) or "unknown") for one in ("name", "size"))
+        words = f"{words} from {teacher}"
+        others = [one for one in others if not one.startswith("teacher=")]
+    return ", ".join(filter(None, (words, *others)))

@@ -105,7 +105,7 @@ def _references(task: Task, gold: Path) -> list[Example] | None:
     if content_of(gold) is not Content.TEXT:
         if any(Path(name).suffix in (".json", ".jsonl") for name in every):
             return labelled(task, gold)
-        raise DataError(f"{gold} is JSON, which {task.title} has no file of. Give one reference a line.")
+        raise DataError(f"{gold} is JSON, which {task.title} has no file of. Give one reference per line.")
     several = any(len(part) > 1 for part in task.files.values())
     sources = {_plain(Path(name).name) for part in task.files.values() for name in part[0].split("|")}
     if several and (_XML.match(first_line(gold)) or _plain(gold.name) in sources):

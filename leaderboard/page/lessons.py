@@ -17,7 +17,7 @@ Boards = Mapping[str, Sequence[Mapping[str, str]]]
 """The pages with rows of a model: {model: [{"title", "href"}]}."""
 _RELATIONS = {
     "nearest": "Nearest relative",
-    "descendant": "Models whose nearest relative it is",
+    "descendant": "Models whose nearest relative it is, and how it differs from them",
     "family": "Same section of the survey",
 }
 
@@ -36,7 +36,7 @@ def lesson(name: str, catalogue: Catalogue, links: Mapping[str, str]) -> dict[st
     entry = catalogue["models"][name]
     relatives: dict[str, list[dict[str, Any]]] = {}
     for one in entry["relatives"]:
-        told = entry["nearest"] if one["relation"] == "nearest" else one["difference"]
+        told = entry["nearest"] if one["relation"] == "nearest" else one["difference"].replace(f" (`{name}`)", "")
         relatives.setdefault(_RELATIONS[one["relation"]], []).append(
             {
                 "title": catalogue["models"][one["name"]]["title"],

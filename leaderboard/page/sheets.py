@@ -25,6 +25,22 @@ _MEASURES = {
     "latency seconds": ("Latency of one example", "s"),
     "peak memory MiB": ("Peak memory", "MiB"),
 }
+_COSTS = {
+    "parameters": "Parameters",
+    "embedding": "of them embeddings",
+    "tokens": "Pre-training tokens",
+    "flops": "Pre-training FLOPs",
+    "seconds": "Pre-training time",
+    "cell flops": "FLOPs per cell",
+    "cell seconds": "Time per cell",
+    "all seconds": "Time of all cells",
+    "memory": "Peak memory",
+    "bits": "Bits per weight",
+    "zeros": "Zero weights",
+    "disk": "On disk",
+    "compressed": "Compressed",
+}
+_OF_WEIGHTS = ("bits", "zeros", "disk", "compressed")
 _METRICS = {
     "accuracy": "share of right answers, in percent",
     "mcc": "Matthews correlation coefficient times 100; 0 for a constant answer",
@@ -162,6 +178,12 @@ def planes(grid: Grid, costs: Mapping[Row, Mapping[str, Any]]) -> dict[str, Any]
         for line in lines
     ]  # fmt: skip
     return {"drawn": drawn, "lines": shown}
+
+
+def costs(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The columns of the table of costs that have a number in one of the ``rows`` of the page."""
+    known = [key for key in _COSTS if any(row["cost"][key][1] for row in rows)]
+    return [{"key": key, "title": _COSTS[key], "weights": key in _OF_WEIGHTS} for key in known]
 
 
 def _card(card: Mapping[str, Any]) -> dict[str, Any]:

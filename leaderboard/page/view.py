@@ -90,6 +90,7 @@ def board(
         "figure": lessons.figure(catalogue, links, [*boards, *(one["model"] for one in models if one["rows"])]),
         "boards": boards,
         "planes": sheets.planes(grid, costs),
+        "costs": sheets.costs(rows),
         "ladder": ladder_page.section(grid),
         "compression": compression_page.section(grid, ids),
         "table2": [_named(line, grid, rows) for line in survey.table_2(grid)],

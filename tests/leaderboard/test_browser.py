@@ -408,6 +408,16 @@ def test_a_link_to_a_model_opens_its_sheet_and_keeps_the_theme(opened, several):
     assert opened.current_url.endswith("first.html#theme=dark")
 
 
+def test_a_printed_page_of_models_has_the_figure_and_the_open_sheets(several):
+    with browser() as driver:
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+        driver.get(several.with_name("models.html").as_uri() + "#model-bert")
+        shown = {one: driver.find_element("id", one).is_displayed() for one in ("taxonomy", "model-bert", "model-gpt")}
+        assert shown == {"taxonomy": True, "model-bert": True, "model-gpt": False}
+        assert not driver.find_element("id", "objectives").is_displayed()
+        assert not driver.find_element("id", "survey1").is_displayed()
+
+
 def test_the_first_picture_is_on_the_first_screen_of_a_phone(page):
     with browser() as driver:
         driver.execute_cdp_cmd(

@@ -95,6 +95,13 @@ def test_names_in_the_picture_touch_neither_each_other_nor_points():
             assert right <= other[0] or other[2] <= left or bottom <= other[1] or other[3] <= top
 
 
+def test_names_avoid_the_line_where_they_can():
+    points = [(200.0, 200.0), (600.0, 200.0)]
+    crossed, clear = (pictures._labels(["one", "two"], points, points, line)[0] for line in ((), points))
+    assert 'y="200.0"' in crossed and 'text-anchor="start"' in crossed
+    assert 'y="200.0"' in clear and 'text-anchor="end"' in clear
+
+
 def test_axes_do_not_stretch_rounding_noise():
     near = Interval(50.001, 50.003)
     points = [

@@ -14,7 +14,7 @@ from ptmbench.leaderboard.page import pictures
 from ptmbench.leaderboard.scores.contrast import Gap, Sample, gap, not_worse, samples
 from ptmbench.leaderboard.scores.grid import Column, Grid, Row
 from ptmbench.leaderboard.scores.twins import twin_rows
-from ptmbench.leaderboard.scores.words import adaptation_of
+from ptmbench.leaderboard.scores.words import adaptation_of, metric_of
 from ptmbench.leaderboard.stats import Interval
 
 _MOST_NAMED = 3
@@ -73,12 +73,12 @@ class Story:
 
     @property
     def measure(self) -> str:
-        """ "the average of 8 tasks", "CoLA (mcc)"."""
+        """ "the average of 8 tasks", "CoLA (Matthews correlation)"."""
         if self.column is not None:
-            return f"{self.column.title} ({self.column.task['headline']})"
+            return f"{self.column.title} ({metric_of(self.column.task['headline'])})"
         averaged = self.grid.averaged
         if len(averaged) == 1:
-            return f"{averaged[0].title} ({averaged[0].task['headline']})"
+            return f"{averaged[0].title} ({metric_of(averaged[0].task['headline'])})"
         return f"the average of {len(averaged)} tasks"
 
     def headline(self) -> str:

@@ -8,6 +8,7 @@ from ptmbench.leaderboard.page.story import Story
 from ptmbench.leaderboard.records.record import write
 from ptmbench.leaderboard.scores.arrange import arrange
 from ptmbench.leaderboard.scores.contrast import gap
+from ptmbench.leaderboard.scores.words import metric_of
 from ptmbench.leaderboard.stats import Interval
 from ptmbench.leaderboard.text import duration
 from tests.leaderboard.made import blank, record, world
@@ -20,12 +21,10 @@ def headline(made):
 
 def test_the_headline_says_what_leads_and_how_sure_that_is():
     apart = headline([one("a", 80), one("b", 70), one("c", 60)])
-    assert (
-        apart
-        == "A leads on CoLA (mcc) with 80.0 (78.0 to 82.0) and is shown to be better than each of the 2 other rows."
-    )
+    leads = "A leads on CoLA (Matthews correlation) with 80.0 (78.0 to 82.0)"
+    assert apart == f"{leads} and is shown to be better than each of the 2 other rows."
     near = headline([one("a", 80), one("b", 79), one("c", 60)])
-    assert near == "A leads on CoLA (mcc) with 80.0 (78.0 to 82.0), but B is not shown to be worse."
+    assert near == f"{leads}, but B is not shown to be worse."
     assert headline([one("a", 80), one("b", 79)]).endswith("but is not shown to be better than the other row.")
     many = headline([one(name, 80 - i / 10) for i, name in enumerate("abcde")] + [one("f", 20)])
     assert "but 4 of the 5 other rows are not shown to be worse" in many
@@ -42,11 +41,16 @@ def test_a_baseline_that_reads_the_gold_answers_is_a_ceiling_and_does_not_lead()
 
 
 def test_settings_of_an_adaptation_are_words():
-    names = ("stacked:beside=", "finetune:layers=top", "finetune")
+    names = ("stacked:beside=", "finetune:layers=top", "finetune", "multitask:beside=sst2+cola+epochs=2")
     made = [record(name="a", adaptation={"name": name}) for name in names]
     words = [row.words for row in arrange(made).rows]
-    for wanted in ("stacked, beside=none", "fine-tuning, layers=top", "fine-tuning"):
+    for wanted in ("stacked, beside=none", "fine-tuning, layers=top", "fine-tuning", "beside=sst2+cola, epochs=2"):
         assert any(one.endswith(wanted) for one in words), words
+
+
+def test_metrics_of_a_headline_are_words():
+    assert metric_of("mcc") == "Matthews correlation" and metric_of("accuracy") == "accuracy"
+    assert metric_of("accuracy+f1") == "mean of accuracy and F1"
 
 
 def test_the_headline_says_what_pretraining_brought():
@@ -125,7 +129,7 @@ def test_a_folder_of_runs_has_a_page_for_each_and_one_that_lists_them(tmp_path):
     text = index.read_text()
     assert "Two &amp; &lt;b&gt;" in text and '<a href="two-b.html">' in text
     assert (
-        "A leads on CoLA (mcc) with 80.0" in text
+        "A leads on CoLA (Matthews correlation) with 80.0" in text
         and "A leads on CoLA" in (tmp_path / "site" / "two-b.html").read_text()
     )
     together = board.build([tmp_path / "runs" / "one", tmp_path / "runs" / "Two & <b>"], tmp_path / "both")

@@ -41,7 +41,9 @@ if TYPE_CHECKING:
 
 _SITE = Path(__file__).parent / "site"
 _STYLES = ("board.css", "lessons.css")
-_SCRIPTS = ("logic.js", "board.js", "texts.js", "compare.js")
+_SCRIPTS = ("logic.js", "place.js", "board.js", "texts.js", "compare.js")
+_PLAIN_SCRIPTS = ("logic.js", "place.js", "plain.js")
+"""The scripts of pages without filters."""
 PAGE = "index.html"
 MODELS = "models.html"
 LARGE = 100
@@ -112,15 +114,15 @@ def build(
         if len(runs) < 2:
             page, facts = _page(folders, out, catalogue, texts)
             if facts["home"]:
-                _write(out / MODELS, _models(catalogue, "The board"))
+                _write(out / MODELS, _models(catalogue, "The board", [facts | {"file": PAGE, "title": "the board"}]))
             return _write(out / PAGE, page)
         listed, files = [], _files(runs)
         for run in runs:
-            page, facts = _page([run], out, None, texts, run.name)
+            page, facts = _page([run], out, catalogue, texts, run.name)
             _write(out / files[run], page)
-            listed.append({"file": files[run], "title": run.name} | facts)
+            listed.append(facts | {"file": files[run], "title": run.name})
         if catalogue:
-            _write(out / MODELS, _models(catalogue, "All boards"))
+            _write(out / MODELS, _models(catalogue, "All boards", listed))
         return _write(out / PAGE, _overview(listed, bool(catalogue)))
 
 
@@ -143,30 +145,43 @@ def _files(runs: Sequence[Path]) -> dict[Path, str]:
 def _page(
     folders: Sequence[Path], out: Path, catalogue: Catalogue | None, texts: examples.Texts | None, title: str = ""
 ) -> tuple[str, dict[str, Any]]:
-    """One page with all records below ``folders``, and what the list of pages says of it."""
+    """One page with all records below ``folders``, and what other pages say of it. A page with a ``title`` is one of
+    several, which share a page of models."""
     store = load(folders, remember=True)
     out.mkdir(parents=True, exist_ok=True)
     scripts, notes = examples.write_all(store.records, folders, out, texts)
-    shown = _shown(store.records, scripts, catalogue, courses.load(folders, store.records), history.read(folders))
+    found, past = courses.load(folders, store.records), history.read(folders)
+    shown = _shown(store.records, scripts, catalogue, found, past, shared=bool(title))
     facts = {name: shown["facts"][name] for name in ("rows", "tasks", "records")}
     facts |= {"headline": shown["story"]["headline"], "home": shown["home"], "damaged": len(store.damaged)}
+    facts["titles"] = list(dict.fromkeys(column["head"] for column in shown["columns"] if column["scored"]))
+    facts["sheets"] = {sheet["model"]: sheet["id"] for sheet in shown["models"] if sheet["model"] and sheet["rows"]}
     return _rendered(shown, store.damaged, notes, title), facts
 
 
-def _models(catalogue: Catalogue, back: str) -> str:
-    """The page of the ``catalogue``: the survey's figure and tables, models and objectives, without any record.
-    ``back`` are the words of the link to `PAGE`."""
-    style = "\n".join(map(_site, _STYLES))
-    shown = view.board(arrange([]), [], {}, catalogue)
-    return _template("models.html.jinja").render(policy=_policy(style), style=Markup(style), board=shown, back=back)
+def _models(catalogue: Catalogue, back: str, pages: Sequence[Mapping[str, Any]]) -> str:
+    """The page of the ``catalogue``: the survey's figure and tables, models and objectives, with links to the ``pages``
+    that have rows of a model. ``back`` are the words of the link to `PAGE`."""
+    boards: dict[str, list[dict[str, str]]] = {}
+    for page in pages:
+        for model, sheet in page["sheets"].items():
+            boards.setdefault(model, []).append({"title": page["title"], "href": f"{page['file']}#{sheet}"})
+    shown = view.board(arrange([]), [], {}, catalogue, boards=boards)
+    return _plain("models.html.jinja", _STYLES, board=shown, back=back)
 
 
 def _overview(pages: Sequence[Mapping[str, Any]], models: bool) -> str:
-    style = _site("board.css")
-    return _template("overview.html.jinja").render(
-        policy=_policy(style), style=Markup(style), pages=pages, models=MODELS if models else "",
+    return _plain(
+        "overview.html.jinja", _STYLES[:1], pages=pages, models=MODELS if models else "",
         records=sum(page["records"] for page in pages), damaged=sum(page["damaged"] for page in pages),
     )  # fmt: skip
+
+
+def _plain(template: str, styles: Sequence[str], **values: Any) -> str:
+    """A page without filters."""
+    style, script = "\n".join(map(_site, styles)), "\n".join(map(_site, _PLAIN_SCRIPTS))
+    policy = _policy(style, script)
+    return _template(template).render(policy=policy, style=Markup(style), script=Markup(script), **values)
 
 
 def _write(path: Path, page: str) -> Path:
@@ -270,10 +285,14 @@ def _shown(
     catalogue: Catalogue | None,
     found: Mapping[str, courses.Points],
     past: history.Past = history.NOTHING,
+    shared: bool = False,
 ) -> dict[str, Any]:
-    """What the template writes."""
+    """What the template writes. The lessons are on a page of their own where it is ``shared`` by several boards, or
+    where this board is large."""
     grid = arrange(records)
-    home = MODELS if catalogue and len(grid.cells) > LARGE else ""
+    home = MODELS if catalogue and (shared or len(grid.cells) > LARGE) else ""
+    if catalogue and shared:  # the survey's figure and tables are on the shared page only
+        catalogue = {"models": catalogue["models"]}
     shown = view.board(grid, records, scripts, catalogue, history.markup(grid, past), home)
     shown |= {"courses": courses_section.section(grid, found), "past": past.notes, "commits": history.SHOWN}
     return shown

@@ -60,8 +60,10 @@ def decimals_of(task: Mapping[str, Any]) -> int:
 
 
 def number(value: float | None, signed: bool = False, decimals: int = 1) -> str:
-    """A score to so many ``decimals``; "" for None, "nan" for what is not a number."""
-    return "" if value is None else f"{value:+.{decimals}f}" if signed else f"{value:.{decimals}f}"
+    """A score to so many ``decimals``; "" for None, "nan" for what is not a number. Zero has no sign."""
+    if value is None:
+        return ""
+    return f"{value:{'+' if signed else ''}.{decimals}f}" if round(value, decimals) else f"{0:.{decimals}f}"
 
 
 def quantity(value: float | None, unit: str = "") -> str:

@@ -219,7 +219,9 @@ def fetch(names: tuple[str, ...], folder: Path, again: bool, timeout: float) -> 
 )
 @click.option("--vocabulary", type=VOCABULARY, default=8000, show_default=True, help="Size of the vocabulary.")
 @click.option(
-    "--like", type=Existing("tokenised corpus", folder=True), help="Use the tokenizer of this corpus instead."
+    "--like",
+    type=Existing("tokenised corpus", folder=True),
+    help="Tokenised corpus whose tokenizer is used (default: train a new tokenizer).",
 )
 @click.option(
     "--deduplicate",

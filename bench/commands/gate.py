@@ -140,7 +140,7 @@ def gate(
     help="Keep the records of the older baseline; replace only records of the same cells and seeds.",
 )
 def accept(records: Path, reason: str, baseline: Path, without_predictions: bool, add: bool) -> None:
-    """Make the records of the run folder RECORDS the baseline that `gate` compares with."""
+    """Accept the records of the run folder RECORDS as the baseline for `gate`."""
     if not reason.strip():
         raise UsageError("A baseline needs a reason: say with --reason why these scores are right.")
     from ptmbench.leaderboard.records.baseline import accept as work

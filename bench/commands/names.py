@@ -93,7 +93,7 @@ def _plugin_of(kind: str, name: str) -> str:
 @click.argument("kind", type=click.Choice(tuple(FOLDERS)), required=False)
 @click.option("--representation", metavar="TERM", help="Models only: contextual or non-contextual.")
 @click.option("--architecture", metavar="TERM", help="Models only: an architecture, such as LSTM.")
-@click.option("--objective", metavar="TERM", help="Models only: a pre-training objective, such as MLM or rtd.")
+@click.option("--objective", metavar="TERM", help="Models only: a pre-training objective, such as MLM or RTD.")
 @click.option("--extension", metavar="TERM", help="Models only: an extension, such as multilingual.")
 @click.option("--in", "anywhere", metavar="TERM", help="Models only: a term of the survey's figure 3, on any axis.")
 @click.option(
@@ -272,7 +272,7 @@ def _suite(name: str, vocabulary: int) -> dict[str, Any]:
 
     suite = suites.load(name)
     budgets = {model: flags(budget) for model, budget in suite.budgets.items()}
-    values = {field.name: getattr(suite, field.name) for field in fields(suite)}
+    values = {field.name: value for field in fields(suite) if not callable(value := getattr(suite, field.name))}
     return values | {"budget": flags(suite.budget), "budgets": budgets}
 
 
@@ -316,12 +316,12 @@ def _entry(key: str, value: Any, indent: str = "  ") -> None:
             return
         click.echo(f"{label}:")
         for name, part in value.items():
-            _entry(str(name), part, indent + "  ")
+            _entry(str(name) or "all", part, indent + "  ")
     elif isinstance(value, list | tuple) and value and isinstance(value[0], dict):
         click.echo(f"{label}:")
         for part in value:
             click.echo(f"{indent}  " + ", ".join(f"{name} {_text(entry)}" for name, entry in part.items()))
-    elif value not in (None, "", (), []):
+    elif value not in (None, "", (), [], {}):
         click.echo(f"{label}: {_text(value)}")
 
 

@@ -196,8 +196,8 @@ def carry_option(function: Callable) -> Callable:
     return click.option(
         "--carry",
         type=Location("folder"),
-        help="Folder to take to another machine, which pre-trains there with JAX and without TensorFlow. The first "
-        "call writes it; the same call reads it when it is back (docs/accelerators.md).",
+        help="Folder for pre-training on another machine, with JAX and without TensorFlow. The first call writes the "
+        "folder; the same call reads the results from it (docs/accelerators.md).",
     )(function)
 
 

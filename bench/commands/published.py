@@ -50,7 +50,7 @@ def import_(**options: Any) -> int:
 @click.option(
     "--quantize", type=click.Choice(CHOICES["quantize"]), help="Store kernels as 8-bit integers (LiteRT and ONNX)."
 )
-@click.option("--batch", type=BATCH, default=1, show_default=True, help="Rows of an input of LiteRT.")
+@click.option("--batch", type=BATCH, default=1, show_default=True, help="Batch size of a LiteRT file (others: any).")
 @click.option(
     "--length", type=LENGTH, help="Tokens of the longest input (default: the length that the model was adapted with)."
 )

@@ -1,6 +1,6 @@
 """Makes the corpus of a recipe: checks the sources, cleans them, removes repeats, and writes the text and a manifest.
 
-    corpus.txt    text to train on: a paragraph a line, an empty line between documents
+    corpus.txt    text to train on: one paragraph per line, an empty line between documents
     heldout.txt   the whole held-out files in the same form
     recipe.json   the manifest: sources with their SHA-256, amounts of text after each step, novels found twice
 
@@ -332,7 +332,7 @@ def _describe(path: Path, amounts: Iterable[Amount]) -> dict[str, Any]:
         found = layout(path.name, text.readlines(1 << 20))
     if whole.words and found != "plain":
         raise CorpusError(
-            f"{path} would be read in the layout '{found}'; expected was one paragraph a line. Report this."
+            f"{path} would be read in the layout '{found}'; expected was one paragraph per line. Report this."
         )
     return {"file": path.name, "sha256": sum_of(path), **asdict(whole)}
 

@@ -168,9 +168,9 @@ class Worker:
         self._record(result)
         shutil.rmtree(unfinished_of(self.out, cell), ignore_errors=True)
         seconds = time.perf_counter() - begun
-        value = (
-            f"{result.headline['value']:.2f}" if result.status == "ok" else f"{result.status}: {result.reason['text']}"
-        )
+        told = (result.reason or {}).get("text", "").removeprefix("because ")
+        status = result.status.replace("_", " ")
+        value = f"{result.headline['value']:.2f}" if status == "ok" else f"{status}: {told}"
         return f"{cell.title}: {value} ({seconds:.1f} s)"
 
     def _context(self, cell: Cell, out: Path) -> "Context":

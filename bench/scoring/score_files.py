@@ -12,7 +12,7 @@ span, few_shot              the official file of a split        one JSON object 
                                                                 what the task's own scorer reads; ReCoRD as for choice,
                                                                 the label being the answer
 tagging                     columns, the tag in the last        columns, the tag in the last (CoNLL)
-generation                  one reference a line, the           one text a line, or, as texts may have several
+generation                  one reference per line, the         one text per line, or, as texts may have several
                             official JSON or folder             lines, a line ``{"id": "...", "prediction": "..."}``
                                                                 each, which is what `predict` writes
 cloze, ranking              the data set's folder               a line ``{"id": "...", "ranked": [candidates, the best

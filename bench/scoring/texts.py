@@ -1,13 +1,13 @@
 """Generated texts and their references, for `bench.scoring.score_files`.
 
-Predictions are one text a line, or JSON lines ``{"id": ..., "prediction": ...}``, which texts of several lines need.
+Predictions are one text per line, or JSON lines ``{"id": ..., "prediction": ...}``, which texts of several lines need.
 The first line with anything on it decides: an object with both keys begins JSON lines. A text that only looks like
 JSON ("{ laughs }") is text. What is JSON of another kind is refused, because its brackets and keys would be scored as
 words: objects without these keys, a list, one object over several lines, a damaged first object, and texts among which
 an object with both keys stands.
 
 References are read with their ids from the official JSON file or folder; then JSON lines are matched by id. A file of
-one reference a line has no ids. There the ids 0, 1, ... are taken for its lines, as the readers number them, in
+one reference per line has no ids. There the ids 0, 1, ... are taken for its lines, as the readers number them, in
 whatever order the predictions stand. Ids that look like such numbers but are not all of them are refused. Any other ids
 say nothing about lines: the order of the predictions counts, and a note says so.
 """
@@ -33,7 +33,7 @@ from ptmbench.tasks.task import DataError, Example, Task
 _DAMAGED = re.compile(r'\s*\{\s*"(id|prediction)"\s*:')
 """How a line begins that `predict` wrote and that was cut short."""
 _XML = re.compile(r"\s*<(\?xml|!doctype|mteval|refset|srcset|tstset|doc|seg)\b", re.IGNORECASE)
-_WANTED = 'Give one text a line, or a line {"id": "...", "prediction": "..."} for each.'
+_WANTED = 'Give one text per line, or a line {"id": "...", "prediction": "..."} for each.'
 
 
 def read(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
@@ -49,7 +49,7 @@ def read(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
 
 
 def predicted(path: Path) -> dict[str, str] | list[str]:
-    """Texts by id from JSON lines, in file order; a list of texts from a file of one text a line."""
+    """Texts by id from JSON lines, in file order; a list of texts from a file of one text per line."""
     first, content = first_line(path), content_of(path)
     if content is Content.OBJECTS and {"id", "prediction"} <= set(json.loads(first)):
         return _by_id(path)
@@ -96,7 +96,7 @@ def _in_order(found: dict[str, str], gold: Path, predictions: Path) -> list[str]
 
 
 def _references(task: Task, gold: Path) -> list[Example] | None:
-    """The examples of a folder, or of a file that holds references among other things; None for a reference a line."""
+    """The examples of a folder, or of a file that holds references among other things; None for lines of references."""
     if task.extra.get("gold") == "folder" or whole_folder(task, gold):
         return list(task.read(gold, task.report))
     if gold.is_dir():
@@ -105,7 +105,7 @@ def _references(task: Task, gold: Path) -> list[Example] | None:
     if content_of(gold) is not Content.TEXT:
         if any(Path(name).suffix in (".json", ".jsonl") for name in every):
             return labelled(task, gold)
-        raise DataError(f"{gold} is JSON, which {task.title} has no file of. Give one reference a line.")
+        raise DataError(f"{gold} is JSON, which {task.title} has no file of. Give one reference per line.")
     several = any(len(part) > 1 for part in task.files.values())
     sources = {_plain(Path(name).name) for part in task.files.values() for name in part[0].split("|")}
     if several and (_XML.match(first_line(gold)) or _plain(gold.name) in sources):

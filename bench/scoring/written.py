@@ -22,7 +22,7 @@ _FORMATS = {
     Form.SPAN: "one JSON object from question ids to answers",
     Form.FEW_SHOT: "one JSON object from ids to classes",
     Form.TAGGING: "a line for each word with its tag in the last column, and empty lines between sentences",
-    Form.GENERATION: "one text a line",
+    Form.GENERATION: "one text per line",
     Form.CLOZE: _RANKED,
     Form.RANKING: _RANKED,
     Form.ANALOGY: _RANKED,

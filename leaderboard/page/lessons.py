@@ -13,9 +13,11 @@ from markupsafe import Markup, escape
 from ptmbench.leaderboard.text import clean, quantity
 
 Catalogue = Mapping[str, Any]
+Boards = Mapping[str, Sequence[Mapping[str, str]]]
+"""The pages with rows of a model: {model: [{"title", "href"}]}."""
 _RELATIONS = {
     "nearest": "Nearest relative",
-    "descendant": "Models whose nearest relative it is",
+    "descendant": "Models whose nearest relative it is, and how it differs from them",
     "family": "Same section of the survey",
 }
 
@@ -34,7 +36,7 @@ def lesson(name: str, catalogue: Catalogue, links: Mapping[str, str]) -> dict[st
     entry = catalogue["models"][name]
     relatives: dict[str, list[dict[str, Any]]] = {}
     for one in entry["relatives"]:
-        told = entry["nearest"] if one["relation"] == "nearest" else one["difference"]
+        told = entry["nearest"] if one["relation"] == "nearest" else one["difference"].replace(f" (`{name}`)", "")
         relatives.setdefault(_RELATIONS[one["relation"]], []).append(
             {
                 "title": catalogue["models"][one["name"]]["title"],
@@ -86,7 +88,7 @@ def objectives(catalogue: Catalogue, links: Mapping[str, str]) -> list[dict[str,
 
 def figure(catalogue: Catalogue, links: Mapping[str, str], measured: Sequence[str]) -> dict[str, Any]:
     """The survey's figure 3 as nested terms: {"title", "long", "systems", "others", "parts"}, and how many of its
-    systems are "built" of "systems"; {} without a catalogue. ``measured`` are the models with rows on this board."""
+    systems are "built" of "systems"; {} without a catalogue. ``measured`` are the models with rows."""
     root = catalogue.get("taxonomy")
     if not root:
         return {}

@@ -26,6 +26,7 @@ _LEAST_STEPS = 20
 """The least height of an axis of scores, in the last printed decimal: less would stretch what rounding hides."""
 _ROW = 19
 _NAMES, _NUMBERS = 290, 196
+"""Most room for names, and room for numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,11 +95,12 @@ def scatter(
     places = [(across(math.log10(point.cost)), up(point.score)) for point in points]
     sign = 1 if higher_is_better else -1
     best = front({i: (point.cost, sign * point.score) for i, point in enumerate(points)})
-    line = " ".join(f"{places[i][0]:.1f},{places[i][1]:.1f}" for i in sorted(best, key=lambda i: points[i].cost))
+    joined = [places[i] for i in sorted(best, key=lambda i: points[i].cost)]
+    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in joined)
     parts.append(f'<polyline class="front" points="{line}"/>')
     parts += [whisker(x, point.interval, up) for point, (x, _) in zip(points, places, strict=True)]
     first = sorted(range(len(points)), key=lambda i: (i not in best, points[i].kind == "random", i))
-    named = _labels([points[i].name for i in first], [places[i] for i in first], places)
+    named = _labels([points[i].name for i in first], [places[i] for i in first], places, joined)
     for i, label in sorted(zip(first, named, strict=True)):
         point, (x, y) = points[i], places[i]
         told = f"{point.name}: {with_interval(point.score, point.interval, decimals)}, {axis.cost(point.cost)}"
@@ -112,7 +114,8 @@ def forest(bars: Sequence[Bar], decimals: int = 1) -> Markup:
     ends = [end for bar in bars for end in (bar.value, *bar.interval) if math.isfinite(end)]
     low, high = widened(min(*ends, 0.0), max(*ends, 0.0), _LEAST_STEPS * 10.0**-decimals)
     levels = round_levels(low, high)
-    across = scale((levels[0], levels[-1]), _NAMES, _WIDTH - _NUMBERS)
+    names = min(_NAMES, 30 + _LETTER * max(len(bar.name) for bar in bars))
+    across = scale((levels[0], levels[-1]), names, _WIDTH - _NUMBERS)
     height = _ROW * len(bars) + 30
     parts = []
     for level in levels:
@@ -123,7 +126,7 @@ def forest(bars: Sequence[Bar], decimals: int = 1) -> Markup:
         y, known = _ROW * i + 15, math.isfinite(sum(bar.interval))
         name = bar.name if len(bar.name) <= _LONGEST + 2 else f"{bar.name[: _LONGEST + 1]}…"
         tooltip = f"<title>{escape(clean(bar.name))}</title>" if name != bar.name else ""
-        label = f'<text class="name" x="{_NAMES - 12}" y="{y}" dy="4" text-anchor="end">{escape(clean(name))}'
+        label = f'<text class="name" x="{names - 12:.1f}" y="{y}" dy="4" text-anchor="end">{escape(clean(name))}'
         label += f"{tooltip}</text>"
         drawn = ""
         if known:
@@ -137,9 +140,9 @@ def forest(bars: Sequence[Bar], decimals: int = 1) -> Markup:
     return _svg("plane forest", _WIDTH, height, parts)
 
 
-def with_interval(value: float, interval: Interval, decimals: int = 1, signed: bool = False) -> str:
-    """ "48.2 (46.5 to 50.0)"; without the brackets where the interval is not known."""
-    words = number(value, signed, decimals)
+def with_interval(value: float, interval: Interval, decimals: int = 1, signed: bool = False, unit: str = "") -> str:
+    """ "48.2 (46.5 to 50.0)", "+3.4 points (+0.5 to +6.3)"; without the brackets where the interval is not known."""
+    words = number(value, signed, decimals) + unit
     if not math.isfinite(sum(interval)):
         return words
     low, high = (number(end, signed, decimals) for end in interval)
@@ -147,16 +150,20 @@ def with_interval(value: float, interval: Interval, decimals: int = 1, signed: b
 
 
 def _labels(
-    names: Sequence[str], places: Sequence[tuple[float, float]], points: Sequence[tuple[float, float]]
+    names: Sequence[str],
+    places: Sequence[tuple[float, float]],
+    points: Sequence[tuple[float, float]],
+    line: Sequence[tuple[float, float]] = (),
 ) -> list[str]:
     """A text for each of ``places``, the earlier ones first, where it meets no other text and none of ``points``;
-    "" where there is no such place."""
+    "" where there is no such place. Places that the ``line`` does not cross are preferred."""
     taken = [_Box(x - 5, y - 5, x + 5, y + 5) for x, y in points]
     inside = _Box(_LEFT, _TOP - 8, _WIDTH, _HEIGHT - _BOTTOM)
+    dashes = _along(line)
     found = []
     for name, (x, y) in zip(names, places, strict=True):
         words = name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
-        width, text = _LETTER * len(words), ""
+        width, free = _LETTER * len(words), []
         for anchor, dx, dy in (
             ("start", 8, 0), ("end", -8, 0), ("middle", 0, -13), ("middle", 0, 14), ("start", 7, -11), ("start", 7, 12),
             ("end", -7, -11), ("end", -7, 12),
@@ -165,12 +172,24 @@ def _labels(
             box = _Box(left, y + dy - _LINE / 2, left + width, y + dy + _LINE / 2)
             within = box.left >= inside.left and box.right <= inside.right
             if within and inside.top <= box.top and box.bottom <= inside.bottom and not any(map(box.meets, taken)):
-                taken.append(box)
                 at = f'x="{x + dx:.1f}" y="{y + dy:.1f}" dy="4" text-anchor="{anchor}"'
-                text = f'<text class="label" {at}>{escape(clean(words))}</text>'
-                break
-        found.append(text)
+                free.append((any(map(box.meets, dashes)), len(free), box, at))
+        if free:
+            *_, box, at = min(free)
+            taken.append(box)
+        found.append(f'<text class="label" {at}>{escape(clean(words))}</text>' if free else "")
     return found
+
+
+def _along(line: Sequence[tuple[float, float]]) -> list[_Box]:
+    """Small boxes that cover ``line``."""
+    boxes = []
+    for (x, y), (to_x, to_y) in zip(line, line[1:], strict=False):
+        steps = max(1, math.ceil(max(abs(to_x - x), abs(to_y - y)) / 4))
+        for step in range(steps + 1):
+            at = x + (to_x - x) * step / steps, y + (to_y - y) * step / steps
+            boxes.append(_Box(at[0] - 1, at[1] - 1, at[0] + 1, at[1] + 1))
+    return boxes
 
 
 def _mark(kind: str, x: float, y: float, title: str) -> str:

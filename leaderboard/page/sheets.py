@@ -25,6 +25,22 @@ _MEASURES = {
     "latency seconds": ("Latency of one example", "s"),
     "peak memory MiB": ("Peak memory", "MiB"),
 }
+_COSTS = {
+    "parameters": "Parameters",
+    "embedding": "of them embeddings",
+    "tokens": "Pre-training tokens",
+    "flops": "Pre-training FLOPs",
+    "seconds": "Pre-training time",
+    "cell flops": "FLOPs per cell",
+    "cell seconds": "Time per cell",
+    "all seconds": "Time of all cells",
+    "memory": "Peak memory",
+    "bits": "Bits per weight",
+    "zeros": "Zero weights",
+    "disk": "On disk",
+    "compressed": "Compressed",
+}
+_OF_WEIGHTS = ("bits", "zeros", "disk", "compressed")
 _METRICS = {
     "accuracy": "share of right answers, in percent",
     "mcc": "Matthews correlation coefficient times 100; 0 for a constant answer",
@@ -38,6 +54,16 @@ _METRICS = {
     "rouge1": "ROUGE-1 F1, in percent",
     "rouge2": "ROUGE-2 F1, in percent",
     "rougeL": "ROUGE-L F1, in percent",
+    "rougeLsum": "ROUGE-L F1 sentence by sentence, in percent",
+    "author_rougeL": "ROUGE-L F1 against the subject that the author wrote, in percent",
+    "micro_f1": "F1 over all pairs of a mention and a type, in percent",
+    "f1a": "F1 of the right answers over all questions, in percent",
+    "joint_f1": "F1 of answers and supporting facts together, in percent",
+    "aspect_f1": "F1 of the aspects that a sentence mentions, in percent",
+    "hits_at_1": "share of cases in which the right answer comes first, in percent",
+    "p_at_1": "share of cases in which a right answer comes first, in percent",
+    "mrr": "mean reciprocal rank: the mean of 1 / (rank of the right answer), in percent",
+    "bits_per_byte": "code length of held-out text in bits, divided by its bytes in UTF-8",
 }
 
 
@@ -152,6 +178,12 @@ def planes(grid: Grid, costs: Mapping[Row, Mapping[str, Any]]) -> dict[str, Any]
         for line in lines
     ]  # fmt: skip
     return {"drawn": drawn, "lines": shown}
+
+
+def costs(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The columns of the table of costs that have a number in one of the ``rows`` of the page."""
+    known = [key for key in _COSTS if any(row["cost"][key][1] for row in rows)]
+    return [{"key": key, "title": _COSTS[key], "weights": key in _OF_WEIGHTS} for key in known]
 
 
 def _card(card: Mapping[str, Any]) -> dict[str, Any]:

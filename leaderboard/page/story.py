@@ -11,15 +11,16 @@ from functools import cached_property
 from typing import Any
 
 from ptmbench.leaderboard.page import pictures
-from ptmbench.leaderboard.records.record import THEN
 from ptmbench.leaderboard.scores.contrast import Gap, Sample, gap, not_worse, samples
 from ptmbench.leaderboard.scores.grid import Column, Grid, Row
 from ptmbench.leaderboard.scores.twins import twin_rows
-from ptmbench.leaderboard.scores.words import adaptation_of
+from ptmbench.leaderboard.scores.words import adaptation_of, metric_of
 from ptmbench.leaderboard.stats import Interval
 
 _MOST_NAMED = 3
 """Rows that are named in a sentence; more are counted."""
+_ORACLE = "oracle"
+"""The baseline that reads the gold answers: a ceiling, so it leads nothing."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,15 @@ class Story:
         return dict(sorted(found.items(), key=lambda item: (-self._sign * item[1].mean, item[0].title)))
 
     @cached_property
+    def compared(self) -> dict[Row, Sample]:
+        """The rows that the headline compares: all but the ceiling."""
+        found = {row: one for row, one in self.samples.items() if (row.kind, row.name) != ("baseline", _ORACLE)}
+        return found or self.samples
+
+    @cached_property
     def leading(self) -> set[Row]:
         """The rows that are not shown to be worse than the best."""
-        return not_worse(self.samples, self._sign > 0)
+        return not_worse(self.compared, self._sign > 0)
 
     @cached_property
     def gains(self) -> list[Gain]:
@@ -66,19 +73,19 @@ class Story:
 
     @property
     def measure(self) -> str:
-        """ "the average of 8 tasks", "CoLA (mcc)"."""
+        """ "the average of 8 tasks", "CoLA (Matthews correlation)"."""
         if self.column is not None:
-            return f"{self.column.title} ({self.column.task['headline']})"
+            return f"{self.column.title} ({metric_of(self.column.task['headline'])})"
         averaged = self.grid.averaged
         if len(averaged) == 1:
-            return f"{averaged[0].title} ({averaged[0].task['headline']})"
+            return f"{averaged[0].title} ({metric_of(averaged[0].task['headline'])})"
         return f"the average of {len(averaged)} tasks"
 
     def headline(self) -> str:
         """One sentence: what leads, whether it is separated, and what pre-training brought; "" without a score."""
         if not self.samples:
             return ""
-        return "; ".join(filter(None, (self._lead(), self._gain()))) + "."
+        return "; ".join(filter(None, (self._lead(), self._ceiling(), self._gain()))) + "."
 
     @property
     def decimals(self) -> int:
@@ -91,21 +98,31 @@ class Story:
         return 1 if self.column is None or self.column.task["higher_is_better"] else -1
 
     def _lead(self) -> str:
-        best, others = next(iter(self.samples)), len(self.samples) - 1
-        score = self._number(self.samples[best].mean, self.samples[best].interval)
+        best, others = next(iter(self.compared)), len(self.compared) - 1
+        score = self._number(self.compared[best].mean, self.compared[best].interval)
         if not others:
-            return f"{self.names[best]} has {score} on {self.measure}, and no other row to be compared with"
+            return f"{self.names[best]} has {score} on {self.measure}, and there is no other row to compare it with"
         leads = f"{self.names[best]} leads on {self.measure} with {score}"
-        near = [row for row in self.samples if row in self.leading and row is not best]
+        near = [row for row in self.compared if row in self.leading and row is not best]
         if not near:
             beaten = "the other row" if others == 1 else f"each of the {others} other rows"
             return f"{leads} and is shown to be better than {beaten}"
         if len(near) == others:
-            return f"{leads}, but is not shown to be better than any of the other rows ({others})"
+            rest = "the other row" if others == 1 else f"any of the {others} other rows"
+            return f"{leads}, but is not shown to be better than {rest}"
         named = _listed([self.names[row] for row in near]) if len(near) <= _MOST_NAMED else ""
         if not named:
             return f"{leads}, but {len(near)} of the {others} other rows are not shown to be worse"
         return f"{leads}, but {named} {'is' if len(near) == 1 else 'are'} not shown to be worse"
+
+    def _ceiling(self) -> str:
+        """What the baseline that reads the gold answers reaches; "" without one."""
+        found = [row for row in self.samples if row not in self.compared]
+        if not found:
+            return ""
+        sample = self.samples[found[0]]
+        score = self._number(sample.mean, sample.interval)
+        return f"the baseline “{self.names[found[0]]}”, which reads the gold answers, reaches {score}"
 
     def _gain(self) -> str:
         if not self.gains:
@@ -114,8 +131,8 @@ class Story:
         name, amount = self.names[most.row], self._number(most.gap.value, most.gap.interval, True)
         up, down = (sum(which) for which in zip(*((one.gap.above, one.gap.below) for one in self.gains), strict=True))
         if n == 1:
-            shown = "" if up or down else ", which its interval does not tell from zero"
-            return f"pre-training changed {name} by {amount}{shown}"
+            effect = "helped" if up else "harmed" if down else "had no clear effect on"
+            return f"pre-training {effect} {name}: {amount}"
         counts = [f"helped {up or 'none'} of {n} rows"] + ([f"harmed {down}"] if down else [])
         counts += [f"had no clear effect on {n - up - down}"] if 0 < up + down < n else []
         return (
@@ -123,7 +140,9 @@ class Story:
         )
 
     def _number(self, value: float, interval: Interval, signed: bool = False) -> str:
-        return pictures.with_interval(value, interval, self.decimals, signed)
+        """ "48.2 (46.5 to 50.0)"; a difference of percentages has the unit "points"."""
+        points = signed and (self.column is None or self.column.averaged)
+        return pictures.with_interval(value, interval, self.decimals, signed, " points" if points else "")
 
 
 def tell(grid: Grid, costs: Mapping[Row, Mapping[str, Any]], ids: Mapping[Row, str]) -> dict[str, Any]:
@@ -152,6 +171,7 @@ def tell(grid: Grid, costs: Mapping[Row, Mapping[str, Any]], ids: Mapping[Row, s
         "measure": story.measure,
         "plane": plane,
         "unnamed": plane and len(points) - plane.count('class="label"'),
+        "lower": story._sign < 0,
         "kinds": sorted({one.kind for one in points}),
         "forest": pictures.forest(bars, story.decimals) if bars else "",
         "twins": len(bars),
@@ -163,13 +183,12 @@ def short_names(rows: Sequence[Row]) -> dict[Row, str]:
     """A name for each row that no other has: its label, and of its size, weights, adaptation, transform and part only
     what is not the same for all rows. The full title where that is not enough."""
     nets = [row for row in rows if row.kind != "baseline"]
-    sizes, adaptations = {row.size for row in nets}, {row.adaptation.partition(THEN)[0] for row in nets}
+    sizes, adaptations = {row.size for row in nets}, {adaptation_of(row) for row in nets}
     names = {}
     for row in rows:
         words = [row.size] if len(sizes) > 1 else []
         words += ["random"] if row.kind == "random" and "random" not in row.label else []
-        plain = row.adaptation.partition(THEN)[0]
-        words += [adaptation_of(row) if row.teacher else plain] if len(adaptations) > 1 else []
+        words += [adaptation_of(row)] if len(adaptations) > 1 else []
         words += [str(row.transform.get("label") or ""), row.part]
         own = words if row.kind != "baseline" else [row.part]
         names[row] = " · ".join(filter(None, (row.label, *own)))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ptmbench.leaderboard.page import compression
-from ptmbench.leaderboard.page.lessons import Catalogue
+from ptmbench.leaderboard.page.lessons import Boards, Catalogue
 from ptmbench.leaderboard.records.record import THEN
 from ptmbench.leaderboard.scores.grid import Grid, Row
 from ptmbench.leaderboard.survey.rows import COMPRESSED, LOSSES, MODELS, TRANSFERS
@@ -14,12 +14,15 @@ from ptmbench.leaderboard.survey.rows import COMPRESSED, LOSSES, MODELS, TRANSFE
 ABSENT = "not built yet"
 
 
-def tables(grid: Grid, catalogue: Catalogue, links: Mapping[str, str], home: str = "") -> list[dict[str, Any]]:
+def tables(
+    grid: Grid, catalogue: Catalogue, links: Mapping[str, str], home: str = "", boards: Boards | None = None
+) -> list[dict[str, Any]]:
     """{"number", "title", "heads", "rows"} for each table; a row is {"cells", "here"}, and "here" a list of
     {"text", "href"}, with an address where it leads somewhere. ``home`` is the page of the objectives, "" for this one.
-    [] without a catalogue, which alone knows what is built."""
-    if not catalogue.get("models"):
+    ``boards`` are the other pages with rows of a model. [] without the catalogue's taxonomy."""
+    if not catalogue.get("taxonomy"):
         return []
+    boards = boards or {}
     rows = [row for row in grid.rows if row.kind in ("pretrained", "published")]
     methods, measured = _methods(catalogue["taxonomy"]), compression.phrases(grid)
     return [
@@ -35,7 +38,7 @@ def tables(grid: Grid, catalogue: Catalogue, links: Mapping[str, str], home: str
             "number": 2,
             "title": "representative models",
             "heads": ("Model", "Architecture", "Input", "Pre-training task", "Corpus", "Parameters", "GLUE", "FT?"),
-            "rows": [{"cells": one, "here": _model(one.name, rows, catalogue, links)} for one in MODELS],
+            "rows": [{"cells": one, "here": _model(one.name, rows, catalogue, links, boards)} for one in MODELS],
         },
         {
             "number": 3,
@@ -46,7 +49,7 @@ def tables(grid: Grid, catalogue: Catalogue, links: Mapping[str, str], home: str
                     "cells": one[:-2],
                     "here": _measured(one.methods, measured)
                     or _built(one.methods, catalogue)
-                    or _model(one.name, rows, catalogue, links)
+                    or _model(one.name, rows, catalogue, links, boards)
                     + [{"text": f"transform {name} has this type", "href": ""} for name in methods.get(one.kind, ())],
                 }
                 for one in COMPRESSED
@@ -68,15 +71,20 @@ def _objectives(names: Sequence[str], catalogue: Catalogue, home: str) -> list[d
     return [{"text": name, "href": f"{home}#o-{name}"} for name in known] or [{"text": ABSENT, "href": ""}]
 
 
-def _model(name: str, rows: Sequence[Row], catalogue: Catalogue, links: Mapping[str, str]) -> list[dict[str, str]]:
-    """The sheet of the model called ``name`` and how many rows of it are on the board. Published checkpoints have names
+def _model(
+    name: str, rows: Sequence[Row], catalogue: Catalogue, links: Mapping[str, str], boards: Boards
+) -> list[dict[str, str]]:
+    """The sheet of the model called ``name``, and how many rows of it are on the board or which ``boards`` have some.
+    Published checkpoints have names
     of their own that begin with the model's."""
     wanted = _fold(name.partition(" (")[0])
     found = next((one for one, entry in catalogue["models"].items() if wanted in map(_fold, entry["names"])), "")
     here = [row for row in rows if row.name == found]
     if found:
         count = f"{len(here)} {'row' if len(here) == 1 else 'rows'} here" if here else "no row here"
-        return [{"text": catalogue["models"][found]["title"], "href": links[found]}, {"text": count, "href": ""}]
+        told = [{"text": f"rows on {one['title']}", "href": one["href"]} for one in boards.get(found, ())]
+        sheet = {"text": catalogue["models"][found]["title"], "href": links[found]}
+        return [sheet, *(told or [{"text": count, "href": ""}])]
     published = [row for row in rows if row.division == "published" and _fold(row.label).startswith(wanted)]
     if published:
         return [{"text": f"published checkpoint {row.label}", "href": ""} for row in published]

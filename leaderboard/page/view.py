@@ -38,12 +38,13 @@ def board(
     catalogue: lessons.Catalogue | None = None,
     past: Mapping[tuple[Row, Column], str] | None = None,
     home: str = "",
+    boards: lessons.Boards | None = None,
 ) -> dict[str, Any]:
     """Everything on the page, as plain values; ``scripts`` are the files of examples, {seal: path}, ``catalogue``
     tells about models beyond their records (`leaderboard.page.lessons`), ``past`` is the markup of the histories of
     cells (`leaderboard.page.history`), and ``home`` is the page of the catalogue's lessons and objectives, "" for this
-    one."""
-    past = past or {}
+    one. ``boards`` are the other pages with rows of a model."""
+    past, boards = past or {}, boards or {}
     catalogue = catalogue or {}
     scale = _scale(grid)
     costs = {row: cost_of(row) for row in grid.rows}
@@ -82,12 +83,14 @@ def board(
         "rows": rows,
         "blank": _blank(grid, rows, columns),
         "twins": _twins(grid, columns),
-        "models": models,
-        "survey": survey_tables.tables(grid, catalogue, links, home),
+        "models": [sheet | {"boards": boards.get(sheet["model"], ())} for sheet in models],
+        "survey": survey_tables.tables(grid, catalogue, links, home, boards),
         "objectives": [] if home else lessons.objectives(catalogue, links),
         "home": home,
-        "figure": lessons.figure(catalogue, links, [sheet["model"] for sheet in models if sheet["rows"]]),
+        "figure": lessons.figure(catalogue, links, [*boards, *(one["model"] for one in models if one["rows"])]),
+        "boards": boards,
         "planes": sheets.planes(grid, costs),
+        "costs": sheets.costs(rows),
         "ladder": ladder_page.section(grid),
         "compression": compression_page.section(grid, ids),
         "table2": [_named(line, grid, rows) for line in survey.table_2(grid)],

@@ -1,5 +1,7 @@
-"""What a board calls a row below its label: size, kind of weights, adaptation and transform in words."""
+"""What a board calls a row below its label (size, kind of weights, adaptation and transform), and what it calls a
+metric in a sentence."""
 
+import re
 from typing import TYPE_CHECKING
 
 from ptmbench.leaderboard.records.record import THEN
@@ -24,6 +26,32 @@ _ADAPTATION_WORDS = {
     "external": "",
     "fixed": "one fixed system",
 }
+_METRIC_WORDS = {
+    "mcc": "Matthews correlation",
+    "f1": "F1",
+    "macro_f1": "macro F1",
+    "micro_f1": "micro F1",
+    "aspect_f1": "F1 of aspects",
+    "joint_f1": "joint F1",
+    "f1a": "F1 of answers",
+    "exact_match": "exact match",
+    "pearson": "Pearson correlation",
+    "spearman": "Spearman correlation",
+    "bleu": "BLEU",
+    "rougeL": "ROUGE-L",
+    "rougeLsum": "ROUGE-L",
+    "author_rougeL": "ROUGE-L",
+    "mrr": "mean reciprocal rank",
+    "hits_at_1": "hits at 1",
+    "p_at_1": "precision at 1",
+    "bits_per_byte": "bits per byte",
+}
+
+
+def metric_of(headline: str) -> str:
+    """The metric of a task in words: "Matthews correlation", "mean of accuracy and F1"."""
+    names = [_METRIC_WORDS.get(one, one) for one in headline.split("+")]
+    return names[0] if len(names) == 1 else f"mean of {' and '.join(names)}"
 
 
 def words_of(row: "Row") -> str:
@@ -34,11 +62,13 @@ def words_of(row: "Row") -> str:
 
 
 def adaptation_of(row: "Row") -> str:
-    """The adaptation of ``row``, with its teacher if it has one: "distillation from bert-mini, match=logits"."""
-    whole = row.adaptation.partition(THEN)[0]
-    if not row.teacher:
-        return _ADAPTATION_WORDS.get(whole, whole)
-    name, _, settings = whole.partition(":")
-    others = [one for one in settings.split("+") if one and not one.startswith("teacher=")]
-    teacher = "-".join(str(row.teacher.get(one) or "unknown") for one in ("name", "size"))
-    return ", ".join((f"{_ADAPTATION_WORDS.get(name, name)} from {teacher}", *others))
+    """The adaptation of ``row`` with its settings, and its teacher if it has one: "fine-tuning, layers=top",
+    "distillation from bert-mini, match=logits"."""
+    name, _, settings = row.adaptation.partition(THEN)[0].partition(":")
+    words = _ADAPTATION_WORDS.get(name, name)
+    others = [f"{one}none" if one.endswith("=") else one for one in re.split(r"\+(?=\w+=)", settings) if one]
+    if row.teacher:
+        teacher = "-".join(str(row.teacher.get(one) or "unknown") for one in ("name", "size"))
+        words = f"{words} from {teacher}"
+        others = [one for one in others if not one.startswith("teacher=")]
+    return ", ".join(filter(None, (words, *others)))

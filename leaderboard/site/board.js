@@ -1,27 +1,5 @@
 // The page is complete without this script: it sorts, filters, links and saves what is there already.
 const page = JSON.parse(document.getElementById("data").textContent);
-const state = {};
-
-// The address holds the view. A place on the page is a part of it ("at"), so that following a link keeps the filters.
-function remember(name, value) {
-  state[name] = value;
-  const text = writeState(state);
-  history.replaceState(null, "", text ? `#${text}` : location.pathname + location.search);
-}
-
-function keepViewInLinks() {
-  document.addEventListener("click", (event) => {
-    const link = event.target.closest("a[href]");
-    const href = link && link.getAttribute("href");
-    if (!href || event.defaultPrevented || event.button) return;
-    const place = href.startsWith("#") && document.getElementById(decodeURIComponent(href.slice(1)));
-    if (place && writeState({ ...state, at: "" })) {
-      event.preventDefault();
-      remember("at", place.id);
-      openTarget(place.id);
-    } else if (!href.startsWith("#") && state.theme) link.href = `${href.split("#")[0]}#${writeState({ theme: state.theme })}`;
-  });
-}
 
 function element(name, text, attributes) {
   const made = document.createElement(name);
@@ -178,19 +156,5 @@ function makeTheme() {
     root.dataset.theme = dark ? "light" : "dark";
     remember("theme", root.dataset.theme);
   });
-  return (view) => {
-    if (["light", "dark"].includes(view.theme)) document.documentElement.dataset.theme = view.theme;
-    else delete document.documentElement.dataset.theme;
-  };
-}
-
-// A link to a cell or a sheet opens the block that holds it.
-function openTarget(id) {
-  const target = id && document.getElementById(id);
-  if (!target) return;
-  for (const one of document.querySelectorAll(".at")) one.classList.remove("at");
-  target.classList.add("at");
-  const block = target.closest("details");
-  if (block) block.open = true;
-  target.scrollIntoView({ block: target === block ? "start" : "center" });
+  return showTheme;
 }

@@ -68,7 +68,8 @@ function exampleButtons(column, first, second) {
 
 async function showExamples(column, seed, files) {
   const place = document.getElementById("examples");
-  place.replaceChildren(element("h3", `${column.title}, seed ${seed}`, { tabindex: "-1" }));
+  const [one, two] = ["first", "second"].map((id) => document.getElementById(id).selectedOptions[0].text);
+  place.replaceChildren(element("h3", `${column.title}, seed ${seed}`, { tabindex: "-1" }), element("p", `First: ${one}. Second: ${two}.`));
   try {
     const [first, second] = await Promise.all(files.map(load));
     const found = contrast(column.form, first, second);

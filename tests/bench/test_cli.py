@@ -343,6 +343,14 @@ def test_info_of_a_model_counts_the_parameters_of_each_size(capsys: pytest.Captu
     assert sheet["citation"] == module.CARD.citation
 
 
+def test_info_of_a_suite_has_readable_values_only(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["info", "demo"]) == 0
+    shown = capsys.readouterr().out
+    assert "    all: length 64" in shown and "<function" not in shown and "{}" not in shown
+    assert main(["info", "demo", "--json"]) == 0
+    assert "keeps" not in json.loads(capsys.readouterr().out)["suites"]
+
+
 def test_info_knows_the_variants_of_a_task(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["info", "multi30k-fr-en"]) == 0
     shown = capsys.readouterr().out

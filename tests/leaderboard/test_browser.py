@@ -14,6 +14,7 @@ from ptmbench.bench.runs.catalogue import catalogue
 from ptmbench.leaderboard import board
 from ptmbench.leaderboard.records.record import write
 from tests.leaderboard.made import record, world
+from tests.leaderboard.test_lessons import catalogue as models
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 DRIVER = shutil.which("chromedriver")
@@ -362,10 +363,11 @@ def test_every_table_of_the_page_has_a_name(opened, page):
     assert tables > 5 and unnamed == 0
 
 
-def test_touch_targets_are_large_on_small_screens(page):
+def test_touch_targets_are_large_on_small_screens(page, several):
     script = """
     const small = [];
-    for (const one of document.querySelectorAll("button, select, input, summary, nav a, #scores tbody td:has(a)")) {
+    const targets = "button, select, input, summary, nav a, a.chip, #scores tbody td:has(a)";
+    for (const one of document.querySelectorAll(targets)) {
       const box = one.getBoundingClientRect();
       if (box.width && (box.height < 43.5 || box.width < 43.5)) small.push(one.outerHTML.slice(0, 80));
     }
@@ -375,8 +377,55 @@ def test_touch_targets_are_large_on_small_screens(page):
         driver.execute_cdp_cmd(
             "Emulation.setDeviceMetricsOverride", {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
         )
+        for one in (page, several, several.with_name("models.html")):
+            driver.get(one.as_uri())
+            assert driver.execute_script(script) == [], one
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory):
+    """The index of two boards with their page of models."""
+    folder = tmp_path_factory.mktemp("several")
+    for run in ("first", "second"):
+        write(folder / "runs" / run, record())
+    return board.build([folder / "runs"], folder / "site", models())
+
+
+def test_a_link_to_a_model_opens_its_sheet_and_keeps_the_theme(opened, several):
+    page = several.with_name("models.html")
+    open_(opened, page, "#model-gpt")
+    asked = "return document.getElementById('model-gpt').open"
+    assert opened.execute_script(asked) is True and complaints(opened) == []
+    open_(opened, several.with_name("first.html"), "#theme=dark")
+    click(opened, "#model-bert a[href='models.html#model-bert']")
+    assert opened.current_url.endswith("models.html#theme=dark&at=model-bert")
+    assert opened.execute_script("return document.documentElement.dataset.theme") == "dark"
+    assert opened.execute_script("return document.getElementById('model-bert').open") is True
+    click(opened, "header a[href='index.html']")
+    assert opened.current_url.endswith("index.html#theme=dark") and complaints(opened) == []
+    assert opened.execute_script("return document.documentElement.dataset.theme") == "dark"
+    click(opened, "a[href='first.html']")
+    assert opened.current_url.endswith("first.html#theme=dark")
+
+
+def test_a_printed_page_of_models_has_the_figure_and_the_open_sheets(several):
+    with browser() as driver:
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+        driver.get(several.with_name("models.html").as_uri() + "#model-bert")
+        shown = {one: driver.find_element("id", one).is_displayed() for one in ("taxonomy", "model-bert", "model-gpt")}
+        assert shown == {"taxonomy": True, "model-bert": True, "model-gpt": False}
+        assert not driver.find_element("id", "objectives").is_displayed()
+        assert not driver.find_element("id", "survey1").is_displayed()
+
+
+def test_the_first_picture_is_on_the_first_screen_of_a_phone(page):
+    with browser() as driver:
+        driver.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride", {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+        )
         driver.get(page.as_uri())
-        assert driver.execute_script(script) == []
+        top = driver.execute_script("return document.querySelector('#story svg').getBoundingClientRect().top")
+    assert top < 600
 
 
 RESULTS = Path(board.__file__).parent / "results"

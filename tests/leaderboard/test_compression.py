@@ -167,7 +167,7 @@ def test_students_name_their_teacher_and_stand_beside_a_plain_model_of_the_same_
     lines = by_words(compressed(grid))
     scratch = lines["tiny · random weights · distillation from bert-mini"]
     student = lines["tiny · pre-trained · distillation from bert-mini"]
-    plain = lines["tiny · pre-trained · finetune:epochs=29"]
+    plain = lines["tiny · pre-trained · fine-tuning, epochs=29"]
     assert scratch.kind == student.kind == "distillation" and scratch.reference.size == "mini"
     assert scratch.own_flops == 1e13
     assert scratch.teacher_flops == pytest.approx(1.5e15 + 4e13)

@@ -117,3 +117,9 @@ def test_what_is_not_pretrained_here_has_no_such_section(tmp_path):
     write(tmp_path / "run", record(kind="random"))
     write(tmp_path / "run", record(kind="published", row={"division": "published"}))
     assert 'id="courses"' not in board.build([tmp_path / "run"], tmp_path / "site").read_text()
+
+
+def test_a_column_without_a_number_is_left_out(run):
+    text = Page(board.build([run], run / "board").read_text()).text
+    assert "Last loss" in text and "Held-out loss" not in text
+    assert "Peak memory" in text and "Zero weights" not in text and "The last columns are measured" not in text

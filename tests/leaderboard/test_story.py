@@ -8,6 +8,7 @@ from ptmbench.leaderboard.page.story import Story
 from ptmbench.leaderboard.records.record import write
 from ptmbench.leaderboard.scores.arrange import arrange
 from ptmbench.leaderboard.scores.contrast import gap
+from ptmbench.leaderboard.scores.words import metric_of
 from ptmbench.leaderboard.stats import Interval
 from ptmbench.leaderboard.text import duration
 from tests.leaderboard.made import blank, record, world
@@ -20,17 +21,36 @@ def headline(made):
 
 def test_the_headline_says_what_leads_and_how_sure_that_is():
     apart = headline([one("a", 80), one("b", 70), one("c", 60)])
-    assert (
-        apart
-        == "A leads on CoLA (mcc) with 80.0 (78.0 to 82.0) and is shown to be better than each of the 2 other rows."
-    )
+    leads = "A leads on CoLA (Matthews correlation) with 80.0 (78.0 to 82.0)"
+    assert apart == f"{leads} and is shown to be better than each of the 2 other rows."
     near = headline([one("a", 80), one("b", 79), one("c", 60)])
-    assert near == "A leads on CoLA (mcc) with 80.0 (78.0 to 82.0), but B is not shown to be worse."
-    assert headline([one("a", 80), one("b", 79)]).endswith("is not shown to be better than any of the other rows (1).")
+    assert near == f"{leads}, but B is not shown to be worse."
+    assert headline([one("a", 80), one("b", 79)]).endswith("but is not shown to be better than the other row.")
     many = headline([one(name, 80 - i / 10) for i, name in enumerate("abcde")] + [one("f", 20)])
     assert "but 4 of the 5 other rows are not shown to be worse" in many
-    assert headline([one("a", 80)]).endswith("and no other row to be compared with.")
+    assert headline([one("a", 80)]).endswith("and there is no other row to compare it with.")
     assert headline([blank("error", "It broke.", "failed")]) == ""
+
+
+def test_a_baseline_that_reads_the_gold_answers_is_a_ceiling_and_does_not_lead():
+    oracle = dict(row={"label": "oracle sentences"}, kind="baseline")
+    told = headline([record(name="oracle", value=90.0, **oracle), one("a", 80), one("b", 70)])
+    assert told.startswith("A leads on ") and "better than the other row; the baseline “oracle sentences”" in told
+    assert "which reads the gold answers, reaches 90.0" in told
+    assert headline([record(name="oracle", value=90.0, **oracle)]).startswith("oracle sentences has 90.0")
+
+
+def test_settings_of_an_adaptation_are_words():
+    names = ("stacked:beside=", "finetune:layers=top", "finetune", "multitask:beside=sst2+cola+epochs=2")
+    made = [record(name="a", adaptation={"name": name}) for name in names]
+    words = [row.words for row in arrange(made).rows]
+    for wanted in ("stacked, beside=none", "fine-tuning, layers=top", "fine-tuning", "beside=sst2+cola, epochs=2"):
+        assert any(one.endswith(wanted) for one in words), words
+
+
+def test_metrics_of_a_headline_are_words():
+    assert metric_of("mcc") == "Matthews correlation" and metric_of("accuracy") == "accuracy"
+    assert metric_of("accuracy+f1") == "mean of accuracy and F1"
 
 
 def test_the_headline_says_what_pretraining_brought():
@@ -42,12 +62,10 @@ def test_the_headline_says_what_pretraining_brought():
     story = Story(arrange(made), None)
     assert [round(one.gap.value, 6) for one in story.gains] == [10.0, 0.5, -9.0]
     assert story.gains[0].gap == gap(*(story.samples[row] for row in _pair(story, "a")))
-    ours = (
-        "pre-training helped 1 of 3 rows, harmed 1 and had no clear effect on 1, with the largest gain for A: +10.0 ("
-    )
-    assert ours in story.headline()
+    ours = "pre-training helped 1 of 3 rows, harmed 1 and had no clear effect on 1, with the largest gain for A: "
+    assert f"{ours}+10.0 points (" in story.headline()
     single = headline([one for one in made if one.row["name"] == "b"])
-    assert re.search(r"pre-training changed B by \+0\.5 \(.*\), which its interval does not tell from zero\.$", single)
+    assert re.search(r"; pre-training had no clear effect on B: \+0\.5 points \(.*\)\.$", single)
 
 
 def _pair(story, name):
@@ -81,6 +99,13 @@ def test_names_in_the_picture_touch_neither_each_other_nor_points():
             assert right <= other[0] or other[2] <= left or bottom <= other[1] or other[3] <= top
 
 
+def test_names_avoid_the_line_where_they_can():
+    points = [(200.0, 200.0), (600.0, 200.0)]
+    crossed, clear = (pictures._labels(["one", "two"], points, points, line)[0] for line in ((), points))
+    assert 'y="200.0"' in crossed and 'text-anchor="start"' in crossed
+    assert 'y="200.0"' in clear and 'text-anchor="end"' in clear
+
+
 def test_axes_do_not_stretch_rounding_noise():
     near = Interval(50.001, 50.003)
     points = [
@@ -102,9 +127,9 @@ def test_a_folder_of_runs_has_a_page_for_each_and_one_that_lists_them(tmp_path):
     index = board.build([tmp_path / "runs"], tmp_path / "site")
     assert {path.name for path in (tmp_path / "site").iterdir()} == {"index.html", "one.html", "two-b.html"}
     text = index.read_text()
-    assert "Two &amp; &lt;b&gt;" in text and '<a href="two-b.html">' in text and "<script" not in text
+    assert "Two &amp; &lt;b&gt;" in text and '<a href="two-b.html">' in text
     assert (
-        "A leads on CoLA (mcc) with 80.0" in text
+        "A leads on CoLA (Matthews correlation) with 80.0" in text
         and "A leads on CoLA" in (tmp_path / "site" / "two-b.html").read_text()
     )
     together = board.build([tmp_path / "runs" / "one", tmp_path / "runs" / "Two & <b>"], tmp_path / "both")

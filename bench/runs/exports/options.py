@@ -19,7 +19,7 @@ class ExportOptions(Checked):
     quantize: str | None = None
     """"int8" for kernels as 8-bit integers; only LiteRT and ONNX."""
     batch: int = 1
-    """Rows of an input of LiteRT; other formats take any number."""
+    """Batch size of a LiteRT file; other formats take any."""
     length: int | None = None
     """Tokens of the longest input; None for the length that the model was adapted with."""
     texts: int | None = None

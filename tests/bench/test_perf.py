@@ -94,6 +94,22 @@ def test_keras_hub_trains_the_same_network(model, missing):
     assert tuple(np.shape(network(features))) == (*labels.shape, 500)
 
 
+def test_a_peer_is_compared_by_the_clock_and_by_processor_time(monkeypatch):
+    """With the faster of its two ways."""
+    seconds = {False: 0.2, True: 0.1}
+    monkeypatch.setattr(pretrain, "ours", lambda name, case: servant(name, 0.05))
+    monkeypatch.setattr(
+        pretrain.peers,
+        "command",
+        lambda peer, python, case: [sys.executable, "-c", SERVANT, str(seconds[case["xla"]])],
+    )
+    shape = {"batch": 2, "length": 32, "vocabulary": 300, "threads": 1, "rounds": 1, "seconds": 0.1}
+    rows = list(pretrain.compare(["bert"], ["tiny"], peer="keras_hub", python=sys.executable, **shape))
+    assert [row["processor"] for row in rows] == pytest.approx([0.025, 0.025, 0.1, 0.05])
+    for name in ("ratio", "processor_ratio"):
+        assert [row[name] for row in rows] == pytest.approx([2, 2, 0.5, 1])
+
+
 def test_scaling_changes_one_setting_at_a_time(monkeypatch):
     """Processor time is compared with the first line, which changes nothing."""
     cases = []

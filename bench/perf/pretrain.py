@@ -102,7 +102,8 @@ def compare(
     peer's.
 
     ``seconds`` is the median over ``rounds`` turns, ``low`` and ``high`` the extremes; ``ratio`` our tokens per second
-    over the peer's, as a graph or compiled, whichever is faster.
+    over the peer's, as a graph or compiled, whichever is faster. ``processor`` and ``processor_ratio`` are the same in
+    seconds of processor time, which depend less on what else the machine does.
     """
     for model, size in itertools.product(names, sizes):
         case = settings_of(model, size, batch, length, vocabulary, threads)
@@ -114,6 +115,7 @@ def compare(
             workers.append(Worker(f"{peer}, XLA", peers.command(peer, python, case | {"xla": True})))
         interleave(workers, rounds, seconds)
         theirs = min((worker.median("step") for worker in workers[own:]), default=None)
+        used = min((worker.median_processor("step") for worker in workers[own:]), default=None)
         peak = max(2 * 2048**3 / worker.best("sgemm") for worker in workers)
         for worker in workers:
             step = worker.median("step")
@@ -128,6 +130,8 @@ def compare(
                 "peak_gflops": peak / 1e9,
                 "share_of_peak": case["flops"] / step / peak,
                 "ratio": theirs / step if theirs else None,
+                "processor": worker.median_processor("step"),
+                "processor_ratio": used / worker.median_processor("step") if used else None,
             }
 
 
@@ -142,6 +146,8 @@ COLUMNS = {
     "peak_gflops": ("sgemm", "{:.1f}"),
     "share_of_peak": ("of it", "{:.0%}"),
     "ratio": ("x peer", "{:.2f}"),
+    "processor": ("CPU s/step", "{:.3f}"),
+    "processor_ratio": ("x peer, by CPU", "{:.2f}"),
 }
 
 

@@ -1,10 +1,11 @@
 """How our training step scales: with the length, the batch, the replicas and the size of the corpus.
 
-    ptmbench perf scaling [--model bert --size mini]
+    ptmbench perf scaling [--model bert --size mini --change model_parallel]
 
 Every line is one setting away from the first. All are measured in turns in one run. Two replicas are two logical
-devices that share the machine's cores, which shows what tf.distribute itself costs and nothing else. The time per
-batch is what the input pipeline needs to make one, in one thread.
+devices that share the machine's cores, which shows what tf.distribute itself costs and nothing else; in the same way
+`model_parallel` shows what it costs to split weights over 2 and 4 of them (`bench.engine.tensor_parallel`). The time
+per batch is what the input pipeline needs to make one, in one thread.
 """
 
 from collections.abc import Iterator
@@ -24,14 +25,22 @@ CHANGES = (
     *({"length": length} for length in (64, 256, 512)),
     *({"batch": batch} for batch in (8, 16, 64, 128)),
     {"replicas": 2},
+    *({"model_parallel": devices} for devices in (2, 4)),
     {"corpus_tokens": 8 * 400_000},
 )
 
 
-def measure(model: str, size: str, vocabulary: int, threads: int, rounds: int, seconds: float) -> Iterator[dict]:
-    """Rows of the table: medians over ``rounds`` turns."""
+def measure(
+    model: str, size: str, changed: str | None, vocabulary: int, threads: int, rounds: int, seconds: float
+) -> Iterator[dict]:
+    """Rows of the table: medians over ``rounds`` turns, of the setting ``changed`` (None for each setting).
+
+    ``ratio`` is the step's processor time over the one of the first line.
+    """
     cases, workers = {}, []
     for change in CHANGES:
+        if changed and change and changed not in change:
+            continue
         setting = BASE | change
         name = ", ".join(f"{key} {value}" for key, value in change.items()) or "batch 32, length 128"
         cases[name] = settings_of(model, size, setting["batch"], setting["length"], vocabulary, threads) | change
@@ -48,6 +57,8 @@ def measure(model: str, size: str, vocabulary: int, threads: int, rounds: int, s
             "tokens_per_second": case["batch"] * case["length"] / step,
             "gflops": case["flops"] / step / 1e9,
             "input": worker.median("batch") / step,
+            "processor": worker.median_processor("step"),
+            "ratio": worker.median_processor("step") / workers[0].median_processor("step"),
         }
 
 
@@ -57,12 +68,20 @@ COLUMNS = {
     "tokens_per_second": ("tokens/s", "{:.0f}"),
     "gflops": ("GFLOP/s", "{:.1f}"),
     "input": ("time to make a batch / step", "{:.2%}"),
+    "processor": ("CPU s/step", "{:.3f}"),
+    "ratio": ("x first line, by CPU", "{:.2f}"),
 }
 
 
 @click.command("scaling")
 @click.option("--model", default="bert", show_default=True, help="Model to train.")
 @click.option("--size", default="mini", show_default=True, help="Size of the network.")
+@click.option(
+    "--change",
+    "changed",
+    type=click.Choice(sorted({name for change in CHANGES for name in change})),
+    help="Setting to change (default: each of them).",
+)
 @click.option("--vocabulary", type=VOCABULARY, default=8192, show_default=True, help="Number of token ids.")
 @click.option("--threads", type=THREADS, default=2, show_default=True, help="Number of threads.")
 @click.option("--rounds", type=COUNT, default=3, show_default=True, help="Number of timed rounds per variant.")

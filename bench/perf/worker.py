@@ -1,11 +1,12 @@
 """Processes that are timed side by side, and our own training step as one of them.
 
-A worker reads one request a line, ``{"job": "step", "times": 4}``, and answers with the seconds that it took. Rounds
-of several workers are interleaved, so that what else the machine does falls on all of them alike; the others wait on
-their empty input meanwhile and use no processor.
+A worker reads one request a line, ``{"job": "step", "times": 4}``, and answers with the seconds that it took, and
+perhaps with the processor time of all its threads. Rounds of several workers are interleaved, so that what else the
+machine does falls on all of them alike; the others wait on their empty input meanwhile and use no processor.
 """
 
 import json
+import math
 import statistics
 import subprocess
 import sys
@@ -27,6 +28,8 @@ class Worker:
     name: str
     command: Sequence[str]
     seconds: dict[str, list[float]] = field(default_factory=dict)
+    processor: dict[str, list[float]] = field(default_factory=dict)
+    """Seconds of processor time per repetition, if the process tells them."""
     answer: dict[str, Any] = field(default_factory=dict)
     """The last answer."""
 
@@ -60,10 +63,15 @@ class Worker:
         each = self.answer["seconds"] / times
         if keep:
             self.seconds.setdefault(job, []).append(each)
+            self.processor.setdefault(job, []).append(self.answer.get("processor", math.nan) / times)
         return each
 
     def median(self, job: str) -> float:
         return statistics.median(self.seconds[job])
+
+    def median_processor(self, job: str) -> float:
+        """NaN if the process does not tell its processor time."""
+        return statistics.median(self.processor[job])
 
     def best(self, job: str) -> float:
         return min(self.seconds[job])
@@ -95,10 +103,11 @@ def serve(jobs: Mapping[str, Callable[[], float | None]]) -> None:
     """Answer requests from stdin until it ends, with the seconds that a job took and the last value that it gave."""
     for line in sys.stdin:
         request = json.loads(line)
-        began, value = time.perf_counter(), None
+        began, used, value = time.perf_counter(), time.process_time(), None
         for _ in range(request["times"]):
             value = jobs[request["job"]]()
-        print(json.dumps({"seconds": time.perf_counter() - began, "value": value}), flush=True)
+        spent = {"seconds": time.perf_counter() - began, "processor": time.process_time() - used}
+        print(json.dumps(spent | {"value": value}), flush=True)
 
 
 def corpus(vocabulary: Any, tokens: int = 400_000, seed: int = 0) -> Any:
@@ -120,7 +129,7 @@ def main(argument: str) -> None:
     """Serve requests for one model: "step" trains, "batch" makes a batch, "sgemm" multiplies two matrices.
 
     ``argument`` is JSON with "model", "size", "batch", "length", "vocabulary", "threads", "xla", and perhaps "replicas"
-    (logical devices, 1) and "corpus_tokens" (400,000).
+    (logical devices, 1), "model_parallel" (logical devices that split the weights, 1) and "corpus_tokens" (400,000).
     """
     from ptmbench.bench import environment
 
@@ -129,7 +138,7 @@ def main(argument: str) -> None:
     import tensorflow as tf
 
     from ptmbench import models
-    from ptmbench.bench.engine.distribute import scope, strategy_of
+    from ptmbench.bench.engine.distribute import scope, splits_weights, strategy_of
     from ptmbench.bench.engine.networks import sized
     from ptmbench.bench.engine.step import TrainStep
     from ptmbench.models.text.tokenizers import Vocabulary
@@ -140,6 +149,8 @@ def main(argument: str) -> None:
         logical = [tf.config.LogicalDeviceConfiguration()] * settings["replicas"]
         tf.config.set_logical_device_configuration(device, logical)
         strategy = strategy_of("mirrored")
+    if settings.get("model_parallel", 1) > 1:
+        strategy = strategy_of("tensor", settings["model_parallel"])
     module, vocabulary = models.load(settings["model"]), Vocabulary(size=settings["vocabulary"])
     with scope(strategy):
         network = module.build(sized(module, settings["size"], settings["length"]), vocabulary)
@@ -147,10 +158,14 @@ def main(argument: str) -> None:
         step = TrainStep(
             network.loss,
             list(network.loss.trainable_variables),
-            strategy=strategy,
+            strategy=None if splits_weights(strategy) else strategy,
             totals=network.loss.totals,
             jit=settings["xla"],
         )
+        if splits_weights(strategy):
+            from ptmbench.bench.engine.tensor_parallel.step import TensorStep
+
+            step = TensorStep(step, network.loss, strategy)
     text = corpus(vocabulary, settings.get("corpus_tokens", 400_000))
     make = network.batches(text, settings["batch"], settings["length"])
     batches = [make(index, 0) for index in range(4)]

@@ -1,12 +1,13 @@
-"""The arrays of keras-hub's backbones by their names in `transformers`; see `models.published._keras_hub`.
+"""The weights of keras-hub's backbones by their names in `transformers`, to be read and set.
 
-Keras names layers by their class and counts them, in the order in which the network is put together.
+`models.published._keras_hub` and `models.published.presets` call it. Each table names the layers of one class, and the
+attributes that lead from a layer to its parts.
 """
 
+import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
+from functools import cached_property, partial, reduce
 from typing import Any
 
 import numpy as np
@@ -29,47 +30,23 @@ Maker = Callable[[], np.ndarray]
 """An array that is read when it is asked for."""
 
 
-@dataclass(frozen=True)
-class File:
-    """An HDF5 file of Keras. Data sets that point into other files are not followed."""
+class Network:
+    """A backbone of keras-hub, which ``build`` makes once an array is asked for."""
 
-    path: Path
+    def __init__(self, build: Callable[[], Any]):
+        self._build = build
 
-    def array(self, place: str, variable: int = 0) -> np.ndarray:
-        """A variable of the layer ``place``; in files of older releases of Keras the parts of attention have "_" in
-        front."""
-        import h5py
+    @cached_property
+    def backbone(self) -> Any:
+        return self._build()
 
-        parent, _, last = place.rpartition("/")
-        try:
-            with h5py.File(self.path) as file:
-                for spelling in (place, f"{parent}/_{last}"):
-                    name = f"layers/{spelling}/vars/{variable}"
-                    if name in file:
-                        return self._plain(file, name)
-        except OSError as error:
-            raise PublishedError(
-                f"{self.path} is no HDF5 file, or is damaged or cut short ({error}). Fetch it again."
-            ) from error
-        raise PublishedError(f"{self.path} lacks layers/{place}. Is it the weights of the class in config.json?")
+    def array(self, place: str, number: int = 0) -> np.ndarray:
+        """A variable of ``place``: the name of a layer, and the attributes that lead from it to one of its parts."""
+        layer, *parts = place.split("/")
+        return self.value(reduce(getattr, parts, self.backbone.get_layer(layer)).weights[number])
 
-    def _plain(self, file: Any, name: str) -> np.ndarray:
-        import h5py
-
-        steps = name.split("/")
-        links = [file.get("/".join(steps[: i + 1]), getlink=True) for i in range(len(steps))]
-        found = file[name] if all(isinstance(link, h5py.HardLink) for link in links) else None
-        if not isinstance(found, h5py.Dataset) or found.is_virtual or found.external:
-            raise PublishedError(f"{self.path} has links in place of arrays ({name}), which are not followed.")
-        if found.dtype.kind not in "fiu" or found.id.get_storage_size() < found.nbytes:
-            raise PublishedError(
-                f"{self.path} holds {name} compressed, cut short or not as numbers, and Keras writes plain arrays. "
-                "Save the preset again."
-            )
-        array = found[()]
-        if found.attrs.get("dtype") == "bfloat16":  # stored as the 16 bits that they are
-            return (array.astype(np.uint32) << 16).view(np.float32)
-        return array
+    def value(self, variable: Any) -> np.ndarray:
+        return variable.numpy()
 
     def table(self, theirs: str, place: str, before: int = 0) -> dict[str, Maker]:
         """A lookup table, or the scale of a norm without bias; ``before`` rows that no input reaches are zeros."""
@@ -100,168 +77,152 @@ class File:
         found: dict[str, Maker] = {}
         for index in range(count):
             for name, part in zip(names, parts, strict=True):
-                found |= self.pair(theirs.format(index) + name, f"{_nth(ours, index)}/{part}")
+                found |= self.pair(theirs.format(index) + name, f"{ours.format(index)}/{part}")
         return found
 
 
-def _nth(layer: str, index: int) -> str:
-    """Keras counts the layers of a class."""
-    return f"{layer}_{index}" if index else layer
-
-
-def _roberta(file: File, config: Mapping[str, Any]) -> dict[str, Maker]:
+def _roberta(network: Network, config: Mapping[str, Any]) -> dict[str, Maker]:
     layer, out = "attention.self.", "attention.output."
     names = (f"{layer}query", f"{layer}key", f"{layer}value", f"{out}dense", f"{out}LayerNorm")
     return {
-        **file.table("embeddings.word_embeddings", "token_and_position_embedding/token_embedding"),
-        **file.table("embeddings.position_embeddings", "token_and_position_embedding/position_embedding", before=2),
+        **network.table("embeddings.word_embeddings", "embeddings/token_embedding"),
+        **network.table("embeddings.position_embeddings", "embeddings/position_embedding", before=2),
         # keras-hub has no segments in it, and so adds nothing for the only one.
         "embeddings.token_type_embeddings.weight": lambda: np.zeros((1, config["hidden_size"]), np.float32),
-        **file.pair("embeddings.LayerNorm", "layer_normalization"),
-        **file.layers(
+        **network.pair("embeddings.LayerNorm", "embeddings_layer_norm"),
+        **network.layers(
             "encoder.layer.{}.",
             (*names, "intermediate.dense", "output.dense", "output.LayerNorm"),
-            "transformer_encoder",
+            "transformer_layer_{}",
             config["num_hidden_layers"],
         ),
     }
 
 
-def _distilbert(file: File, config: Mapping[str, Any]) -> dict[str, Maker]:
+def _distilbert(network: Network, config: Mapping[str, Any]) -> dict[str, Maker]:
     names = (*(f"attention.{part}_lin" for part in ("q", "k", "v", "out")), "sa_layer_norm")
     return {
-        **file.table("embeddings.word_embeddings", "token_and_position_embedding/token_embedding"),
-        **file.table("embeddings.position_embeddings", "token_and_position_embedding/position_embedding"),
-        **file.pair("embeddings.LayerNorm", "layer_normalization"),
-        **file.layers(
+        **network.table("embeddings.word_embeddings", "token_and_position_embedding/token_embedding"),
+        **network.table("embeddings.position_embeddings", "token_and_position_embedding/position_embedding"),
+        **network.pair("embeddings.LayerNorm", "embeddings_layer_norm"),
+        **network.layers(
             "transformer.layer.{}.",
             (*names, "ffn.lin1", "ffn.lin2", "output_layer_norm"),
-            "transformer_encoder",
+            "transformer_layer_{}",
             config["n_layers"],
         ),
     }
 
 
-def _albert(file: File, config: Mapping[str, Any]) -> dict[str, Maker]:
+def _albert(network: Network, config: Mapping[str, Any]) -> dict[str, Maker]:
     names = tuple(f"attention.{part}" for part in ("query", "key", "value", "dense", "LayerNorm"))
     return {
-        **file.table("embeddings.word_embeddings", "reversible_embedding"),
-        **file.table("embeddings.position_embeddings", "position_embedding"),
-        **file.table("embeddings.token_type_embeddings", "embedding"),
-        **file.pair("embeddings.LayerNorm", "layer_normalization"),
-        **file.pair("encoder.embedding_hidden_mapping_in", "dense"),
-        **file.layers(
+        **network.table("embeddings.word_embeddings", "token_embedding"),
+        **network.table("embeddings.position_embeddings", "position_embedding"),
+        **network.table("embeddings.token_type_embeddings", "segment_embedding"),
+        **network.pair("embeddings.LayerNorm", "embeddings_layer_norm"),
+        **network.pair("encoder.embedding_hidden_mapping_in", "embedding_projection"),
+        **network.layers(
             "encoder.albert_layer_groups.0.albert_layers.{}.",
             (*names, "ffn", "ffn_output", "full_layer_layer_norm"),
-            "transformer_encoder",
+            "group_0_inner_layer_{}",
             1,
         ),
-        **file.pair("pooler", "dense_1"),
+        **network.pair("pooler", "pooled_dense"),
     }
 
 
-def _gpt2(file: File, config: Mapping[str, Any]) -> dict[str, Maker]:
+def _gpt2(network: Network, config: Mapping[str, Any]) -> dict[str, Maker]:
     def joined(place: str, variable: int) -> np.ndarray:
-        parts = [file.array(f"{place}/{part}", variable) for part in _PARTS[:3]]
+        parts = [network.array(f"{place}/{part}", variable) for part in _PARTS[:3]]
         return np.concatenate([p.reshape(-1) if variable else p.reshape(p.shape[0], -1) for p in parts], axis=-1)
 
     found = {
-        **file.table("wte", "reversible_embedding"),
-        **file.table("wpe", "position_embedding"),
-        **file.pair("ln_f", "layer_normalization"),
+        **network.table("wte", "token_embedding"),
+        **network.table("wpe", "position_embedding"),
+        **network.pair("ln_f", "layer_norm"),
     }
     names = ("attn.c_proj", "ln_1", "mlp.c_fc", "mlp.c_proj", "ln_2")
-    layers = file.layers("h.{}.", names, "transformer_decoder", config["n_layer"], _PARTS[3:])
+    layers = network.layers("h.{}.", names, "transformer_layer_{}", config["n_layer"], _PARTS[3:])
     for name, make in layers.items():  # kernels lie there as here
         found[name] = partial(lambda make: make().T, make)
     for index in range(config["n_layer"]):
-        place = _nth("transformer_decoder", index)
+        place = f"transformer_layer_{index}"
         found[f"h.{index}.attn.c_attn.weight"] = partial(joined, place, 0)
         found[f"h.{index}.attn.c_attn.bias"] = partial(joined, place, 1)
     return found
 
 
-def _bart(file: File, config: Mapping[str, Any]) -> dict[str, Maker]:
+def _bart(network: Network, config: Mapping[str, Any]) -> dict[str, Maker]:
     own = (*(f"self_attn.{part}_proj" for part in ("q", "k", "v", "out")), "self_attn_layer_norm")
     cross = tuple(name.replace("self", "encoder") for name in own)
-    rest, found = ("fc1", "fc2", "final_layer_norm"), file.table("shared", "reversible_embedding")
+    rest, found = ("fc1", "fc2", "final_layer_norm"), network.table("shared", "token_embedding")
     for number, half in enumerate(("encoder", "decoder")):
-        ours, place = f"transformer_{half}", f"{half}.layers.{{}}."
+        ours, place = f"transformer_{half}_layer_{{}}", f"{half}.layers.{{}}."
         count = config[f"{half}_layers"]
-        found |= file.table(f"{half}.embed_positions", _nth("position_embedding", number), before=2)
-        found |= file.pair(f"{half}.layernorm_embedding", _nth("layer_normalization", number))
-        found |= file.layers(place, (*own, *rest), ours, count)
+        found |= network.table(f"{half}.embed_positions", f"{half}_position_embedding", before=2)
+        found |= network.pair(f"{half}.layernorm_embedding", f"{half}_embeddings_layer_norm")
+        found |= network.layers(place, (*own, *rest), ours, count)
         if number:
-            found |= file.layers(place, cross, ours, count, _CROSS)
+            found |= network.layers(place, cross, ours, count, _CROSS)
     return found
 
 
-def _t5(file: File, config: Mapping[str, Any]) -> dict[str, Maker]:
-    found, count = file.table("shared", "reversible_embedding"), config["num_layers"]
+def _t5(network: Network, config: Mapping[str, Any]) -> dict[str, Maker]:
+    found, count = network.table("shared", "token_embedding"), config["num_layers"]
     for number, half in enumerate(("encoder", "decoder")):
-        first = _nth("t5_transformer_layer", number * count)
         bias = f"{half}.block.0.layer.0.SelfAttention.relative_attention_bias"
-        found |= file.table(bias, f"{first}/self_attention")
-        found |= file.table(f"{half}.final_layer_norm", _nth("t5_layer_norm", number))
+        found |= network.table(bias, f"transformer_{half}_layer_0/self_attention")
+        found |= network.table(f"{half}.final_layer_norm", f"{half}_output_layer_norm")
         for index in range(count):
-            ours, theirs = _nth("t5_transformer_layer", number * count + index), f"{half}.block.{index}.layer."
+            ours, theirs = f"transformer_{half}_layer_{index}", f"{half}.block.{index}.layer."
             kinds = [("self", "SelfAttention"), ("cross", "EncDecAttention")][: 1 + number]
             for place, (mine, name) in enumerate(kinds):
                 for part in ("query", "key", "value", "output"):
                     there = f"{theirs}{place}.{name}.{part[0]}"  # q, k, v, o
-                    found |= file.kernel(there, f"{ours}/{mine}_attention/{part}_projector")
-                found |= file.table(f"{theirs}{place}.layer_norm", f"{ours}/{mine}_attention_layer_norm")
+                    found |= network.kernel(there, f"{ours}/{mine}_attention/{part}_projector")
+                found |= network.table(f"{theirs}{place}.layer_norm", f"{ours}/{mine}_attention_layer_norm")
             feed = f"{theirs}{1 + number}."
-            found |= file.kernel(f"{feed}DenseReluDense.wi", f"{ours}/input_projector")
-            found |= file.kernel(f"{feed}DenseReluDense.wo", f"{ours}/output_projector")
-            found |= file.table(f"{feed}layer_norm", f"{ours}/layer_norm")
+            found |= network.kernel(f"{feed}DenseReluDense.wi", f"{ours}/input_projector")
+            found |= network.kernel(f"{feed}DenseReluDense.wo", f"{ours}/output_projector")
+            found |= network.table(f"{feed}layer_norm", f"{ours}/layer_norm")
     return found
 
 
-@dataclass(frozen=True)
-class _Numbered(File):
-    """A file whose arrays are read as the numbers of their places: 1, 2, ... over all arrays, 0 for none."""
+class _Numbered(Network):
+    """A backbone whose weights are read as the numbers of their places: 1, 2, ... over all weights."""
 
-    first: Mapping[str, int]
+    def __init__(self, backbone: Any, first: Mapping[int, int]):
+        super().__init__(lambda: backbone)
+        self._first = first
 
-    def _plain(self, file: Any, name: str) -> np.ndarray:
-        array = super()._plain(file, name)
-        return np.arange(array.size).reshape(array.shape) + self.first[name]
+    def value(self, variable: Any) -> np.ndarray:
+        return np.arange(math.prod(variable.shape)).reshape(variable.shape) + self._first[id(variable)]
 
 
-def fill(path: Path, config: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> list[str]:
-    """Writes ``arrays``, by their names in `transformers`, into the file of a preset, which Keras has saved before.
+def fill(backbone: Any, config: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> list[str]:
+    """Sets the weights of ``backbone`` to ``arrays``, by their names in `transformers`.
 
     Returns the names of those that the backbone has no place for. The tables of this file are run backwards: they read
     the number of each place, and the numbers then say where each weight belongs. Raises `PublishedError` for a place
     that none of ``arrays`` fills.
     """
-    import h5py
-
-    first: dict[str, int] = {}
-    shapes: dict[str, tuple[int, ...]] = {}
-    total = 1
-
-    def count(name: str, part: Any) -> None:
-        nonlocal total
-        if name.startswith("layers/") and isinstance(part, h5py.Dataset) and part.dtype.kind == "f":
-            first[name], shapes[name] = total, part.shape
-            total += part.size
-
-    with h5py.File(path) as file:
-        file.visititems(count)
-    flat, filled, used = np.zeros(total, np.float32), np.zeros(total, bool), set()
-    for name, make in LAYOUTS[config["model_type"]](_Numbered(path, first), config).items():
+    variables = [variable for variable in backbone.variables if "float" in variable.dtype]  # without states of seeds
+    sizes = [math.prod(variable.shape) for variable in variables]
+    starts = [1, *(1 + total for total in itertools.accumulate(sizes))]
+    first = {id(variable): start for variable, start in zip(variables, starts, strict=False)}
+    flat, filled, used = np.zeros(starts[-1], np.float32), np.zeros(starts[-1], bool), set()
+    for name, make in LAYOUTS[config["model_type"]](_Numbered(backbone, first), config).items():
         places = make()
         if places.dtype.kind == "i" and name in arrays:
             flat[places], filled[places] = arrays[name], True
             used.add(name)
-    for name, start in first.items():
-        if not filled[start : start + np.prod(shapes[name], dtype=int)].all():
-            raise PublishedError(f"The backbone of keras-hub has the weights {name}, and the model here has none.")
-    with h5py.File(path, "r+") as file:
-        for name, start in first.items():
-            file[name][...] = flat[start : start + file[name].size].reshape(shapes[name])
+    for variable, start, size in zip(variables, starts, sizes, strict=False):
+        if not filled[start : start + size].all():
+            raise PublishedError(
+                f"The backbone of keras-hub has the weights {variable.path}, and the model here has none."
+            )
+        variable.assign(flat[start : start + size].reshape(variable.shape))
     return sorted(set(arrays) - used)
 
 

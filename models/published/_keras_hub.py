@@ -1,22 +1,23 @@
 """Presets of keras-hub, read as if `transformers` had saved the model: its settings, and its arrays under those names.
 
 config.json                        the class of the backbone, and its shape
-model.weights.h5                   the arrays, by the order of the layers; read as plain data sets, nothing is run
+model.weights.h5, or its shards    the weights, which keras-hub reads into a backbone with these settings
 tokenizer.json, assets/tokenizer/  vocabulary.txt, vocabulary.json and merges.txt, or vocabulary.spm
 
 What a backbone computes is fixed in its code and not in its settings: `settings` says it in the words of
 `transformers`, and the tables of this package refuse what our networks do not compute (the tanh form of GELU in its
-BERT and ELECTRA). Texts are cut as the authors of the models did, not as keras-hub does, which leaves accents in its
-uncased vocabularies.
+BERT and ELECTRA). Keras makes no object of a class that a file names. Vocabularies are read here and not by keras-hub:
+texts are cut as the authors of the models did, and keras-hub leaves accents in its uncased vocabularies.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ptmbench.models.published import PublishedError, Unsupported, _slow, _vocabulary
-from ptmbench.models.published._keras_arrays import LAYOUTS, File, Maker
+from ptmbench.models.published._keras_arrays import LAYOUTS, Maker, Network
 from ptmbench.models.text.tokenizers import Tokenizer
 
 _PACKAGES = ("keras_hub>", "keras_nlp>")
@@ -86,6 +87,10 @@ def settings(config: Mapping[str, Any]) -> dict[str, Any]:
     model_type, names, fixed = _BACKBONES[name]
     found, given = {"model_type": model_type} | fixed, config["config"]
     found = {theirs: given[ours] for ours, theirs in names.items() if ours in given} | found
+    dtype = given.get("dtype")
+    kind = dtype.get("class_name") if isinstance(dtype, Mapping) else "DTypePolicy"
+    if kind != "DTypePolicy":
+        raise Unsupported(f"Its dtype is a {kind}, as of a quantised model. Save the model before it is quantised.")
     if model_type == "roberta":
         found["max_position_embeddings"] += 2
     if model_type == "bart":
@@ -145,12 +150,84 @@ def tokenizer(folder: Path, config: Mapping[str, Any]) -> Tokenizer:
     )
 
 
-def arrays(folder: Path, config: Mapping[str, Any]) -> tuple[Path, dict[str, Maker]]:
-    """The file of weights, and what is in it by the names of `transformers`; ``config`` is what `settings` gives."""
-    path = folder / "model.weights.h5"
+def arrays(folder: Path, config: Mapping[str, Any]) -> tuple[list[Path], dict[str, Maker]]:
+    """The files of weights, and what is in them by the names of `transformers`; ``config`` is what `settings` gives.
+
+    keras-hub is imported, and its backbone built, when the first array is asked for.
+    """
+    path, index = folder / "model.weights.h5", folder / "model.weights.json"
+    files = [path]
     if not path.is_file():
+        if not index.is_file():
+            raise PublishedError(f"{folder} has neither {path.name} nor {index.name}. Save the preset again.")
+        path, files = index, _shards(index)
+    return files, LAYOUTS[config["model_type"]](Network(partial(_loaded, path, files, config)), config)
+
+
+def _shards(index: Path) -> list[Path]:
+    """The files that ``index`` names, one or a list for each layer."""
+    places = _vocabulary.json_of(index).get("weight_map")
+    lists = [one if isinstance(one, list) else [one] for one in (places.values() if isinstance(places, dict) else ())]
+    names = {str(name) for one in lists for name in one}
+    if not names or any(Path(name).name != name or not name.endswith(".weights.h5") for name in names):
+        raise PublishedError(f"{index} does not name files of weights in its folder. Save the preset again.")
+    files = [index.with_name(name) for name in sorted(names)]
+    if lost := next((file for file in files if not file.is_file()), None):
+        raise PublishedError(f"{index.parent} lacks {lost.name}, one of its shards. Fetch it again.")
+    return files
+
+
+def _loaded(path: Path, files: Sequence[Path], config: Mapping[str, Any]) -> Any:
+    """The backbone with the weights in ``files``, of which ``path`` is the only one or the index.
+
+    It is built from ``config`` and not from config.json, whose classes Keras would look up and make.
+    """
+    import keras_hub
+
+    name, arguments = backbone_of(config["model_type"], config)
+    stored, pieces = sum(file.stat().st_size for file in files), arguments.get("vocabulary_size")
+    vectors = 2 * arguments.get("embedding_dim", arguments["hidden_dim"])  # bytes of one, at least
+    if type(pieces) is not int or not 0 < pieces * vectors <= stored:
         raise PublishedError(
-            f"{folder} has no model.weights.h5. Weights in several shards: load the preset with keras-hub and save it "
-            "with a larger `max_shard_size`."
+            f"{path.with_name('config.json')} tells of {pieces} token vectors, but the files of weights hold "
+            f"{stored:,} bytes. Are both from one preset?"
         )
-    return path, LAYOUTS[config["model_type"]](File(path), config)
+    for file in files:
+        _check_plain(file)
+    try:
+        backbone = getattr(keras_hub.models, name)(**arguments, dtype="float32")
+        backbone.load_weights(str(path))
+    except Exception as error:  # Keras has no error of its own for files of another network
+        raise PublishedError(
+            f"{path} cannot be read as the weights of keras-hub's {name} that config.json describes "
+            f"({_reason(error)}). Save the preset again."
+        ) from error
+    return backbone
+
+
+def _check_plain(file: Path) -> None:
+    """Raises `PublishedError` for data sets that are larger in memory than in ``file``: Keras reads such with up to 4
+    GiB."""
+    import h5py
+
+    def check(name: str, part: Any) -> None:
+        if isinstance(part, h5py.Dataset) and part.id.get_storage_size() < part.nbytes:
+            raise PublishedError(
+                f"{file} holds {name} compressed or cut short, and Keras writes plain arrays. Save the preset again."
+            )
+
+    try:
+        with h5py.File(file) as opened:
+            opened.visititems(check)
+    except (OSError, RuntimeError) as error:
+        raise PublishedError(
+            f"{file} is no HDF5 file, or is damaged or cut short ({error}). Fetch it again."
+        ) from error
+
+
+def _reason(error: Exception) -> str:
+    """The first layer that Keras could not load and why, or the first line of another error."""
+    lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    if len(lines) > 1 and (layer := re.search(r"^A total of .* object <\w+ name=(\w+)", lines[0])):
+        return f"{layer[1]}: {lines[1]}".rstrip(".")
+    return lines[0].rstrip(".")

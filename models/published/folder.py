@@ -197,8 +197,8 @@ def _read(path: Path) -> Folder:
             "whole numbers above 0, and the heads divide the width, which is even. Fetch it again."
         ) from error
     if preset:
-        file, makers = _keras_hub.arrays(path, config)
-        files, arrays = [file], _arrays.Arrays(makers)
+        files, makers = _keras_hub.arrays(path, config)
+        arrays = _arrays.Arrays(makers)
     else:
         files, arrays = _open(path)
     return Folder(
@@ -236,7 +236,7 @@ def _of_preset(path: Path, config: Mapping[str, Any]) -> dict[str, Any]:
         raise PublishedError(f"{path / 'config.json'} does not say {error}. Save the preset again.") from error
     except published.Unsupported as error:
         raise published.Unsupported(f"{path} is a preset of keras-hub. {error}") from error
-    except TypeError as error:
+    except (AttributeError, TypeError) as error:
         raise PublishedError(f"{path / 'config.json'} is no preset's: {error}. Save the preset again.") from error
     return found
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from ptmbench import models
 from ptmbench.bench.engine.networks import sized
 from ptmbench.bench.errors import UsageError
-from ptmbench.bench.perf import loss, peer, perf, pretrain, vectors
+from ptmbench.bench.perf import loss, peer, perf, pretrain, scaling, vectors
 from ptmbench.bench.perf.curves import picture
 from ptmbench.bench.perf.peers import keras_hub
 from ptmbench.bench.perf.table import Table
@@ -22,7 +22,8 @@ SERVANT = """
 import json, sys
 for line in sys.stdin:
     asked = json.loads(line)
-    print(json.dumps({"seconds": asked["times"] * float(sys.argv[1]), "value": asked["job"]}), flush=True)
+    seconds = asked["times"] * float(sys.argv[1])
+    print(json.dumps({"seconds": seconds, "processor": seconds / 2, "value": asked["job"]}), flush=True)
 """
 
 
@@ -35,6 +36,7 @@ def test_workers_take_turns_and_report_seconds_per_repetition():
     interleave([slow, fast], rounds=3, seconds=1.0, jobs=("step",))
     assert slow.seconds == {"step": [0.5] * 3}
     assert fast.median("step") == fast.best("step") == 0.125
+    assert slow.median_processor("step") == 0.25
     assert fast.answer["seconds"] == 1.0  # eight steps of an eighth: a turn is as long for the fast as for the slow
 
 
@@ -92,6 +94,40 @@ def test_keras_hub_trains_the_same_network(model, missing):
     assert tuple(np.shape(network(features))) == (*labels.shape, 500)
 
 
+def test_a_peer_is_compared_by_the_clock_and_by_processor_time(monkeypatch):
+    """With the faster of its two ways."""
+    seconds = {False: 0.2, True: 0.1}
+    monkeypatch.setattr(pretrain, "ours", lambda name, case: servant(name, 0.05))
+    monkeypatch.setattr(
+        pretrain.peers,
+        "command",
+        lambda peer, python, case: [sys.executable, "-c", SERVANT, str(seconds[case["xla"]])],
+    )
+    shape = {"batch": 2, "length": 32, "vocabulary": 300, "threads": 1, "rounds": 1, "seconds": 0.1}
+    rows = list(pretrain.compare(["bert"], ["tiny"], peer="keras_hub", python=sys.executable, **shape))
+    assert [row["processor"] for row in rows] == pytest.approx([0.025, 0.025, 0.1, 0.05])
+    for name in ("ratio", "processor_ratio"):
+        assert [row[name] for row in rows] == pytest.approx([2, 2, 0.5, 1])
+
+
+def test_scaling_changes_one_setting_at_a_time(monkeypatch):
+    """Processor time is compared with the first line, which changes nothing."""
+    cases = []
+
+    def ours(name, settings):
+        cases.append(settings)
+        return servant(name, 0.1 * settings.get("model_parallel", 1))
+
+    monkeypatch.setattr(scaling, "ours", ours)
+    options = ["--change", "model_parallel", "--rounds", "2", "--seconds", "0.1", "--json"]
+    done = CliRunner().invoke(perf, ["scaling", *options], catch_exceptions=False)
+    rows = [json.loads(line) for line in done.output.splitlines()]
+    assert [row["case"] for row in rows] == ["batch 32, length 128", "model_parallel 2", "model_parallel 4"]
+    assert [row["ratio"] for row in rows] == pytest.approx([1, 2, 4])
+    assert [case.get("model_parallel") for case in cases] == [None, 2, 4]
+    assert {case["batch"] for case in cases} == {32}
+
+
 def test_models_that_a_peer_lacks_are_refused():
     with pytest.raises(UsageError, match="keras_hub has no 'elmo' to compare with. Choose from bert, gpt2"):
         CliRunner().invoke(perf, ["pretrain", "--peer", "keras_hub", "--models", "elmo"], catch_exceptions=False)
@@ -105,6 +141,7 @@ def test_steps_of_keras_hub_are_timed_beside_ours():
     rows = [json.loads(line) for line in done.output.splitlines()]
     assert [row["by"] for row in rows] == ["ours", "ours, XLA", "keras_hub", "keras_hub, XLA"]
     assert max(row["ratio"] for row in rows[2:]) == 1 and all(row["seconds"] > 0 for row in rows)
+    assert max(row["processor_ratio"] for row in rows[2:]) == 1 and all(row["processor"] > 0 for row in rows)
 
 
 def test_a_missing_peer_is_told_with_the_command_that_installs_it(monkeypatch):

@@ -302,19 +302,23 @@ def test_other_files_are_no_word_vectors(name, tmp_path):
 
 
 def test_arrays_of_presets(tmp_path):
-    """A data set of 4 TB that has no chunks yet, one that gzip made small, and one of strings."""
+    """A data set of 4 TB that has no chunks yet, and one that gzip made small: refused before Keras reads them."""
     import h5py
 
-    from ptmbench.models.published import PublishedError
-    from ptmbench.models.published._keras_arrays import File
+    from ptmbench.models.published import PublishedError, _keras_hub
 
-    with h5py.File(tmp_path / "model.weights.h5", "w") as file:
-        group = file.create_group("layers/a/vars")
-        group.create_dataset("0", shape=(10**7, 10**5), dtype="f4", chunks=(100, 100))
-        group.create_dataset("1", data=np.zeros(10**6, np.float32), chunks=(10**6,), compression="gzip")
-        group.create_dataset("2", data=["text"])
-        group.create_dataset("3", data=np.ones(3, np.float32))
-    for variable in range(3):
-        with pytest.raises(PublishedError, match="compressed, cut short or not as numbers"):
-            File(tmp_path / "model.weights.h5").array("a", variable)
-    assert File(tmp_path / "model.weights.h5").array("a", 3).tolist() == [1, 1, 1]
+    file = tmp_path / "model.weights.h5"
+    config = {"model_type": "distilbert", "vocab_size": 9, "dim": 8, "n_layers": 1, "n_heads": 2, "hidden_dim": 8}
+    config |= {"max_position_embeddings": 8}
+    given = {"shape": (10**7, 10**5), "dtype": "f4", "chunks": (100, 100)}
+    packed = {"data": np.zeros(10**6, np.float32), "chunks": (10**6,), "compression": "gzip"}
+    for large in (given, packed):
+        with h5py.File(file, "w") as opened:
+            opened.create_dataset("layers/a/vars/0", **large)
+        _, found = _keras_hub.arrays(tmp_path, config)
+        with pytest.raises(PublishedError, match="holds layers/a/vars/0 compressed or cut short"):
+            found["embeddings.word_embeddings.weight"]()
+    for pieces in (10**12, -1, 2.5, None):
+        _, found = _keras_hub.arrays(tmp_path, config | {"vocab_size": pieces})
+        with pytest.raises(PublishedError, match="config.json tells of .* token vectors, but the files"):
+            found["embeddings.word_embeddings.weight"]()

@@ -27,6 +27,36 @@ def test_import_and_encode_take_a_preset(tmp_path):
     assert folder.read(tmp_path / "back").model == "roberta"
 
 
+def test_weights_in_shards_are_the_same(tmp_path):
+    network = save("distilbert", tmp_path / "p")
+    whole = dict(folder.read(tmp_path / "p").arrays)
+    (tmp_path / "p" / "model.weights.h5").unlink()
+    network.save_weights(str(tmp_path / "p" / "model.weights.json"), max_shard_size=2e-5)
+    shards = sorted((tmp_path / "p").glob("*.h5"))
+    found = folder.read(tmp_path / "p")
+    assert len(shards) > 1 and whole.keys() == found.arrays.keys()
+    assert all(np.array_equal(array, found.arrays[name]) for name, array in whole.items())
+    shards[1].unlink()
+    with pytest.raises(PublishedError, match=f"lacks {shards[1].name}, one of its shards"):
+        folder.read(tmp_path / "p")
+    (tmp_path / "p" / "model.weights.json").write_text('{"weight_map": {"a": "../other.weights.h5"}}')
+    with pytest.raises(PublishedError, match="does not name files of weights in its folder"):
+        folder.read(tmp_path / "p")
+
+
+def test_classes_that_files_name_are_not_made(tmp_path):
+    """Neither the class of the configuration nor the one of its dtype."""
+    save("distilbert", tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    config |= {"module": "antigravity", "class_name": "Popen"}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert np.isfinite(folder.read(tmp_path).arrays["embeddings.word_embeddings.weight"]).all()
+    config["config"]["dtype"] = {"module": "antigravity", "class_name": "DTypePolicyMap", "config": {}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(Unsupported, match="Its dtype is a DTypePolicyMap, as of a quantised model"):
+        folder.read(tmp_path)
+
+
 @pytest.mark.parametrize("name", ["BertBackbone", "ElectraBackbone"])
 def test_the_tanh_form_of_gelu_is_refused(name, tmp_path):
     shape = {"vocabulary_size": 9, "num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 8}
@@ -46,20 +76,20 @@ def test_damaged_and_foreign_presets_are_sentences(tmp_path):
 
     with h5py.File(file, "a") as opened:
         del opened["layers/token_and_position_embedding/token_embedding/vars/0"]
-    with pytest.raises(PublishedError, match="lacks layers/token_and_position_embedding/token_embedding"):
+    with pytest.raises(PublishedError, match="RobertaBackbone that config.json describes .*token_embedding"):
         weights()
     with h5py.File(file, "a") as opened:
         place = "layers/token_and_position_embedding/token_embedding/vars/0"
         opened[place] = h5py.ExternalLink(str(tmp_path / "other.h5"), "/secret")
     with h5py.File(tmp_path / "other.h5", "w") as opened:
         opened["secret"] = np.zeros((5, 5))
-    with pytest.raises(PublishedError, match="links in place of arrays"):
+    with pytest.raises(PublishedError, match="config.json describes .token_embedding: Layer"):
         weights()
     file.write_bytes(content[: len(content) // 3])
     with pytest.raises(PublishedError, match="damaged or cut short"):
         weights()
     file.unlink()
-    with pytest.raises(PublishedError, match="has no model.weights.h5"):
+    with pytest.raises(PublishedError, match="neither model.weights.h5 nor model.weights.json"):
         folder.read(tmp_path)
     file.write_bytes(content)
     (tmp_path / "assets" / "tokenizer" / "vocabulary.json").unlink()

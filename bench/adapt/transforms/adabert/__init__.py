@@ -17,7 +17,7 @@ Differentiable Neural Architecture Search". The adapted model is the teacher, wi
        CE(k)   = the loss of the task at the result of depth k, h_k, mean over the tokens
        KD(k)   = mean_x sum_(m <= k) w_m(x) CE(p_t(x), q_m(x))      t = ceil(m L / k), q_m: the prediction from h_m
        w_m(x)  = p_t(y | x) / sum_(n <= k) p_t(n)(y | x)            y: the label of x
-       cost    = (sum_k k y_k / K_max) mean_e sum_o y_eo c_o        c_o: the share of o in all parameters and FLOPs
+       cost    = (sum_k k y_k / K_max) mean_e sum_o y_eo c_o        c = softmax(shares of parameters and FLOPs)
 
 3. The architecture. The likeliest depth; of each edge the likeliest operation; of each node the two edges whose
    operations are the likeliest.
@@ -27,18 +27,20 @@ Differentiable Neural Architecture Search". The adapted model is the teacher, wi
 The cost of all of this is the cost of the transform. In the record, ``search_flops`` is that of 2 and ``probe_flops``
 that of 1 and of asking the teacher.
 
-Sources. We read the abstract, and the authors' code (alibaba/EasyTransfer, ``modeling_adabert.py`` and the scripts
-beside it): the graph, the candidates, the straight-through Gumbel-softmax, the temperature, one head for all depths,
-``gamma`` = 0.8, ``beta`` = 4, three nodes, eight cells, width 128, and the two edges of each node are from there. That
-code has no probes; it reads soft labels of all layers from a file, weighs them equally, and trains the result with CE
-alone. The weights w_m are the paper's as we remember it, and are not checked against its text.
+Sources. We read the paper's abstract and settings, not its equations, and the authors' code (alibaba/EasyTransfer,
+``modeling_adabert.py`` and the scripts that call it). From there are the graph, the candidates, the straight-through
+Gumbel-softmax, the temperature, one head for all depths, ``gamma`` = 0.8, ``beta`` = 4, three nodes, eight cells, width
+128, and the two edges of each node. That code has no probes: it reads soft labels of all layers from a file, weighs
+them equally, and trains the result with CE alone. The weights w_m are the paper's as we remember it, and are not
+checked against its text.
 
 Our choices, besides those in `models.layers.cells`: probes read the mean vector, and none is on the embeddings;
 embeddings are projected on the principal components of the teacher's token vectors, where the code learns the
-projection; c_o is a share of the sum, where the code has numbers between 0.094 and 0.108 that add up to 1; the scores
-learn ``score_rate`` times as fast as the weights, by the same loss of the same batch; the search ends with its last
+projection; the shares that make c_o (the code has numbers like them, from 0.0944 for zeros to 0.1076 for a window of
+seven, without their origin; here they are 0.090 and 0.114); the scores learn ``score_rate`` times as fast as the
+weights, by the same loss of the same batch; the search ends with its last
 step, where the code takes the most accurate one; depth 0 is no candidate; no data are augmented. The paper searches
-for 80 epochs.
+for 80 epochs, and the defaults here are fewer.
 
 Controls: ``by=random`` draws depth, edges and operations, and trains that network from new weights, as ``start=new``
 does with the found one; ``size`` makes it as large as another. ``hints=logits`` has the teacher's own prediction as

@@ -26,11 +26,12 @@ def space(width: int, layers: int, nodes: int) -> CellShape:
 
 
 def costs(width: int) -> np.ndarray:
-    """The cost c_o of each operation, float64 [O]: the mean of its share in the parameters of all operations and of
-    its share in their FLOPs."""
+    """The cost c_o of each operation, float64 [O]: the softmax of the mean of its share in the parameters of all
+    operations and its share in their FLOPs."""
     every = [OperationConfig(width=width, kind=kind) for kind in OPERATIONS]
     counts = np.array([[one.parameters().total, one.flops(1)] for one in every], float)  # [O, 2]
-    return (counts / counts.sum(0)).mean(1)
+    powers = np.exp((counts / counts.sum(0)).mean(1))
+    return powers / powers.sum()
 
 
 def derived(edges: np.ndarray, depths: np.ndarray, whole: CellShape) -> CellShape:

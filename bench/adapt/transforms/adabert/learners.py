@@ -155,7 +155,7 @@ class Tuning(Learner):
 
 def drawn(scores: tf.Tensor, seed: Any, temperature: Any) -> tf.Tensor:
     """One-hot vectors [..., N] that are drawn by ``scores`` [..., N], with the gradient of the softmax of scores and
-    Gumbel noise at ``temperature`` (straight-through; Jang, Gu and Poole, 2017, section 2.2)."""
+    Gumbel noise at ``temperature`` (the straight-through estimator of Jang, Gu and Poole, 2017)."""
     u = tf.random.stateless_uniform(scores.shape, seed, 1e-6, 1 - 1e-6)
     soft = tf.nn.softmax((tf.nn.log_softmax(scores) - tf.math.log(-tf.math.log(u))) / temperature)
     hard = tf.one_hot(tf.argmax(soft, -1), scores.shape[-1])

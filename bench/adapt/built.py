@@ -14,7 +14,7 @@ from ptmbench.bench.adapt.heads import InputRow
 from ptmbench.bench.adapt.neighbours import Neighbour
 from ptmbench.bench.adapt.parts import Decoding
 from ptmbench.bench.adapt.settings import Settings, baked
-from ptmbench.bench.adapt.shapes import StackShape
+from ptmbench.bench.adapt.shapes import Shape
 from ptmbench.bench.adapt.transforms import Chosen
 from ptmbench.bench.engine import cost, networks
 from ptmbench.models.card import Size
@@ -32,7 +32,7 @@ def adapted(
     settings: Settings,
     neighbours: tuple[Neighbour, ...] = (),
     chain: tuple[Chosen, ...] = (),
-    stack: StackShape | None = None,
+    stack: Shape | None = None,
 ) -> Adapted:
     """The `Adapted` for these choices. Cells share it where their `baked` settings agree, and the shape of their
     ``stack`` and the transforms of their ``chain`` too, of which only those that rebuild the network count."""
@@ -51,7 +51,7 @@ def traced(
     settings: Settings,
     neighbours: tuple[Neighbour, ...],
     rebuilding: tuple[Chosen, ...],
-    stack: StackShape | None = None,
+    stack: Shape | None = None,
     /,
 ) -> Adapted:
     """Builds the network of `adapted`, which is traced when it is first called."""
@@ -94,7 +94,7 @@ def traced(
 
 @lru_cache(maxsize=8)
 def random_weights(
-    model: str, shape: Size, tokenizer: Tokenizer, seed: int, stack: StackShape | None = None
+    model: str, shape: Size, tokenizer: Tokenizer, seed: int, stack: Shape | None = None
 ) -> dict[str, np.ndarray]:
     """The initial weights of a run with ``seed``, which are the weights of its random twin. With ``stack``,
     the layers have that shape."""

@@ -23,7 +23,7 @@ from ptmbench.bench.adapt.contract import Adaptation, Answers
 from ptmbench.bench.adapt.heads import Codec, InputRow
 from ptmbench.bench.adapt.neighbours import Neighbour
 from ptmbench.bench.adapt.settings import Settings
-from ptmbench.bench.adapt.shapes import StackShape
+from ptmbench.bench.adapt.shapes import Shape
 from ptmbench.bench.engine import checkpoint, packing
 from ptmbench.bench.engine.checkpoint import Checkpoint, CheckpointError
 from ptmbench.bench.engine.cost import phase
@@ -59,7 +59,7 @@ class Trained:
     """The transforms that ``weights`` have gone through, in their order."""
     changed: tuple[str, ...] = ()
     """Names of the arrays that a transform has changed."""
-    shape: StackShape | None = None
+    shape: Shape | None = None
     """The shape of the encoder's stack after a transform that has made it smaller; None for the model's own."""
     source: Mapping[str, Any] = field(default_factory=dict)
     """The checkpoint of the adapted model before all transforms, for the manifest."""

@@ -1,16 +1,25 @@
-"""The shape of an encoder's stack of blocks: how many layers, heads and inner dimensions are left.
+"""The shape of an encoder's stack: how much of its blocks is left, or which cells stand in their place.
 
-Transforms that remove layers, heads or inner dimensions say with a `StackShape` what is left, and checkpoints keep it.
-Networks and their descriptions are made in this shape before anything is built on them, so parameters, FLOPs, training
-and further transforms refer to the smaller network.
+Transforms that remove layers, heads or inner dimensions say with a `StackShape` what is left, and those that replace
+the stack by convolutional cells say with a `CellShape` which. Checkpoints keep the shape. Networks and their
+descriptions are made in it before anything is built on them, so parameters, FLOPs, training and further transforms
+refer to the smaller network.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, TypeVar
 
 from ptmbench.models.costs import Model
-from ptmbench.models.layers.config import AttentionConfig, BlockConfig, Config, StackConfig
+from ptmbench.models.layers.cells_config import CellStackConfig, Edge
+from ptmbench.models.layers.config import (
+    AttentionConfig,
+    BlockConfig,
+    Config,
+    EmbeddingsConfig,
+    EncoderConfig,
+    StackConfig,
+)
 from ptmbench.models.layers.shrunk_config import ShrunkAttentionConfig, ShrunkStackConfig
 
 Kind = TypeVar("Kind", bound=Config)
@@ -31,8 +40,29 @@ class StackShape:
         return asdict(self)
 
 
-def read(stored: Mapping[str, Any]) -> StackShape:
-    """The shape that `StackShape.stored` describes."""
+@dataclass(frozen=True, kw_only=True)
+class CellShape:
+    """Convolutional cells in the place of a stack (`models.layers.cells`): ``layers`` cells of ``nodes`` intermediate
+    nodes with these ``edges``. Vectors of tokens have ``width`` from the embeddings on."""
+
+    width: int
+    layers: int
+    nodes: int
+    edges: tuple[Edge, ...]
+
+    def stored(self) -> dict[str, Any]:
+        """Plain values, which `read` takes."""
+        return asdict(self)
+
+
+Shape = StackShape | CellShape
+
+
+def read(stored: Mapping[str, Any]) -> Shape:
+    """The shape that `StackShape.stored` or `CellShape.stored` describes."""
+    if "edges" in stored:
+        edges = tuple((source, target, tuple(kinds)) for source, target, kinds in stored["edges"])
+        return CellShape(**{**stored, "edges": edges})
     return StackShape(layers=stored["layers"], heads=tuple(stored["heads"]), inner=tuple(stored["inner"]))
 
 
@@ -60,8 +90,20 @@ def obstacle(encoder: Config) -> str:
     return ""
 
 
-def resized(config: Kind, shape: StackShape) -> Kind:
-    """The configuration of an encoder whose stack has ``shape``."""
+def cells_obstacle(encoder: Config) -> str:
+    """Why cells cannot stand in the place of the stack of ``encoder``, after "because"; "" if they can."""
+    if type(encoder) is not EncoderConfig or type(encoder.embeddings) is not EmbeddingsConfig:
+        return "its encoder is not embeddings and a stack alone."
+    return ""
+
+
+def resized(config: Kind, shape: Shape) -> Kind:
+    """The configuration of an encoder whose stack has ``shape``. One with cells pools the mean over the tokens."""
+    if isinstance(shape, CellShape):
+        stack = CellStackConfig(**vars(shape))
+        norm = config.norm and replace(config.norm, width=shape.width)
+        changed = {"embeddings": _narrowed(config.embeddings, shape.width), "stack": stack, "norm": norm}
+        return replace(config, **changed, distances=None, widening=None, pooler=None, pooled="mean")
     block = config.stack.block
     size = block.attention.width // block.attention.heads
     known = {name: getattr(block.attention, name) for name in ("width", "bias", "scaled", "start", "start_in")}
@@ -77,15 +119,33 @@ def resized(config: Kind, shape: StackShape) -> Kind:
     return replace(config, stack=stack)
 
 
-def described(model: Model, shape: StackShape | None) -> Model:
+def _narrowed(config: EmbeddingsConfig, width: int) -> EmbeddingsConfig:
+    """The configuration of embeddings with all vectors of ``width``."""
+    parts = {one.name: getattr(config, one.name) for one in fields(config)}
+    changed = {name: replace(part, width=width) for name, part in parts.items() if isinstance(part, Config)}
+    channels = tuple((name, replace(table, width=width)) for name, table in config.channels)
+    return replace(config, **changed, channels=channels)
+
+
+def described(model: Model, shape: Shape | None) -> Model:
     """The description of ``model`` with a stack of ``shape``; ``model`` itself without one."""
     return model if shape is None else replace(model, encoder=resized(model.encoder, shape))
 
 
-def reshape(network: Any, shape: StackShape | None) -> None:
+def reshape(network: Any, shape: Shape | None) -> None:
     """Gives the encoder of ``network`` (`models.pretrainable.Pretrainable`), which is not yet traced, a stack of
-    ``shape`` with new weights; nothing without one."""
-    if shape is not None:
-        encoder = network.encoder
-        encoder.exchange("stack", resized(encoder.config, shape).stack)
-        encoder.depth = shape.layers
+    ``shape`` with new weights; nothing without one. With cells, the embeddings are new too."""
+    if shape is None:
+        return
+    encoder = network.encoder
+    config = resized(encoder.config, shape)
+    if isinstance(shape, CellShape):
+        from ptmbench.models.layers import cells  # noqa: F401  the layers that the configuration names
+
+        encoder.stepwise = False
+    for one in fields(config):
+        before, after = getattr(encoder.config, one.name), getattr(config, one.name)
+        if before != after and isinstance(before, Config):
+            encoder.exchange(one.name, after)
+    encoder.config = config
+    encoder.width, encoder.depth, encoder.heads = encoder.dims(config)

@@ -222,13 +222,14 @@ class Layer(Seams, keras.layers.Layer):
             if not part.built:
                 part.build()
 
-    def exchange(self, name: str, config: Config) -> None:
+    def exchange(self, name: str, config: Config | None) -> None:
         """Replaces the layer ``name`` of this one, which is built and not yet traced, by a layer of ``config``. Its
-        weights are new, and their paths begin as in the old layer."""
-        old, (above, _, last) = getattr(self, name), self.path.rpartition("/")
-        with keras.name_scope(last, override_parent=above):
-            new = self.make(name, config)
-            new.build()
+        weights are new, and their paths begin as in the old layer. None removes the old layer."""
+        old, (above, _, last), new = getattr(self, name), self.path.rpartition("/"), None
+        if config is not None:
+            with keras.name_scope(last, override_parent=above):
+                new = self.make(name, config)
+                new.build()
         self._tracker.unlock()
         self._tracker.untrack(old)
         setattr(self, name, new)

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from ptmbench.models.layers import embeddings  # noqa: F401  the layers that configurations name
 from ptmbench.models.layers.blocks import Stack  # noqa: F401
+from ptmbench.models.layers.cells_config import CellStackConfig
 from ptmbench.models.layers.config import CausalConfig, Config, DecoderConfig, EncoderConfig, TableConfig
 from ptmbench.models.layers.core import NO_DROP, Drop, Layer, Rows, built, made_from, recomputed
 from ptmbench.models.layers.embeddings import future_bias, padding_bias
@@ -42,6 +43,8 @@ class Network(EncodingLayer):
     @staticmethod
     def dims(config: Any) -> tuple[int, int, int]:
         """Width, depth and heads of the network of ``config``."""
+        if isinstance(config.stack, CellStackConfig):
+            return config.stack.dims
         block = config.stack.block
         return block.norm.width, config.stack.layers, block.attention.heads
 

@@ -1,7 +1,8 @@
 """Compression while training, killed by a signal that nothing can catch: the resumed cell ends as a straight one does.
 
 Gates have the most state: weights, their optimizer, and parameters outside of the network. DynaBERT trains twice, and
-its second training has the result of the first one as its teacher.
+its second training has the result of the first one as its teacher. AdaBERT trains three times: probes, whose answers
+the others learn, then the scores of candidates, which decide on the network of the last.
 """
 
 import dataclasses
@@ -27,10 +28,14 @@ from tests.bench.test_transform_cells import changes_of
 
 SHAPE = Size(layers=2, width=32, heads=4, inner=24, length=96)
 TWELVE = {"epochs": 4, "batch": 16}
+CELLS = "layers=2+nodes=1+width=8+probe_epochs=1+search_epochs=2+tuning_epochs=1"
 WAYS = {  # the adaptation, the transform, and the step out of twelve after which the process is killed
     "gates": ("finetune", "gates:epochs=4+penalty=10+gate_rate=3000", 2),
     "theseus": ("finetune", "theseus:epochs=4", 2),
     "dynabert": ("finetune", "dynabert:widths=0.5/1+depths=0.5/1+width_epochs=2+depth_epochs=2", 8),
+    "adabert, probes": ("finetune", f"adabert:{CELLS}", 1),
+    "adabert, search": ("finetune", f"adabert:{CELLS}", 5),
+    "adabert, training": ("finetune", f"adabert:{CELLS}", 10),
     "layerdrop": ("layerdrop", "", 2),
     "pabee": ("pabee", "", 2),
 }
@@ -59,7 +64,9 @@ def alone(way: str, data: Path, adapted: Path, out: Path) -> None:
         cell = dataclasses.replace(cell, predictor="x", **changes_of(asked))
     found = cells.run(cell, dataclasses.replace(given, unfinished=out / "unfinished", save_every=0.0))
     assert found.status == "ok", found.reason
-    measured = {name: value for name, value in found.cost.items() if name.startswith(("flops", "parameters", "heads_"))}
+    measured = {
+        name: value for name, value in found.cost.items() if name.startswith(("flops", "parameters", "heads_", "cell"))
+    }
     counted = {name: found.cost[name] for name in ("steps", "tokens")}
     ended = {"scores": dict(found.scores), "curve": list(found.curve), "sha": found.predictions["sha256"]}
     (out / "ended.json").write_text(json.dumps(ended | measured | counted))

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from ptmbench.bench.adapt.settings import Settings
-from ptmbench.bench.adapt.shapes import StackShape
+from ptmbench.bench.adapt.shapes import Shape
 
 if TYPE_CHECKING:
     from ptmbench.bench.adapt.adapted import Adapted
@@ -54,7 +54,7 @@ class Transformed(NamedTuple):
     """Names of the arrays that were pruned or quantised."""
     course: "Course | None" = None
     """Steps, costs and curve of its training; None without training."""
-    shape: StackShape | None = None
+    shape: Shape | None = None
     """The shape of the encoder's stack, where the transform has made it smaller."""
     told: Mapping[str, float] = MappingProxyType({})
     """Further entries for the cost of a record, by name: how many heads are left."""

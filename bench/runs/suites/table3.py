@@ -52,6 +52,7 @@ TRANSFORMS = (
     "theseus",
     "theseus:replacing=1",  # its small layers trained as long, without those that they replace
     "gates",
+    "adabert:layers=4+width=64",
     "int8",
     "qat",
     "qbert",

@@ -1,0 +1,119 @@
+"""Convolutional cells against NumPy: every operation, a cell's graph, the mix of depths, and what padding changes."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ptmbench.models.layers.cells import Choice, shifted
+from ptmbench.models.layers.cells_config import CONVOLUTIONS, OPERATIONS, CellStackConfig, OperationConfig
+from ptmbench.models.layers.config import from_dict
+from ptmbench.models.layers.core import Rows, built
+from ptmbench.models.layers.embeddings import padding_bias
+
+D, T = 6, 7
+SOME = ("conv5", "dilated3", "mean3", "skip", "zero")
+EVERY = tuple((source, target, SOME) for target in (2, 3) for source in range(target))
+
+
+def moved(layer, seed=0):
+    """``layer`` with weights that are all unlike."""
+    rng = np.random.default_rng(seed)
+    for variable in layer.variables:
+        variable.assign(rng.normal(variable.path.endswith("scale"), 0.3, variable.shape))
+    return layer
+
+
+def reference(kind, x, layer):
+    """The operation ``kind`` of ``x`` float64 [T, D], one token after the other."""
+    if kind == "skip":
+        return x
+    if kind == "zero":
+        return 0 * x
+    r, window, rate = np.maximum(x, 0), int(kind[-1]), 2 if kind.startswith("dilated") else 1
+    found = np.zeros_like(x)
+    for t in range(len(x)):
+        places = [t + rate * (offset - window // 2) for offset in range(window)]
+        seen = [r[p] if 0 <= p < len(x) else None for p in places]
+        if kind == "max3":
+            found[t] = np.max([one for one in seen if one is not None], axis=0)
+        elif kind == "mean3":
+            found[t] = np.mean([one for one in seen if one is not None], axis=0)
+        else:
+            kernel = layer.filters.kernel.numpy().astype(np.float64).reshape(window, D, D)
+            v = sum(one @ kernel[i] for i, one in enumerate(seen) if one is not None) + layer.filters.bias.numpy()
+            found[t] = (v - v.mean()) / np.sqrt(v.var() + 1e-12) * layer.norm.scale.numpy() + layer.norm.bias.numpy()
+    return found
+
+
+def softmax(x):
+    return np.exp(x) / np.exp(x).sum()
+
+
+@pytest.mark.parametrize("kind", OPERATIONS)
+def test_an_operation_is_that_of_each_token_and_padding_is_not_seen(kind):
+    layer = moved(built(OperationConfig(width=D, kind=kind), name="operation"))
+    x = np.random.default_rng(1).normal(size=(2, T, D)).astype(np.float32)
+    lengths = (T, 4)
+    present = (np.arange(T)[None] < np.array(lengths)[:, None]).astype(np.float32)[:, :, None]
+    found = layer(tf.constant(x), tf.constant(present)).numpy()
+    for row, length in enumerate(lengths):
+        expected = reference(kind, x[row, :length].astype(np.float64), layer)
+        assert np.abs(found[row, :length] - expected).max() <= 1e-5
+    assert bool(layer.variables) == (kind in CONVOLUTIONS)
+
+
+def test_windows_are_centred():
+    x = tf.reshape(tf.range(1, 6, dtype=tf.float32), [1, 5, 1])
+    found = [one.numpy().ravel().tolist() for one in shifted(x, 3, 2, 0.0)]
+    assert found == [[0, 0, 1, 2, 3], [1, 2, 3, 4, 5], [3, 4, 5, 0, 0]]
+
+
+def test_a_stack_is_its_graph():
+    """Two cells of two nodes, the second of which has an edge from each input and none from the first node."""
+    edges = ((0, 2, ("conv3",)), (1, 2, ("skip",)), (0, 3, ("max3",)), (1, 3, ("dilated5",)))
+    config = CellStackConfig(width=D, layers=2, nodes=2, edges=edges)
+    stack = moved(built(config, name="stack"))
+    x = np.random.default_rng(2).normal(size=(1, T, D)).astype(np.float32)
+    tokens = np.ones((1, T), np.int32)
+    flat = stack(tf.constant(x[0]), padding_bias(tokens), rows=Rows(1, T))
+    assert len(flat) == config.dims[1] + 1
+    layers = [x[0].astype(np.float64)]
+    for index in range(2):
+        before, last, cell = layers[max(0, index - 1)], layers[-1], getattr(stack, f"cell_{index}")
+        first = reference("conv3", before, cell.edge_0_2.conv3) + last
+        second = reference("max3", before, None) + reference("dilated5", last, cell.edge_1_3.dilated5)
+        mix = softmax(cell.mix.numpy().astype(np.float64))
+        layers.append(mix[0] * first + mix[1] * second)
+    layers.append(sum(a * one for a, one in zip(softmax(stack.mix_2.numpy().astype(np.float64)), layers, strict=True)))
+    assert max(np.abs(a.numpy() - b).max() for a, b in zip(flat, layers, strict=True)) <= 2e-5
+
+
+def test_parameters_and_flops_are_those_of_the_weights():
+    config = CellStackConfig(width=D, layers=3, nodes=2, edges=EVERY[:2])
+    stack = built(config, name="stack")
+    assert config.parameters().total == sum(int(np.prod(v.shape)) for v in stack.variables)
+    assert config.flops(10) == 3 * 2 * 2 * 10 * D * D * (5 + 3)
+    assert from_dict(config.to_dict()) == config
+
+
+def test_a_choice_weights_candidates_and_depths():
+    """One-hot weights compute what a stack with these operations alone does; without a choice all count alike."""
+    kinds, depth = ("conv5", "mean3", "skip", "zero", "dilated3"), 1
+    relaxed = moved(built(CellStackConfig(width=D, layers=2, nodes=2, edges=EVERY), name="stack"))
+    edges = tuple((*edge[:2], (kind,)) for edge, kind in zip(EVERY, kinds, strict=True) if kind != "zero")
+    alone = built(CellStackConfig(width=D, layers=depth, nodes=2, edges=edges), name="stack")
+    known = {variable.path: variable for variable in relaxed.variables}
+    for variable in alone.variables:
+        variable.assign(known[variable.path])
+    rng, tokens = np.random.default_rng(3), np.array([[5, 5, 5, 5], [5, 5, 0, 0]], np.int32)
+    x, given = tf.constant(rng.normal(size=(8, D)), tf.float32), (padding_bias(tokens),)
+    one_hot = np.eye(len(SOME), dtype=np.float32)[[SOME.index(kind) for kind in kinds]]
+    relaxed.choice = Choice(tf.constant(one_hot), tf.constant(np.eye(2, dtype=np.float32)[depth - 1]))
+    present = tokens.ravel() > 0
+    chosen = relaxed(x, *given, rows=Rows(2, 4))[-1].numpy()[present]
+    assert np.abs(chosen - alone(x, *given, rows=Rows(2, 4))[-1].numpy()[present]).max() <= 1e-6
+    relaxed.choice = Choice(tf.fill([5, 5], 0.2), tf.constant([0.0, 1.0]))
+    mean = relaxed(x, *given, rows=Rows(2, 4))[-1].numpy()
+    relaxed.choice = None
+    assert np.abs(mean - relaxed(x, *given, rows=Rows(2, 4))[-1].numpy()).max() <= 1e-6
+    assert np.abs(mean[present] - chosen).max() > 1e-2

@@ -96,6 +96,8 @@ def _teacher(teacher: Any, name: str, models: tuple[str, ...]) -> Iterator[str]:
         yield f"TEACHER.model is the name of another model, not {teacher.model!r}."
     if not callable(teacher.size) or not fits(teacher.size, 1):
         yield f"TEACHER.size is a function of the student's models.card.Size, not {teacher.size!r}."
+    if teacher.vocabulary is not None and not (callable(teacher.vocabulary) and fits(teacher.vocabulary, 1)):
+        yield f"TEACHER.vocabulary is a function of the size of the teacher's vocabulary, not {teacher.vocabulary!r}."
     if not teacher.parts or isinstance(teacher.parts, str):
         yield f"TEACHER.parts is a tuple of beginnings of paths, such as ('encoder/',), not {teacher.parts!r}."
 

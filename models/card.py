@@ -106,7 +106,7 @@ class Size:
 @dataclass(frozen=True, kw_only=True)
 class Teacher:
     """The model whose predictions a student learns in pre-training, as ``TEACHER`` in the student's file. It is
-    pre-trained first, with the same tokenizer, and frozen."""
+    pre-trained first, on the same corpus. A student sees it frozen, or trains a copy of it."""
 
     model: str
     size: Callable[[Size], Size]
@@ -114,6 +114,9 @@ class Teacher:
     teacher's ``SIZES``."""
     parts: tuple[str, ...]
     """Prefixes of the paths of the variables that the student learns from: "encoder/stack/", "mlm/"."""
+    vocabulary: Callable[[int], int] | None = None
+    """Maps the size of the teacher's vocabulary to the size of the student's own, which is trained on the same corpus.
+    None for a student that has the vocabulary of its teacher."""
 
 
 TINY = Size(layers=2, width=128, heads=2, inner=512)

@@ -84,6 +84,10 @@ class Model:
         forward, encoder = self.forward_flops(length), self.encoder.flops(length)
         return float(3 * forward + self.encoder.training_flops(length) - 3 * encoder)
 
+    def step_flops(self, rows: int, length: int) -> float:
+        """FLOPs of a training step for ``rows`` rows of ``length``."""
+        return rows * self.training_flops(length)
+
     def likelihood_flops(self, length: float) -> float:
         """FLOPs of `Pretrainable.log_likelihood` of a row of ``length``."""
         raise NotImplementedError
@@ -141,10 +145,19 @@ class StudentModel(EncoderModel):
     its own."""
 
     teacher: Model
+    co_trained: bool = False
+    """Whether a copy of the teacher is trained along with the student."""
+    weight_flops: float = 0.0
+    """FLOPs of a loss that compares weights and reads no rows, forward: once a step."""
 
     def training_flops(self, length: int) -> float:
-        """FLOPs of a training step for one row of ``length``: its own, and the teacher's forward pass."""
-        return super().training_flops(length) + self.teacher.forward_flops(length)
+        """FLOPs of a training step for one row of ``length``: its own, and the teacher's forward pass or, if it is
+        trained too, its step."""
+        teacher = self.teacher.training_flops(length) if self.co_trained else self.teacher.forward_flops(length)
+        return super().training_flops(length) + teacher
+
+    def step_flops(self, rows: int, length: int) -> float:
+        return super().step_flops(rows, length) + 3 * self.weight_flops
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -79,6 +79,9 @@ class Objective:
     over_vocabulary = True
     """Whether the loss, or its part "mlm_loss", is a cross-entropy over all V pieces. An untrained network then has a
     loss of about ln V."""
+    scaffold: tuple[str, ...] = ()
+    """Beginnings of the paths of variables that learn in pre-training and are no part of the model: checkpoints do not
+    have them, descriptions do not count them, and the loss that adaptations build lacks them."""
     fill: Callable[[dict[str, Any]], Any] | None = None
     """As `models.pretrainable.Pretrainable.fill`."""
     originality: Callable[[dict[str, Any]], Any] | None = None

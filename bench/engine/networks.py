@@ -62,7 +62,7 @@ def build(model: str, size: Size, tokenizer: Tokenizer, seed: int, *, ending: bo
 def _contradictions(described: Model, made: Pretrainable) -> Iterator[str]:
     """What the description of a network says that it has or can do, and it does not, or the other way round."""
     counted = described.parameters()[0]
-    there = sum(math.prod(variable.shape) for variable in made.loss.variables)
+    there = sum(math.prod(variable.shape) for variable in own(made.loss))
     if counted != there:
         yield f"describe counts {counted} weights, and the network has {there}. Does one of them leave out a head?"
     if described.writes != (made.decode is not None):
@@ -71,6 +71,16 @@ def _contradictions(described: Model, made: Pretrainable) -> Iterator[str]:
         yield "Give either reads_again=True or a writer."
     if described.tells_likelihood != (made.log_likelihood is not None):
         yield "Give tells_likelihood=True and a log_likelihood, or neither."
+
+
+def own(loss: Any) -> list:
+    """The variables of ``loss`` that are part of its model: all but the `models.objective.Objective.scaffold`."""
+    return [variable for variable in loss.variables if not variable.path.startswith(loss.scaffold)]
+
+
+def without_scaffold(loss: Any, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The ``arrays``, by path, of the variables that `own` gives."""
+    return {path: array for path, array in arrays.items() if not path.startswith(loss.scaffold)}
 
 
 def weights(variables: list) -> dict[str, np.ndarray]:

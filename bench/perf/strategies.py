@@ -174,7 +174,7 @@ def _train(what: str, folder: Path, names: Sequence[str]) -> None:
     corpus = {False: tokenise([text], tokenizer), True: tokenise([pairs], tokenizer)}
 
     def network(model: str, size: str, teacher: checkpoint.Checkpoint | None) -> Any:
-        taught = teachers.built(teacher, tokenizer, 0) if teacher else None
+        taught = teachers.built(teacher, 0) if teacher else None
         return networks.build(model, networks.sized(models.load(model), size, LENGTH), tokenizer, 0, teacher=taught)
 
     def train(

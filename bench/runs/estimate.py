@@ -148,8 +148,8 @@ def pretraining_cost(pretraining: Pretraining, rate: float) -> tuple[float, floa
     module, recipe = models.load(pretraining.model), recipe_of(pretraining.recipe)
     shape = sized(module, pretraining.size, recipe.length)
     per_step = recipe.batch * recipe.length
-    model = module.describe(shape, Vocabulary(size=pretraining.vocabulary))
-    per_token = model.training_flops(recipe.length) / recipe.length
+    model = module.describe(shape, pretraining.words)
+    per_token = model.step_flops(recipe.batch, recipe.length) / per_step
     steps = steps_of(pretraining.budget, per_step, per_step * per_token)
     if steps is None:
         seconds = pretraining.budget.minutes * 60

@@ -3,7 +3,7 @@
 from typing import Any
 
 from ptmbench.bench.engine.checkpoint import Checkpoint, CheckpointError
-from ptmbench.bench.engine.networks import assign
+from ptmbench.bench.engine.networks import assign, own
 from ptmbench.bench.runs import teachers
 from ptmbench.models.text.tokenizers import Tokenizer
 
@@ -12,7 +12,7 @@ def begin(network: Any, base: Checkpoint, what: str, tokenizer: Tokenizer) -> No
     """Assigns the weights of ``base`` to ``network``. Raises `CheckpointError` if ``what`` cannot continue from it."""
     _check_tokenizer(base, tokenizer, "Continue with its own.")
     try:
-        assign(network.loss.variables, base.arrays())
+        assign(own(network.loss), base.arrays())
     except CheckpointError as error:
         raise CheckpointError(
             f"{what} cannot continue from {base.folder}. {error} Give a checkpoint of the same model and size."
@@ -39,4 +39,5 @@ def check_teacher(teacher: Checkpoint | None, model: str, size: str, length: int
         return
     if mistake := teachers.mistake(teacher, model, size, length):
         raise CheckpointError(mistake)
-    _check_tokenizer(teacher, tokenizer, "Teach over its own.")
+    if not teachers.has_own_vocabulary(model):
+        _check_tokenizer(teacher, tokenizer, "Teach over its own.")

@@ -27,11 +27,13 @@ def told(own: Mapping[str, Any], others: Mapping[str, Checkpoint | None]) -> dic
     rows = [own, *earlier.values()]
     known = {name: [row.get(name) for row in rows] for name in _COSTS}
     including = {name: None if None in values else sum(values) for name, values in known.items()}
-    return {role: _about(one) for role, one in there.items()} | {"earlier": earlier, "including": including}
+    return {role: _about(one, own) for role, one in there.items()} | {"earlier": earlier, "including": including}
 
 
-def _about(other: Checkpoint) -> dict[str, Any]:
-    names = ("model", "size", "corpus", "corpus_sha256", *_COSTS)
+def _about(other: Checkpoint, own: Mapping[str, Any]) -> dict[str, Any]:
+    names = ["model", "size", "corpus", "corpus_sha256", *_COSTS]
+    if other.about.get("tokenizer") != own.get("tokenizer"):
+        names.append("tokenizer")
     return {"weights_sha256": other.weights_sha256, **{name: other.about.get(name) for name in names}}
 
 

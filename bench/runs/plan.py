@@ -141,6 +141,7 @@ def cells_of(
     data_sha256: Mapping[str, str],
     pretraining_of: Mapping[Row, str],
     tokenizer: str,
+    own_tokenizers: Mapping[str, str] | None = None,
     suite_settings: Mapping[str, Mapping[str, float]] | None = None,
     settings: Mapping[str, Any] | None = None,
     limit: int = 0,
@@ -161,18 +162,22 @@ def cells_of(
     settings for answers (FastBERT's speed, the beam), an intermediate task that is a task of the run, and a teacher
     that is a row of the run.
 
-    ``neighbour`` maps a row, the name of an extra encoder and its kind of tokens to a key for `Cell.neighbours`; it is
-    needed for adaptations with extra encoders. ``teacher`` maps the setting of that name ("bert-mini") to what is
-    fine-tuned as the teacher. ``adapted`` maps a cell to the key of its adapted
-    or transformed model; it is needed wherever cells share one. ``chosen_by`` has `Cell.chosen_by` of the rows that are
-    pre-trained several times. ``tuned`` gives a cell its tuned settings; models of an intermediate task keep the
-    untuned ones.
+    ``own_tokenizers`` has the keys of the tokenizers of models with their own. ``neighbour`` maps a row, the name of an
+    extra encoder and its kind of tokens to a key for `Cell.neighbours`; it is needed for adaptations with extra
+    encoders. ``teacher`` maps the setting of that name ("bert-mini") to what is fine-tuned as the teacher. ``adapted``
+    maps a cell to the key of its adapted or transformed model; it is needed wherever cells share one. ``chosen_by`` has
+    `Cell.chosen_by` of the rows that are pre-trained several times. ``tuned`` gives a cell its tuned settings; models
+    of an intermediate task keep the untuned ones.
     """
     if not rows or not tasks:
         raise UsageError("The run has no cells. Name at least one model and one task.")
     variants = {asked: variant(asked) for asked in adaptations}
     asked_for = tuple(name for name, _ in variants.values())
     under, after_it = tuple(map(choose, conditions)), tuple(map(transforms_of.choose, transforms))
+
+    def own_tokenizer(row: Row) -> str:
+        return (own_tokenizers or {}).get(row.model or "", tokenizer if row.kind != "baseline" else "")
+
     intermediate: set[str] = set()
     """Keys of the cells that stand for the trainings on intermediate tasks and of teachers."""
 
@@ -219,7 +224,7 @@ def cells_of(
                 adaptation=adaptation,
                 settings=chosen,
                 seed=seed,
-                tokenizer=(begins_as and begins_as.tokenizer) or (tokenizer if row.kind != "baseline" else ""),
+                tokenizer=(begins_as and begins_as.tokenizer) or own_tokenizer(row),
                 pretraining=begins_as.pretraining if begins_as else pretraining_of.get(row),
                 chosen_by=(chosen_by or {}).get(row, ""),
                 adaptation_version=here.VERSION,

@@ -22,7 +22,7 @@ from ptmbench.bench.engine.checkpoint import Checkpoint
 from ptmbench.bench.engine.cost import Meter, phase
 from ptmbench.bench.engine.course import Course, Losses, TrainingStates
 from ptmbench.bench.engine.monitoring import Log, LogOptions
-from ptmbench.bench.engine.networks import build, sized
+from ptmbench.bench.engine.networks import build, sized, without_scaffold
 from ptmbench.bench.engine.prefetch import prefetch
 from ptmbench.bench.engine.rates import rate_at
 from ptmbench.bench.engine.recipe import Recipe, adam_of, recipe_of, resolved
@@ -84,6 +84,7 @@ def pretrain(
     """
     module, recipe = models.load(model), recipe or Recipe()
     shape = sized(module, size, recipe.length)
+    tokenizer = teachers.paired(tokenizer, teacher, model)
     recipe = resolved(recipe, module, shape, budget, tokenizer.vocabulary)
     given.check_teacher(teacher, model, size, recipe.length, tokenizer)
     distribute.check_split(recipe.batch, recipe.accumulate, strategy)
@@ -95,7 +96,7 @@ def pretrain(
             raise UsageError("--strategy tensor is for TensorFlow on this machine. Leave --runtime and --carry out.")
         layouts.check(described, strategy.model_parallel, f"{module.CARD.title} {size}")
         layouts.check_recipe(recipe)
-    flops_per_step = recipe.batch * described.training_flops(recipe.length)
+    flops_per_step = described.step_flops(recipe.batch, recipe.length)
     identity = {
         "model": model,
         "size": size,
@@ -170,7 +171,7 @@ def pretrain(
         check_finished(course.step, course.steps)
         if runtime == "pjrt" and not elsewhere:
             elsewhere = {"device": step_function.device}
-        arrays = states.finite_weights(course.step)
+        arrays = without_scaffold(network.loss, states.finite_weights(course.step))
         measured = _held_out(network, held_out, recipe.length, flops_per_step / recipe.batch, warn) if held_out else {}
     course.spent = meter.spent()
 
@@ -240,7 +241,7 @@ def _step_of(
 
     split = distribute.splits_weights(strategy)
     with distribute.scope(strategy), numerics.computing_in(recipe.precision):
-        taught = teachers.built(teacher, tokenizer, seed) if teacher is not None else None
+        taught = teachers.built(teacher, seed) if teacher is not None else None
         network = build(model, shape, tokenizer, seed, teacher=taught)
         network.encoder.dropout = recipe.dropout
         variables, loss = list(network.loss.trainable_variables), objectives.checked(network.loss)
@@ -342,10 +343,12 @@ def pretrain_command(options: PretrainOptions) -> int:
     files = corpora.files_of(training.corpus, (), None)
     base = stages.base_of(training, model, size, recipe.length)
     teacher = stages.teacher_of(training, model, size, recipe.length)
-    if (given := base or teacher) is not None:
+    given = base or (None if teachers.has_own_vocabulary(model) else teacher)
+    if given is not None:
         path = given.path("tokenizer.json")
     else:
-        path = corpora.tokenizer(files, training.tokenizer or "wordpiece", training.vocabulary or 8000)
+        kind, words = stages.words_of(training, model, teacher)
+        path = corpora.tokenizer(files, kind, words)
     trained = Tokenizer.load(path)
     try:
         with place.alone(out) if writes else contextlib.nullcontext():

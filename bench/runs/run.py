@@ -84,6 +84,7 @@ def run_suite(options: RunOptions) -> int:
             data_sha256=data_sha256,
             pretraining_of={row: training_of(row.model, row.size, draw).key for row in here if row in own},
             tokenizer=training_of.tokenizer().key if training_of else "",
+            own_tokenizers=training_of.own_tokenizers([row.model for row in here]) if training_of else {},
             suite_settings=chosen.settings,
             settings=asked.settings,
             limit=asked.limit or 0,

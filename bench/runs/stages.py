@@ -1,6 +1,6 @@
 """Plans the pre-trainings of a run and their tokenizers: corpus, initial weights, recipe and teacher."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
@@ -46,7 +46,8 @@ class Trainings:
         self._kind, self._size = asked.tokenizer or suite.tokenizer, asked.vocabulary or suite.vocabulary
         self._planned: dict[str, Artefact] = {}
         self._taught: set[str] = set()
-        self._given = (*self._bases.values(), *self._teachers)
+        sharing = [one for (model, _), one in self._bases.items() if not teachers.has_own_vocabulary(model)]
+        self._given = (*sharing, *self._teachers)
         for given in self._given:
             check_tokenizer(given, asked)
         self._tuned, self.tuned_settings = self._tunings(asked.tuned) if asked.tuned else (None, None)
@@ -77,8 +78,11 @@ class Trainings:
     def artefacts(self) -> tuple[Artefact, ...]:
         return tuple(self._planned.values())
 
-    def tokenizer(self, kind: str = "") -> Artefact:
-        """The tokenizer of ``kind``; "" for the tokenizer of the given checkpoints or, without these, of the run."""
+    def tokenizer(self, kind: str = "", model: str = "") -> Artefact:
+        """The tokenizer of ``kind``; "" for the tokenizer of the given checkpoints or, without these, of the run. A
+        ``model`` with a teacher and a vocabulary of its own has its own tokenizer of this kind."""
+        if model and teachers.has_own_vocabulary(model):
+            return self._own_tokenizer(kind, model)
         given = self._any_given
         if given is not None and kind in ("", given.about["tokenizer"]["kind"]):
             path = given.path("tokenizer.json")
@@ -88,6 +92,24 @@ class Trainings:
             TokenizerTraining(
                 tokenizer=kind or self._kind, vocabulary=self._size, corpus=text.files, corpus_sha256=text.sha256
             )
+        )
+
+    def own_tokenizers(self, names: Iterable[str | None]) -> dict[str, str]:
+        """The keys of the tokenizers of those models ``names`` that have their own."""
+        own = [name for name in names if name and teachers.has_own_vocabulary(name)]
+        return {name: self.tokenizer("", name).key for name in own}
+
+    def _own_tokenizer(self, kind: str, model: str) -> Artefact:
+        """The tokenizer of a ``model`` with its own vocabulary: a base's, or one that is trained on the corpus."""
+        base = next((one for (name, _), one in self._bases.items() if name == model), None)
+        if base is not None:
+            path = base.path("tokenizer.json")
+            return self._plan(Given(key=base.about["tokenizer"]["sha256"], path=str(path.resolve())))
+        usual, text = self.tokenizer(kind), self._first
+        kind, size = self._kind_and_size(usual)
+        size = teachers.vocabulary_of(model, size)
+        return self._plan(
+            TokenizerTraining(tokenizer=kind, vocabulary=size, corpus=text.files, corpus_sha256=text.sha256)
         )
 
     def draws(self, model: str, size: str) -> tuple[Draw, ...]:
@@ -131,13 +153,13 @@ class Trainings:
 
     def other(self, model: str, size: str, kind: str, draw: Draw = FIRST) -> Pretraining:
         """The pre-training of ``model`` at ``size`` with a tokenizer of ``kind``; it need not be a row of the run."""
-        cut, given = self.tokenizer(kind), self._bases.get((model, size))
-        if isinstance(cut, Given):
-            about = self._any_given.about["tokenizer"]
-            kind, vocabulary = about["kind"], about["size"]
-        else:
-            kind, vocabulary = cut.tokenizer, cut.vocabulary
-        teacher = self._teacher(model, size, kind, isinstance(cut, Given), draw)
+        usual, given = self.tokenizer(kind), self._bases.get((model, size))
+        kind, words = self._kind_and_size(usual)
+        teacher = self._teacher(model, size, kind, isinstance(usual, Given), draw)
+        cut, vocabulary, beside = usual, words, 0
+        if teachers.has_own_vocabulary(model):
+            cut, beside = self.tokenizer(kind, model), words
+            _, vocabulary = self._kind_and_size(cut)
 
         def stage(text: _Text, budget: Budget, changes: Mapping[str, Any], base: str = "", **more: Any) -> Pretraining:
             own = tokenizer_key(text.sha256, kind, vocabulary)
@@ -151,6 +173,7 @@ class Trainings:
                     tokenizer=kind,
                     vocabulary=vocabulary,
                     budget=budget,
+                    teacher_vocabulary=beside,
                     recipe=recipe_for(model, size, changes, budget, vocabulary),
                     seed=draw.seed,
                     base=base,
@@ -173,6 +196,14 @@ class Trainings:
         more = {"teacher": teacher.key if teacher else "", "tuning": tuning}
         more["chosen_by"] = self.chosen_by(model, size, draw)
         return stage(self._text, budget, self._changes | found, base, **more)
+
+    def _kind_and_size(self, tokenizer: Artefact) -> tuple[str, int]:
+        """Kind and size of a planned ``tokenizer``, or of the tokenizer of a given checkpoint."""
+        if isinstance(tokenizer, TokenizerTraining):
+            return tokenizer.tokenizer, tokenizer.vocabulary
+        known = (one.about["tokenizer"] for one in (*self._bases.values(), *self._teachers))
+        about = next(one for one in known if one["sha256"] == tokenizer.key)
+        return about["kind"], about["size"]
 
     def _teacher(self, model: str, size: str, kind: str, given: bool, draw: Draw) -> Artefact | None:
         """The teacher of ``model`` at ``size`` with a tokenizer of ``kind``: a checkpoint that the user gave, if the
@@ -205,7 +236,8 @@ class Trainings:
 
     @property
     def _any_given(self) -> Checkpoint | None:
-        """One of the given checkpoints, which all have the same tokenizer; None if there are none."""
+        """One of the given checkpoints, which all have the same tokenizer; None if there are none. Bases with their own
+        vocabulary are not among them."""
         return next(iter(self._given), None)
 
     def _plan(self, artefact: Planned) -> Planned:
@@ -257,7 +289,8 @@ def teacher_of(asked: TrainingOptions, model: str, size: str, length: int) -> Ch
     if len(asked.teachers) > 1:
         raise UsageError("A pre-training has one teacher. Give --teacher once.")
     for given in map(pretrained_in, asked.teachers):
-        check_tokenizer(given, asked)
+        if not teachers.has_own_vocabulary(model):
+            check_tokenizer(given, asked)
         teachers.check(given, model, size, length)
         return given
     if found := teachers.of(model, size):
@@ -285,6 +318,16 @@ def check_tokenizer(base: Checkpoint, asked: TrainingOptions) -> None:
             f"{base.folder} has a vocabulary of {about['size']} tokens, more than --vocabulary {asked.vocabulary}. "
             "Leave --vocabulary out."
         )
+
+
+def words_of(asked: TrainingOptions, model: str, teacher: Checkpoint | None) -> tuple[str, int]:
+    """Kind and size of the tokenizer that a pre-training of ``model`` trains on its corpus. Without a size in
+    ``asked``, a student with its own vocabulary has the size that follows from that of its ``teacher``."""
+    kind = asked.tokenizer or "wordpiece"
+    if teacher is None:
+        return kind, asked.vocabulary or 8000
+    about = teacher.about["tokenizer"]
+    return asked.tokenizer or about["kind"], asked.vocabulary or teachers.vocabulary_of(model, about["size"])
 
 
 def check_length(base: Checkpoint, model: str, size: str, length: int) -> None:

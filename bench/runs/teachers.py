@@ -74,8 +74,28 @@ def check(given: Checkpoint, model: str, size: str, length: int) -> None:
         raise UsageError(found)
 
 
-def built(teacher: Checkpoint, tokenizer: Tokenizer, seed: int) -> Any:
+def vocabulary_of(model: str, size: int) -> int:
+    """The size of the vocabulary of ``model`` if other models have a vocabulary of ``size``."""
+    teacher = models.teacher(model)
+    return teacher.vocabulary(size) if teacher is not None and teacher.vocabulary is not None else size
+
+
+def has_own_vocabulary(model: str) -> bool:
+    """Whether ``model`` has a teacher, and a vocabulary of its own."""
+    teacher = models.teacher(model)
+    return teacher is not None and teacher.vocabulary is not None
+
+
+def paired(tokenizer: Tokenizer, teacher: Checkpoint | None, model: str) -> Tokenizer:
+    """``tokenizer`` for the pre-training of ``model``: with the vocabulary of ``teacher`` if the model has its own."""
+    if teacher is None or not has_own_vocabulary(model):
+        return tokenizer
+    return tokenizer.with_teacher(Tokenizer.load(teacher.path("tokenizer.json")).vocabulary)
+
+
+def built(teacher: Checkpoint, seed: int) -> Any:
     """The network of ``teacher`` with its weights."""
+    tokenizer = Tokenizer.load(teacher.path("tokenizer.json"))
     network = networks.build(teacher.about["model"], Size(**teacher.about["shape"]), tokenizer, seed)
     networks.assign(network.loss.variables, teacher.arrays())
     return network

@@ -8,10 +8,12 @@ from typing import Any, ClassVar, NamedTuple
 
 from ptmbench.bench.engine.budget import Budget
 from ptmbench.bench.engine.checkpoint import digest
+from ptmbench.models.text.tokenizers import Vocabulary
 
 GIVEN = "checkpoint:"
 """Prefix of the keys of checkpoints that a user gave."""
-_NEWER = {"base": "", "other_tokenizer": "", "teacher": "", "held_out": 0, "tuning": {}, "plugins": {}}
+_NEWER = {"base": "", "other_tokenizer": "", "teacher": "", "teacher_vocabulary": 0, "held_out": 0}
+_NEWER |= {"tuning": {}, "plugins": {}}
 """Fields of a pre-training that keys leave out where they are empty: such keys are what they were before there were
 these fields."""
 
@@ -78,6 +80,8 @@ class Pretraining:
     """Key of its tokenizer; "" for a tokenizer that is trained on its own corpus."""
     teacher: str = ""
     """Key of the pre-training, or of the given checkpoint, that it learns from; "" without a teacher."""
+    teacher_vocabulary: int = 0
+    """Size of the vocabulary of its teacher, if its own is another one; otherwise 0."""
     held_out: int = 0
     """Tokens of documents that it does not train on, at most; its manifest has the loss on them."""
     tuning: Mapping[str, Any] = field(default_factory=dict)
@@ -105,7 +109,13 @@ class Pretraining:
             del matters[name]
         for name in ("base", "teacher"):
             matters[name] = matters[name] if matters[name].startswith(GIVEN) else bool(matters[name])
-        return digest({"design": without(matters, plugins={})})
+        return digest({"design": without(matters, plugins={}, teacher_vocabulary=0)})
+
+    @property
+    def words(self) -> Vocabulary:
+        """Its vocabulary, as long as nothing but the sizes is planned."""
+        teacher = Vocabulary(size=self.teacher_vocabulary) if self.teacher_vocabulary else None
+        return Vocabulary(size=self.vocabulary, teacher=teacher)
 
     @property
     def tokenizer_key(self) -> str:

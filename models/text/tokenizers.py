@@ -11,6 +11,7 @@ objectives never ask which kind they have; special tokens that no text can spell
 offsets trimmed to what a reader would mark; and a sealed JSON file.
 """
 
+import copy
 import hashlib
 import json
 import os
@@ -65,6 +66,9 @@ class Vocabulary:
     widths: Mapping[str, int] = field(default_factory=dict, repr=False, hash=False)
     """The widths of the symbols' vectors, for layers that have any (`models.text.vectors`), and the numbers of features
     of pictures or sounds (`models.text.media`), by channel."""
+    teacher: "Vocabulary | None" = field(default=None, repr=False, compare=False)
+    """The vocabulary of the teacher of a student that has another one (`models.card.Teacher.vocabulary`), in its
+    pre-training only."""
 
     @property
     def first(self) -> int:
@@ -176,6 +180,13 @@ class Tokenizer:
     ) -> "Tokenizer":
         """This tokenizer with the ``symbols`` of annotation layers and the ``widths`` of their vectors."""
         return Tokenizer(self.kind, self._spec, self.imported, symbols, widths)
+
+    def with_teacher(self, vocabulary: Vocabulary) -> "Tokenizer":
+        """This tokenizer for the pre-training of a student whose teacher has that other ``vocabulary``. It is saved
+        without it."""
+        made = copy.copy(self)
+        made.vocabulary = replace(self.vocabulary, teacher=vocabulary)
+        return made
 
     @property
     def separable(self) -> bool:

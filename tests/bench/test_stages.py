@@ -30,7 +30,8 @@ def base(text, tmp_path_factory):
 
 def test_keys_of_pretrainings_without_a_base_are_what_they_were():
     matters = {name: value for name, value in asdict(BERT).items() if name not in ("corpus", "corpus_name")}
-    for newer in ("base", "other_tokenizer", "teacher", "held_out", "tuning", "chosen_by", "plugins"):
+    added = ("base", "other_tokenizer", "teacher", "teacher_vocabulary", "held_out", "tuning", "chosen_by", "plugins")
+    for newer in added:
         del matters[newer]
     assert BERT.key == digest({"pretraining": matters})
     continued = replace(BERT, base=BERT.key)

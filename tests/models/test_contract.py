@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 
+from ptmbench.bench.engine import networks
 from ptmbench.models.card import Architecture
 from ptmbench.models.objective import PAIRS
 from tests.models.networks import (
@@ -27,7 +28,7 @@ from tests.models.networks import (
 def test_parameters_are_those_of_the_network(name):
     model = made(name)
     total, tables = model.module.describe(small(model.module), VOCABULARY).parameters()
-    assert total == sum(math.prod(variable.shape) for variable in model.built.loss.variables)
+    assert total == sum(math.prod(variable.shape) for variable in networks.own(model.built.loss))
     assert 0 < tables <= total
 
 

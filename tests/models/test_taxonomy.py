@@ -7,7 +7,7 @@ from ptmbench.models import taxonomy
 from tests.models.networks import every_model
 
 OTHERS = {"glove", "paragraph_vectors", "hierarchical_softmax", "skip_thought", "dea", "sip", "distillation", "cbow"}
-OTHERS |= {"layer_distillation", "relation_distillation"}
+OTHERS |= {"layer_distillation", "relation_distillation", "dual_training"}
 """Objectives that the survey's figure has no term for (its section 3.1.6: "others")."""
 
 

@@ -46,6 +46,11 @@ def memory(model: Model, devices: int) -> Memory:
 
 def check(model: Model, devices: int, title: str) -> None:
     """Raises `UsageError` if ``model``, called ``title``, cannot be split over so many ``devices``."""
+    if getattr(model, "co_trained", False):
+        raise UsageError(
+            f"{title} cannot be split over devices: its loss compares whole weights with those of its teacher. Use "
+            "--strategy one or mirrored."
+        )
     found = {cut for _, cut in _weights(model) if cut is not None and cut.what != VOCABULARY}
     if not found:
         raise UsageError(

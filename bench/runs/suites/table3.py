@@ -82,7 +82,7 @@ INNER = (
 """How students learn from hidden states and attention, with controls."""
 LIGHT = (f"distil:{_TAUGHT}+temperature=1",)
 """How LightPAFF learns tasks: by the loss of its pre-training."""
-OTHERS = {"distilbert": INNER, "tinybert": INNER[2:], "minilm": (), "lightpaff": LIGHT}
+OTHERS = {"distilbert": INNER, "tinybert": INNER[2:], "minilm": (), "lightpaff": LIGHT, "dualtrain": ()}
 """Models whose pre-training has the teacher too, at the teacher's size, and how they learn tasks besides
 fine-tuning."""
 

@@ -132,6 +132,7 @@ def _cells(
         data_sha256=data_sha256,
         pretraining_of={row: trainings(row.model, row.size).key for row in rows if row.kind == "pretrained"},
         tokenizer=trainings.tokenizer().key,
+        own_tokenizers=trainings.own_tokenizers([row.model for row in rows]),
         suite_settings=suite.settings,
         settings=options.settings,
         limit=options.limit or 0,

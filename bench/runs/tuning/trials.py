@@ -94,7 +94,7 @@ def _spent_until(pretraining: Pretraining, step: int, vocabulary: Vocabulary) ->
     recipe, module = recipe_of(pretraining.recipe), models.load(pretraining.model)
     shape = sized(module, pretraining.size, recipe.length)
     recipe = resolved(recipe, module, shape, pretraining.budget, vocabulary)
-    each = recipe.batch * module.describe(shape, vocabulary).training_flops(recipe.length)
+    each = module.describe(shape, vocabulary).step_flops(recipe.batch, recipe.length)
     tokens = step * recipe.batch * recipe.length
     return {"recipe": asdict(recipe), "steps": step, "tokens": tokens, "flops": step * each}
 

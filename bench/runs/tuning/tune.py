@@ -26,7 +26,6 @@ from ptmbench.bench.runs.tuning import adaptation, halving, outlook, sealed, sea
 from ptmbench.bench.runs.tuning.halving import Rung
 from ptmbench.bench.runs.tuning.search import Search
 from ptmbench.bench.runs.tuning.trials import Trial
-from ptmbench.models.text.tokenizers import Vocabulary
 
 LEAST_STEPS = 10
 """Steps that the budget of the first rung must pay for with the largest batch."""
@@ -116,11 +115,11 @@ def candidate_of(planned: Pretraining, options: TuneOptions, first: Rung) -> Can
         )
     module, recipe = models.load(planned.model), recipe_of(planned.recipe)
     shape = sized(module, planned.size, recipe.length)
-    vocabulary = Vocabulary(size=planned.vocabulary)
+    vocabulary = planned.words
     own = resolved(recipe, module, shape, planned.budget, vocabulary)
     tried = space.of_recipe(own).tried(options.trials, options.seed)
     largest = max(own.batch, *(one["batch"] for one in tried[1:]))
-    each = largest * module.describe(shape, vocabulary).training_flops(recipe.length)
+    each = module.describe(shape, vocabulary).step_flops(largest, recipe.length)
     budget = halving.part(planned.budget, first.share)
     steps = steps_of(budget, largest * recipe.length, each)
     if steps < LEAST_STEPS:

@@ -4,7 +4,7 @@ Qiu, Sun, Xu, Shao, Dai and Huang (2020), "Pre-trained Models for Natural Langua
 are kept; what a card or a record does not say is a blank with its reason code, never a guess.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ptmbench.leaderboard.records.record import method_of
@@ -36,9 +36,9 @@ def table_2(grid: Grid) -> list[dict[str, Any]]:
     return [
         {
             "model": row,
-            "architecture": _words(row.card.get("architecture")),
-            "input": ", ".join(dict.fromkeys(_INPUTS.get(one, "text") for one in row.card.get("extensions") or ("",))),
-            "objective": _words(row.card.get("objectives")),
+            "architecture": _words(_card(row).get("architecture")),
+            "input": _inputs(row),
+            "objective": _words(_card(row).get("objectives")),
             **_sizes(row),
             **_glue(grid, row, glue()),
             "FT": _tuned(row),
@@ -52,12 +52,12 @@ def table_3(grid: Grid) -> list[dict[str, Any]]:
     measured by that table's own average."""
     lines = []
     for row in _carded(grid):
-        named = dict.fromkeys((*(row.card.get("extensions") or ()), *row.compression))
+        named = dict.fromkeys((*(_card(row).get("extensions") or ()), *row.compression))
         kinds = [COMPRESSION[one] for one in named if one in COMPRESSION]
         if kinds:
-            line = {"method": row, "type": ", ".join(kinds), "loss": _words(row.card.get("loss"))}
+            line = {"method": row, "type": ", ".join(kinds), "loss": _words(_card(row).get("loss"))}
             for column, field in _FIELDS.items():
-                line[column] = _words(row.card.get(field))
+                line[column] = _words(_card(row).get(field))
             sizes = _sizes(row)
             line |= {"parameters": sizes["parameters"], "parameters here": sizes["parameters here"]}
             lines.append(line | _glue(grid, row, compressed_glue()))
@@ -74,10 +74,22 @@ def compressed_glue() -> Benchmark:
     return next(one for one in BENCHMARKS if "table 3" in one.title)
 
 
+def _inputs(row: Row) -> str:
+    return ", ".join(dict.fromkeys(_INPUTS.get(one, "text") for one in _card(row).get("extensions") or ("",)))
+
+
 def _tuned(row: Row) -> str:
     """Whether all weights learn the task, and how where that is not plain fine-tuning: "yes (ulmfit)"."""
     answer = "no" if method_of(row.adaptation) in FROZEN else "yes"
     return answer if row.adaptation == "finetune" else f"{answer} ({row.adaptation})"
+
+
+def _card(row: Row) -> Mapping[str, Any]:
+    """What the card says of the weights of ``row``. A published checkpoint shares the architecture with the model that
+    the card is about; corpus, losses, sizes and scores may be others."""
+    if row.kind == "pretrained":
+        return row.card
+    return {name: row.card[name] for name in ("architecture", "extensions") if name in row.card}
 
 
 def _carded(grid: Grid) -> Sequence[Row]:
@@ -88,9 +100,9 @@ def _sizes(row: Row) -> dict[str, Any]:
     counts = [one for one in (record.cost.get("parameters") for record in row.records) if type(one) is int]
     corpora = sorted({str(record.pretraining.get("corpus")) for record in row.records if record.pretraining})
     return {
-        "corpus": _words(row.card.get("corpus")),
+        "corpus": _words(_card(row).get("corpus")),
         "corpus here": ", ".join(corpora) or ("its own" if row.division == "published" else "[not-recorded]"),
-        "parameters": _words(row.card.get("parameters")),
+        "parameters": _words(_card(row).get("parameters")),
         "parameters here": max(counts, default=None),
     }
 
@@ -98,7 +110,7 @@ def _sizes(row: Row) -> dict[str, Any]:
 def _glue(grid: Grid, row: Row, average: Benchmark) -> dict[str, Any]:
     entries = [
         one
-        for one in row.card.get("reported") or ()
+        for one in _card(row).get("reported") or ()
         if one["task"].casefold() == "glue" and one["metric"].casefold() == "average"
     ]
     summary, interval = average.summary(grid, row)

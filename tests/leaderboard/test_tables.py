@@ -8,7 +8,7 @@ from ptmbench.leaderboard import board, tables
 from ptmbench.leaderboard.scores.arrange import arrange
 from ptmbench.leaderboard.stats import summarise
 from ptmbench.leaderboard.survey import reported as survey
-from tests.leaderboard.made import blank, record
+from tests.leaderboard.made import CARD, blank, record
 from tests.leaderboard.pages import Page
 
 
@@ -61,6 +61,15 @@ def test_a_row_that_lacks_no_task_but_has_no_seed_in_common_says_so():
     assert tables.benchmarks(glue).missing.tolist()[0] == "no seed has every task"
     assert tables.table_2(glue)["GLUE measured"].tolist() == ["[no seed has every task]"]
     assert tables.macro([record(task="wikitext2")]).missing.tolist() == [""]  # nothing to average
+
+
+def test_a_published_checkpoint_has_none_of_the_figures_of_its_architecture():
+    """A MiniLM is a BERT, but it was not trained on BERT's corpus, and has neither its size nor its scores."""
+    made = [record(name="minilm", kind="published", row={"division": "published"}), record()]
+    lines = tables.table_2(made).set_index("model")
+    assert lines.loc["MINILM", ["objective", "corpus", "parameters"]].tolist() == [survey.NOT_IN_CARD] * 3
+    assert lines.loc["MINILM", "architecture"] == lines.loc["BERT", "architecture"] == CARD["architecture"]
+    assert lines.loc["BERT", "corpus"] == CARD["corpus"]
 
 
 def test_twins_read_the_same_tokens():

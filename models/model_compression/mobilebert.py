@@ -13,7 +13,7 @@ GELU, and the input is made from narrow vectors of a token and its two neighbour
 This model is the network alone, trained from random weights by BERT's losses: its scores tell what the architecture is
 worth. `mobilebert_pkt` trains it as the paper does, with an inverted-bottleneck BERT (`ib_bert`) as the teacher.
 
-Nearest relatives: BERT (`bert`), with wide layers, layer-norm and the same losses; `mobilebert_pkt`.
+Nearest relative: BERT (`bert`), with wide layers, layer-norm and the same losses.
 """
 
 from dataclasses import replace

@@ -60,7 +60,7 @@ def test_a_chain_is_named_by_its_transforms(asked, titles):
         ("int8+prune:sparsity=0.8", "after int8, so it must be the last. Use prune:sparsity=0.8+int8."),
         ("prune+int8+prune:sparsity=0.8", "Use prune+prune:sparsity=0.8+int8."),
         ("int8+int8:activations=0", "int8 and int8:activations=0 must each be the last transform of a chain."),
-        ("prune:sparsity=0.8+squeeze", "There is no transform 'squeeze'. Choices: dynabert, ffn, "),
+        ("prune:sparsity=0.8+squeeze", "There is no transform 'squeeze'. Choices: adabert, dynabert, ffn, "),
         ("prune+", "There is no transform 'prune+'"),
     ],
 )

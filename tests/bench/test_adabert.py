@@ -174,6 +174,7 @@ def test_the_derived_network_is_the_relaxed_one_with_one_hot_weights(tokenizer, 
     assert (encoder.width, encoder.depth, encoder.pooler, encoder.stepwise) == (8, shape.layers + 1, None, False)
 
 
+@pytest.mark.slow
 def test_a_search_lowers_the_loss_of_what_it_draws(tokenizer, small, rows):
     """At the first step the loss is a mean over depths of both losses plus the cost, all of one drawn architecture."""
     from ptmbench.bench.adapt.transforms.adabert.candidates import costs

@@ -20,6 +20,7 @@ from tests.bench.test_condition_cells import kept
 from tests.bench.test_dynabert import CLASSES
 from tests.bench.test_shrinking import DEEP
 from tests.bench.test_transform_cells import check_transform_resumed, transformed
+from tests.bench.test_transform_chains import chained
 
 SETTINGS = transforms.load("adabert").settings
 SMALL = "layers=2+nodes=1+width=8+probe_epochs=1+search_epochs=1+tuning_epochs=1"
@@ -246,16 +247,11 @@ def test_controls_train_a_network_too(ready, tmp_path, asked):
 
 @pytest.mark.slow
 def test_int8_follows_and_no_transform_of_blocks_does(ready, tmp_path):
-    cell, given = ready
-    one, after = transformed(f"adabert:{SMALL}+by=random", cell, dataclasses.replace(given, out=tmp_path))
-    for asked, status in (("int8", ""), ("layers", "its encoder is not a stack of Transformer blocks")):
-        chain = f"adabert:{SMALL}+by=random+{asked}"
-        if status:
-            with pytest.raises(NotApplicable, match=status):
-                transformed(chain, cell, after)
-        else:
-            last, quantised = transformed(chain, cell, after)
-            assert cells.run(last, quantised).status == "ok"
+    (cell, given), drawn = ready, f"adabert:{SMALL}+by=random"
+    _, (last, quantised) = chained(f"{drawn}+int8", cell, dataclasses.replace(given, out=tmp_path / "int8"))
+    assert cells.run(last, quantised).status == "ok"
+    with pytest.raises(NotApplicable, match="its encoder is not a stack of Transformer blocks"):
+        chained(f"{drawn}+layers", cell, dataclasses.replace(given, out=tmp_path / "layers"))
 
 
 @pytest.mark.slow

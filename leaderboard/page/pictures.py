@@ -17,7 +17,7 @@ from ptmbench.leaderboard.text import clean, duration, number
 
 _WIDTH, _HEIGHT = 860, 400
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 16, 14, 40
-_LETTER, _LINE = 7.1, 15.0
+_LETTER, _CAPITAL, _LINE = 7.1, 9.0, 15.0
 """Room for a letter and for a line of text. Both are generous, since the font of the reader is not known."""
 _LONGEST = 34
 _TIMES = (0.001, 0.01, 0.1, 1.0, 10.0, 60.0, 600.0, 3600.0, 36_000.0, 360_000.0, 3_600_000.0)
@@ -163,7 +163,7 @@ def _labels(
     found = []
     for name, (x, y) in zip(names, places, strict=True):
         words = name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
-        width, free = _LETTER * len(words), []
+        width, free = _wide(words), []
         for anchor, dx, dy in (
             ("start", 8, 0), ("end", -8, 0), ("middle", 0, -13), ("middle", 0, 14), ("start", 7, -11), ("start", 7, 12),
             ("end", -7, -11), ("end", -7, 12),
@@ -179,6 +179,11 @@ def _labels(
             taken.append(box)
         found.append(f'<text class="label" {at}>{escape(clean(words))}</text>' if free else "")
     return found
+
+
+def _wide(words: str) -> float:
+    """About as wide as ``words`` are in any of the page's fonts."""
+    return sum(_CAPITAL if letter.isupper() else _LETTER for letter in words)
 
 
 def _along(line: Sequence[tuple[float, float]]) -> list[_Box]:

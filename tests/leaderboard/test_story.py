@@ -135,3 +135,10 @@ def test_a_folder_of_runs_has_a_page_for_each_and_one_that_lists_them(tmp_path):
     together = board.build([tmp_path / "runs" / "one", tmp_path / "runs" / "Two & <b>"], tmp_path / "both")
     assert {path.name for path in (tmp_path / "both").iterdir()} == {"index.html"} and "ELMo" not in text
     assert "CoNLL-2003" in together.read_text()
+
+
+def test_a_name_in_capitals_is_not_cut_off_at_the_edge():
+    """Capitals are wider: the name goes to the left of its point where it would reach over the right edge."""
+    x = pictures._WIDTH - 8 - 7.2 * len("ELECTRA")
+    (small,), (large,) = (pictures._labels([name], [(x, 200.0)], [(x, 200.0)]) for name in ("electra", "ELECTRA"))
+    assert 'text-anchor="start"' in small and 'text-anchor="end"' in large

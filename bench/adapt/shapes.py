@@ -42,7 +42,7 @@ class StackShape:
 
 @dataclass(frozen=True, kw_only=True)
 class CellShape:
-    """Convolutional cells in the place of a stack (`models.layers.cells`): ``layers`` cells of ``nodes`` intermediate
+    """Convolutional cells instead of a stack (`models.layers.cells`): ``layers`` cells of ``nodes`` intermediate
     nodes with these ``edges``. Vectors of tokens have ``width`` from the embeddings on."""
 
     width: int
@@ -91,7 +91,7 @@ def obstacle(encoder: Config) -> str:
 
 
 def cells_obstacle(encoder: Config) -> str:
-    """Why cells cannot stand in the place of the stack of ``encoder``, after "because"; "" if they can."""
+    """Why cells cannot replace the stack of ``encoder``, after "because"; "" if they can."""
     if type(encoder) is not EncoderConfig or type(encoder.embeddings) is not EmbeddingsConfig:
         return "its encoder is not embeddings and a stack alone."
     return ""

@@ -156,9 +156,9 @@ class Trainings:
         usual, given = self.tokenizer(kind), self._bases.get((model, size))
         kind, words = self._kind_and_size(usual)
         teacher = self._teacher(model, size, kind, isinstance(usual, Given), draw)
-        cut, vocabulary, beside = usual, words, 0
+        cut, vocabulary, theirs = usual, words, 0
         if teachers.has_own_vocabulary(model):
-            cut, beside = self.tokenizer(kind, model), words
+            cut, theirs = self.tokenizer(kind, model), words
             _, vocabulary = self._kind_and_size(cut)
 
         def stage(text: _Text, budget: Budget, changes: Mapping[str, Any], base: str = "", **more: Any) -> Pretraining:
@@ -173,7 +173,7 @@ class Trainings:
                     tokenizer=kind,
                     vocabulary=vocabulary,
                     budget=budget,
-                    teacher_vocabulary=beside,
+                    teacher_vocabulary=theirs,
                     recipe=recipe_for(model, size, changes, budget, vocabulary),
                     seed=draw.seed,
                     base=base,

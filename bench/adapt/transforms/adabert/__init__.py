@@ -34,7 +34,7 @@ Gumbel-softmax, the temperature, one head for all depths, ``gamma`` = 0.8, ``bet
 them equally, and trains the result with CE alone. The weights w_m are the paper's as we remember it, and are not
 checked against its text.
 
-Our choices, besides those in `models.layers.cells`: probes read the mean vector, and none is on the embeddings;
+Our choices, apart from those in `models.layers.cells`: probes read the mean vector, and none is on the embeddings;
 embeddings are projected on the principal components of the teacher's token vectors, where the code learns the
 projection; the shares that make c_o (the code has numbers like them, from 0.0944 for zeros to 0.1076 for a window of
 seven, without their origin; here they are 0.090 and 0.114); the scores learn ``score_rate`` times as fast as the

@@ -65,4 +65,5 @@ class Projections(Layer):
         """The squared difference [] of each weight of ``target`` and the projected weight of ``source`` of that path,
         summed over its numbers."""
         for path, weight in target.items():
-            yield path, tf.reduce_sum(tf.square(self.call(source[path]) - weight.value))
+            difference = tf.cast(self.call(source[path]) - weight.value, tf.float32)  # a sum of many numbers
+            yield path, tf.reduce_sum(tf.square(difference))

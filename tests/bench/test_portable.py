@@ -95,9 +95,10 @@ def trained(network, step, batches, first, last):
     step.settle()
     state = step.state()
     weights = {variable.path: variable.numpy() for variable in network.loss.variables}
+    noise = 1e-15 * max(1.0, float(scalars["gradient_norm"])) ** 2  # larger gradients are rounded by larger amounts
     for number, variable in enumerate(network.loss.trainable_variables):
         squares = state[f"{2 * number + 3:05d}"]  # Adam's v
-        weights[variable.path] = np.where(squares < 1e-16, 0.0, weights[variable.path])
+        weights[variable.path] = np.where(squares < noise, 0.0, weights[variable.path])
     return {name: float(value) for name, value in scalars.items()}, weights, state
 
 

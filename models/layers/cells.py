@@ -96,7 +96,7 @@ class Cell(Layer):
 
 @made_from(CellStackConfig)
 class CellStack(Layer):
-    """Cells one after the other, in the place of a stack of Transformer blocks (`models.layers.blocks.Stack`)."""
+    """Cells one after the other, instead of a stack of Transformer blocks (`models.layers.blocks.Stack`)."""
 
     CASTS = False
     choice: Choice | None = None

@@ -47,7 +47,7 @@ class Projections(Layer):
     have no U."""
 
     def starts(self) -> Mapping[str, Start]:
-        """Random matrices that leave the deviation of a weight's numbers about as it is."""
+        """Random matrices that roughly keep the standard deviation of a weight."""
         D, F = self.config.source
         return {
             f"{side}_{name}": Start(kind="random_normal", deviations=(size**-0.5,))

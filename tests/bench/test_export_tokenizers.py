@@ -1,4 +1,4 @@
-"""The tokenizer that stands beside an exported network, and a program that answers with both and without ptmbench."""
+"""The tokenizer of an exported network, and a program that answers with both and without ptmbench."""
 
 import dataclasses
 import json

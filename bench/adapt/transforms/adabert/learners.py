@@ -30,7 +30,7 @@ _PLACE = 9400
 
 
 class Probing(Learner):
-    """Trains a softmax classifier on the "features" [B, L, D] of each layer of ``teacher``, which stays as it is."""
+    """Trains a softmax classifier on the "features" [B, L, D] of each layer of ``teacher``, which is not trained."""
 
     def __init__(self, teacher: Adapted, layers: int, width: int, classes: int, steps: int):
         self._steps = steps

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from ptmbench.bench.adapt import heads, load
-from ptmbench.bench.adapt.heads import InputRow, stack
+from ptmbench.bench.adapt.heads import LAYERS, InputRow, stack
 from ptmbench.bench.adapt.parts import token_table
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.bench.adapt.two_steps import TwoSteps
@@ -90,7 +90,7 @@ class Adapted:
         if (above := self.adaptation.second(self.reading, self.head)) is not None:
             self.step = TwoSteps(self.step, self.adaptation.step(self.losses, above, **options))
         self.first = self.adaptation.first(network, vocabulary, form, **options)
-        self._forward: Any = None
+        self._forward: dict[bool, Traced] = {}
         self._evaluate: dict[bool, Traced] = {}
         self._functions: dict[Callable, Traced] = {}
         self._generators: dict[Writing, Generator] = {}
@@ -153,7 +153,7 @@ class Adapted:
         """FLOPs of one forward pass over ``rows``; under a decoder with their whole targets."""
         if self.decoding:
             return self.decoder_flops(self.decoding, rows)
-        return self.encoder_flops(rows) + self.reading.flops(rows) + self._extension_flops(rows)
+        return self._reading_flops(rows) + self.reading.flops(rows) + self._extension_flops(rows)
 
     def answering_flops(self, rows: Sequence[InputRow], outputs: Sequence[np.ndarray]) -> float:
         """FLOPs of answering ``rows`` with ``outputs``, which under a decoder are what was written."""
@@ -168,7 +168,12 @@ class Adapted:
             return self.forward_flops(rows) + 3 * self.reading.second_flops(rows)
         spared = 2 if self.freezes else 0 if self.extension.whole else 1
         computed = self.forward_flops(rows) - self.adaptation.spared(self, rows)
-        return 3 * computed - (spared * self.encoder_flops(rows) if spared else 0)
+        return 3 * computed - (spared * self._reading_flops(rows) if spared else 0)
+
+    def _reading_flops(self, rows: Sequence[InputRow]) -> float:
+        """FLOPs of the encoder, which reads no row again that has its `LAYERS`."""
+        unread = [row for row in rows if LAYERS not in row.arrays]
+        return self.encoder_flops(unread) if unread else 0.0
 
     def _extension_flops(self, rows: Sequence[InputRow]) -> float:
         return self.extension.flops_per_token * sum(row.tokens for row in rows) if self.extension.flops_per_token else 0
@@ -227,10 +232,10 @@ class Adapted:
         if self.decoding:
             write = partial(self.write, self.writing, longest=self._longest, seed=self._seed)
             return self.decoding.written(batch, write)
-        if self._forward is None:
-            specs = {k: tf.TensorSpec([None] * v.ndim, v.dtype) for k, v in batch.items()}
-            self._forward = _traced(self.predicted, specs)
-        return self._forward({k: tf.convert_to_tensor(v) for k, v in batch.items()}).numpy()
+        read = LAYERS in batch
+        if read not in self._forward:
+            self._forward[read] = _traced(self.predicted, _specs(batch))
+        return self._forward[read]({k: tf.convert_to_tensor(v) for k, v in batch.items()}).numpy()
 
     def answered(self, batch: Mapping[str, np.ndarray]) -> np.ndarray:
         """What the codec reads for a batch."""
@@ -240,8 +245,7 @@ class Adapted:
         """What ``function(self, batch, number)`` gives, an array or a nest of arrays, traced once for all batches and
         numbers."""
         if function not in self._functions:
-            specs = {k: tf.TensorSpec([None] * v.ndim, v.dtype) for k, v in batch.items()}
-            self._functions[function] = _traced(partial(function, self), specs, tf.TensorSpec([], tf.float32))
+            self._functions[function] = _traced(partial(function, self), _specs(batch), tf.TensorSpec([], tf.float32))
         inputs = {k: tf.convert_to_tensor(v) for k, v in batch.items()}
         found = self._functions[function](inputs, tf.constant(number, tf.float32))
         return tf.nest.map_structure(lambda x: x.numpy(), found)
@@ -257,8 +261,7 @@ class Adapted:
     def mean_loss(self, rows: Sequence[InputRow], size: int = 64) -> float:
         """The loss on ``rows`` without dropout, averaged over batches."""
         if self.second not in self._evaluate:
-            specs = {k: tf.TensorSpec([None] * v.ndim, v.dtype) for k, v in stack(rows[:1]).items()}
-            self._evaluate[self.second] = _traced(lambda b: self.losses(b, None)["loss"], specs)
+            self._evaluate[self.second] = _traced(lambda b: self.losses(b, None)["loss"], _specs(stack(rows[:1])))
         evaluate = self._evaluate[self.second]
         batches = [stack(rows[i : i + size]) for i in range(0, len(rows), size)]
         return float(np.mean([evaluate({k: tf.convert_to_tensor(v) for k, v in b.items()}).numpy() for b in batches]))
@@ -288,8 +291,7 @@ class Adapted:
             return tf.convert_to_tensor(found.values), tf.convert_to_tensor(found.indices)
 
         if self._gradients is None:
-            specs = {k: tf.TensorSpec([None] * v.ndim, v.dtype) for k, v in batch.items()}
-            self._gradients = _traced(gradients, specs)
+            self._gradients = _traced(gradients, _specs(batch))
         values, indices = (x.numpy() for x in self._gradients({k: tf.convert_to_tensor(v) for k, v in batch.items()}))
         tokens = batch["tokens"][0]
         if not np.array_equal(indices.ravel(), tokens.ravel()):
@@ -316,8 +318,18 @@ class Adapted:
 
     def encoded(self, batch: Mapping[str, Any], seed: Any = None, through: bool = False) -> Encoding:
         """The encoding of ``batch``; gradients go ``through`` a frozen encoder too, where they are asked for."""
+        if LAYERS in batch:
+            return self._known(batch)
         encoding = self.network.encoder(self._texts(batch), seed=seed)
         return _still(encoding) if (self.freezes or self.second) and not through else encoding
+
+    def _known(self, batch: Mapping[str, Any]) -> Encoding:
+        """The encoding of rows that have their `LAYERS`, without a pooled vector."""
+        *rest, _ = shape(batch[LAYERS])
+        width = self.network.encoder.width
+        texts = tf.reshape(batch[LAYERS], [-1, rest[-1], self.reading.read * width])  # as `_texts`
+        layers = tf.split(texts, self.reading.read, axis=-1)
+        return Encoding(layers[-1], None, tuple(layers))
 
     def judged(self, encoding: Encoding, batch: Mapping[str, Any], seed: Any = None) -> Any:
         """The head's numbers for the ``encoding`` of ``batch``."""
@@ -358,6 +370,11 @@ def writing_of(settings: Settings) -> Writing:
         top_k=settings.top_k,
         top_p=settings.top_p,
     )
+
+
+def _specs(batch: Mapping[str, np.ndarray]) -> dict[str, tf.TensorSpec]:
+    """The arrays of ``batch`` with any number of rows, of any length."""
+    return {name: tf.TensorSpec([None] * array.ndim, array.dtype) for name, array in batch.items()}
 
 
 def _traced(function: Callable, *specs: Any) -> Traced:

@@ -151,6 +151,11 @@ class Adaptation:
         (`Settings.teacher`)."""
         raise NotImplementedError(f"The adaptation {self.name} has a teacher and no `taught`.")
 
+    def reread(self, adapted: "Adapted", rows: Sequence["InputRow"]) -> tuple[Sequence["InputRow"], float]:
+        """``rows`` that training reads again and again, with what the encoder says of them (`bench.adapt.heads.LAYERS`)
+        if it is frozen, and the FLOPs of reading them once. By default the encoder reads them each time."""
+        return rows, 0.0
+
     def numbers(self, adapted: "Adapted", batch: Mapping[str, Any]) -> Any:
         """The output for ``batch`` that the codec reads, an array with the rows as its first axis. By default one
         forward pass of the whole network."""

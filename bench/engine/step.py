@@ -53,14 +53,14 @@ class TrainStep:
         self.sparse = optimizer in SPARSE and strategy is None and accumulate == 1
         with scope(strategy):
             self.optimizer = optimizer_of(optimizer, self.variables, weight_decay=weight_decay, **(adam or {}))
-        self._function: Callable | None = None
+        self._functions: dict[frozenset[str], Traced] = {}
+        """By the names of the arrays of a batch."""
 
     def __call__(self, batch: Mapping[str, np.ndarray], seed: tuple[int, int], rate: float) -> dict[str, tf.Tensor]:
         inputs = self._inputs(batch, seed)
-        if self._function is None:
-            self._function = Traced(lambda: self._trace(inputs))
+        function = self._function(inputs)
         self.optimizer.learning_rate.assign(rate)
-        scalars = self._function(*inputs)
+        scalars = function(*inputs)
         if self.strategy:  # all replicas have the same ones
             return {name: self.strategy.experimental_local_results(value)[0] for name, value in scalars.items()}
         return scalars
@@ -68,10 +68,7 @@ class TrainStep:
     def traced(self, batch: Mapping[str, np.ndarray]) -> Callable:
         """The graph of a step on batches like ``batch``, which later steps run: a concrete function on one device, a
         `tf.function` with a strategy."""
-        if self._function is None:
-            inputs = self._inputs(batch, (0, 0))
-            self._function = Traced(lambda: self._trace(inputs))
-        return self._function.function
+        return self._function(self._inputs(batch, (0, 0))).function
 
     def reset(self) -> None:
         """Forget moments and step count, as if no step had been taken. The trace stays."""
@@ -95,6 +92,12 @@ class TrainStep:
         if self.strategy or self.accumulate > 1:
             inputs.append({name: tf.constant(total) for name, total in self.totals(batch).items()})
         return inputs
+
+    def _function(self, inputs: list) -> Traced:
+        names = frozenset(inputs[0])
+        if names not in self._functions:
+            self._functions[names] = Traced(lambda: self._trace(inputs))
+        return self._functions[names]
 
     def _trace(self, inputs: list) -> Callable:
         if self.strategy:  # what compiles is each part: collectives between replicas stay outside

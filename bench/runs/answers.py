@@ -344,6 +344,9 @@ class _Attempt:
 
         with phase("train"):
             read = loop.prepare(network, rows["train"], settings, cell.seed, bookmark, teacher)
+            (rows["train"], once), (rows["selection"], again) = (
+                load(method).reread(network, rows[part]) for part in ("train", "selection")
+            )
             course = loop.Course()
             if joint := settings.joint():
                 together = [*rows["train"], *(row for some in auxiliary_rows.values() for row in some)]
@@ -356,8 +359,8 @@ class _Attempt:
         spent = {
             "steps": course.steps + read.steps,
             "tokens": course.tokens + read.tokens,
-            "flops": course.flops + (read.flops or read.tokens * prepared),
-            "flops_evaluate": len(course.curve) * network.forward_flops(rows["selection"]),
+            "flops": once + course.flops + (read.flops or read.tokens * prepared),
+            "flops_evaluate": again + len(course.curve) * network.forward_flops(rows["selection"]),
         }
         if read.asked:
             spent["flops_teacher"] = read.asked

@@ -8,6 +8,7 @@ from typing import Any
 
 from ptmbench.bench.adapt import settings
 from ptmbench.bench.adapt.contract import Adaptation
+from ptmbench.bench.adapt.effort import Split
 from ptmbench.bench.adapt.settings import Learning
 from ptmbench.bench.errors import NotApplicable
 from ptmbench.tasks.forms import Form
@@ -21,6 +22,10 @@ class Own(Learning):
     learning_rate: float = settings.setting(2e-3)
     epochs: int = settings.positive(8)
     patience: int = settings.setting(3)
+
+    def seen(self, split: Split) -> float:
+        """The encoder reads each row once, if what it says of them fits into `network.ROOM`."""
+        return min(super().seen(split), self._limited(split))
 
 
 class Features(Adaptation):
@@ -38,6 +43,11 @@ class Features(Adaptation):
         from ptmbench.bench.adapt.features.network import Reading
 
         return Reading(encoder, settings)
+
+    def reread(self, adapted: Any, rows: Any) -> tuple[Any, float]:
+        from ptmbench.bench.adapt.features.network import read_once
+
+        return read_once(adapted, rows)
 
 
 ADAPTATION = Features()

@@ -1,12 +1,19 @@
 """Frozen features in TensorFlow: the scalar mix and the hidden layer that the head reads."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
-from ptmbench.bench.adapt import parts
+from ptmbench.bench.adapt import loop, parts
+from ptmbench.bench.adapt.heads import LAYERS, InputRow
 from ptmbench.bench.adapt.settings import Settings
+
+ROOM = 2 << 30
+"""Bytes that the vectors of all training rows may take. Where they take more, each step reads its rows anew."""
 
 
 class Reading(parts.Reading):
@@ -21,6 +28,8 @@ class Reading(parts.Reading):
     def __init__(self, encoder: Any, settings: Settings):
         super().__init__(name="features")
         self.which = {"embedding": slice(1), "top": slice(-1, None)}.get(settings.layers, slice(None))
+        self.read = len(range(encoder.depth + 1)[self.which])
+        """The number of layers that are read."""
         self.mix = self.add_weight(shape=(encoder.depth + 1,), initializer="zeros", name="mix")
         self.gain = self.add_weight(shape=(), initializer="ones", name="gain")
         self.hidden = keras.layers.Dense(encoder.width, activation="relu", name="hidden")
@@ -34,6 +43,34 @@ class Reading(parts.Reading):
         a, b = _mean(mixed, real - second), _mean(mixed, second)
         pooled = self.hidden(ops.concatenate([a, b, ops.abs(a - b), a * b], axis=-1))  # [B, D]
         return encoding._replace(tokens=mixed, pooled=pooled)
+
+
+def read_once(adapted: Any, rows: Sequence[InputRow]) -> tuple[Sequence[InputRow], float]:
+    """``rows`` with the vectors of their layers, and the FLOPs of reading them; unchanged if these exceed `ROOM`.
+
+    A frozen encoder without dropout says the same of a row in each epoch. How many rows are read side by side can
+    change the last bits, so all are read in one order, whatever the batches of the training are.
+    """
+    tokens = sum(row.arrays["tokens"].size for row in rows)
+    if tokens * adapted.reading.read * adapted.network.encoder.width * 4 > ROOM:
+        return rows, 0.0
+    found = loop.outputs(adapted, rows, answer=lambda batch: adapted.run(_layers, adapted.channels(batch)))
+    known = [
+        replace(row, arrays=row.arrays | {LAYERS: values[_places(row)]})
+        for row, values in zip(rows, found, strict=True)
+    ]
+    return known, adapted.forward_flops(rows)
+
+
+def _layers(adapted: Any, batch: Mapping[str, Any], number: Any) -> Any:
+    """The layers that the reading reads, side by side: [B, T, L * D], or [B, C, T, L * D] of C texts in one row."""
+    read = ops.concatenate(adapted.encoded(batch).layers[adapted.reading.which], axis=-1)
+    return ops.reshape(read, (*ops.shape(batch["tokens"]), read.shape[-1]))
+
+
+def _places(row: InputRow) -> tuple[slice, ...]:
+    """Where the tokens of ``row`` itself stand in a batch."""
+    return tuple(slice(0, n) for n in np.shape(row.arrays["tokens"]))
 
 
 def _normalised(x: Any) -> Any:

@@ -114,6 +114,10 @@ def _tuples(value: Any) -> Any:
     return tuple(_tuples(one) for one in value) if isinstance(value, list) else value
 
 
+LAYERS = "layers"
+"""The array of a row with what a frozen encoder says of its text, so that it need not read it again: [T, L * D], the
+layers that are read side by side; of texts side by side, [C, T, L * D]."""
+
 PADDING = {
     "tags": -1,
     "facts": -1,
@@ -143,7 +147,7 @@ def stack(rows: Sequence[InputRow], multiple: int = 4) -> dict[str, np.ndarray]:
             continue
         shape = [max(a.shape[axis] for a in arrays) for axis in range(first.ndim)]
         known = name.rstrip("_0123456789")  # "tokens_1" is for the encoder of another model
-        axes = 2 if known in CHANNELS and CHANNELS[known].medium else 1  # of one text
+        axes = 2 if known == LAYERS or (known in CHANNELS and CHANNELS[known].medium) else 1  # of one text
         shape[-axes] = -(-shape[-axes] // multiple) * multiple
         filled = np.full([len(rows), *shape], PADDING.get(known, 0), first.dtype)
         for target, array in zip(filled, arrays, strict=True):

@@ -9,13 +9,11 @@ import tensorflow as tf
 
 from ptmbench.bench.adapt import heads, load
 from ptmbench.bench.adapt.heads import LAYERS, InputRow, stack
-from ptmbench.bench.adapt.parts import token_table
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.bench.adapt.two_steps import TwoSteps
 from ptmbench.bench.engine import networks
 from ptmbench.bench.engine.cost import Traced
 from ptmbench.bench.engine.generate import Generator, Writing
-from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.channels import CHANNELS, TEXT
 from ptmbench.models.layers.operations import dropout, shape
 from ptmbench.models.pretrainable import Encoding
@@ -94,7 +92,6 @@ class Adapted:
         self._evaluate: dict[bool, Traced] = {}
         self._functions: dict[Callable, Traced] = {}
         self._generators: dict[Writing, Generator] = {}
-        self._gradients: Any = None
         self.writes(settings, 0)
 
     def reset(
@@ -269,36 +266,6 @@ class Adapted:
     def loss(self, batch: Mapping[str, Any]) -> tf.Tensor:
         """The loss of a ``batch`` of tensors without dropout. Its gradients go through a frozen encoder too."""
         return self.adaptation.loss(self, self._outputs(batch, None, through=True), batch, None)
-
-    def input_gradients(self, batch: Mapping[str, np.ndarray]) -> np.ndarray:
-        """The gradient of the loss on ``batch``, of one row, with respect to the vector of each of its tokens: float32
-        [T, E] or, for C texts in one row, [C, T, E]. Raises `NotApplicable` where tokens are not looked up, or where
-        the network uses their table for more than that."""
-        table = token_table(self.network.encoder)
-        if table is None or self.decoding:
-            raise NotApplicable(
-                "no-gradients", "because this network does more with token ids than look them up in a table."
-            )
-
-        def gradients(batch: Mapping[str, Any]) -> tuple[tf.Tensor, tf.Tensor]:
-            with tf.GradientTape() as tape:
-                loss = self.loss(batch)
-            found = tape.gradient(loss, table.value)
-            if not isinstance(found, tf.IndexedSlices):
-                raise NotApplicable(
-                    "no-gradients", "because the table of tokens is used for more than to look them up."
-                )
-            return tf.convert_to_tensor(found.values), tf.convert_to_tensor(found.indices)
-
-        if self._gradients is None:
-            self._gradients = _traced(gradients, _specs(batch))
-        values, indices = (x.numpy() for x in self._gradients({k: tf.convert_to_tensor(v) for k, v in batch.items()}))
-        tokens = batch["tokens"][0]
-        if not np.array_equal(indices.ravel(), tokens.ravel()):
-            raise NotApplicable(
-                "no-gradients", "because the network does not look every token up once, in their order."
-            )
-        return values.reshape(*tokens.shape, -1)
 
     def losses(self, batch: Mapping[str, Any], seed: Any) -> dict[str, Any]:
         """The "loss" that training lowers; without dropout where ``seed`` is None."""

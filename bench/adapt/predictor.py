@@ -20,6 +20,7 @@ from ptmbench.bench.adapt import settings as adaptation_settings
 from ptmbench.bench.adapt.adapted import Adapted
 from ptmbench.bench.adapt.asking import Asked
 from ptmbench.bench.adapt.contract import Adaptation, Answers
+from ptmbench.bench.adapt.gradients import input_gradients
 from ptmbench.bench.adapt.heads import Codec, InputRow
 from ptmbench.bench.adapt.neighbours import Neighbour
 from ptmbench.bench.adapt.settings import Settings
@@ -128,7 +129,7 @@ class Trained:
 
     def gradients(self, examples: Sequence[Example]) -> list[np.ndarray]:
         self._follow(examples)
-        return [self.network.input_gradients(heads.stack([row], multiple=1)) for row in self._rows(examples)]
+        return [input_gradients(self.network, heads.stack([row], multiple=1)) for row in self._rows(examples)]
 
     def save(self, folder: Path, about: Mapping[str, Any]) -> None:
         about = {

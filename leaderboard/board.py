@@ -59,6 +59,7 @@ TABLES = {
     "gains": tables.gains,
     "blimp": tables.blimp,
     "agreement": tables.agreement,
+    "survey_order": tables.survey_order,
     "compression": tables.compression,
     "ladder": tables.ladder,
     "scaling": tables.scaling,
@@ -79,6 +80,7 @@ _HEADINGS = {
     "gains": "What pre-training brought, one line per model and task: difference with its 95 % interval",
     "blimp": "BLiMP by phenomenon, and published figures",
     "agreement": "Order of models after another pre-training: Kendall's tau with its 95 % interval",
+    "survey_order": "Order of models by the GLUE scores in the survey, and here: Kendall's tau with its 95 % interval",
     "compression": "Compressed models: retention with its 95 % interval, size, latency and cost",
     "ladder": "Score against budget: rungs of each model, and the gain per doubling of FLOPs since the rung below",
     "scaling": "Score against budget: per doubling of FLOPs by least squares, bend, and exponent of the power law",
@@ -88,7 +90,9 @@ _HEADINGS = {
     "overlap": "Examples of the report split that overlap with the training split, or with each other",
     "cells": "Every cell",
 }
-_WHERE_FOUND = ("overlap", "blimp", "agreement", "centred", "compression", "ladder", "scaling", "crossings")
+_WHERE_FOUND = (
+    "overlap", "blimp", "agreement", "survey_order", "centred", "compression", "ladder", "scaling", "crossings",
+)  # fmt: skip
 """Tables that Markdown leaves out where they are empty."""
 _LONG = ("cells", "gains")
 """Tables with a line per model and task, for programs: Markdown and LaTeX have them only if asked for one by name."""

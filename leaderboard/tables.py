@@ -19,6 +19,7 @@ from ptmbench.leaderboard.scores.costs import COSTS, cost_of
 from ptmbench.leaderboard.scores.grid import NO_SEED, NOT_RUN, Cell, Column, Grid, Row
 from ptmbench.leaderboard.scores.twins import twin_rows
 from ptmbench.leaderboard.stats import Interval, Summary, difference, summarise
+from ptmbench.leaderboard.survey import order as survey_orders
 from ptmbench.leaderboard.survey import reported as survey
 from ptmbench.leaderboard.text import csv_cell, markdown_cell, number
 
@@ -253,6 +254,16 @@ def agreement(records: Records) -> pd.DataFrame:
     found = [(column.title, agreements.agreement(grid, column)) for column in grid.columns]
     lines = [[title, one.tau, *one.interval, one.models, one.pretrainings] for title, one in found if one]
     return _frame(lines, ["task", "tau", "low", "high", "models", "pre-trainings"])
+
+
+def survey_order(records: Records) -> pd.DataFrame:
+    """The order of models by their reported GLUE scores and by ours, and Kendall's tau between them, one line per
+    measure; empty where too few models have both."""
+    lines = [
+        [one.rows, one.measure, one.tau, *one.interval, len(one.here), ", ".join(one.survey), ", ".join(one.here)]
+        for one in survey_orders.orders(_grid(records))
+    ]
+    return _frame(lines, ["row", "measure", "tau", "low", "high", "models", "order in the survey", "order here"])
 
 
 def table_2(records: Records) -> pd.DataFrame:

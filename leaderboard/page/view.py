@@ -22,6 +22,7 @@ from ptmbench.leaderboard.scores.costs import adaptation_tuning_of, cost_of, tun
 from ptmbench.leaderboard.scores.grid import NO_SEED, Column, Grid, Row
 from ptmbench.leaderboard.scores.ranks import separable
 from ptmbench.leaderboard.stats import Interval, Summary, by_seed, difference, redrawable
+from ptmbench.leaderboard.survey import order as survey_order
 from ptmbench.leaderboard.survey import reported as survey
 from ptmbench.leaderboard.text import clean, duration, number, quantity
 
@@ -102,6 +103,7 @@ def board(
         "definition": grid.definition() if grid.averaged else "",
         "phenomena": _phenomena(grid, ids),
         "agreement": _agreement(grid),
+        "orders": _orders(grid),
         "benchmarks": _benchmarks(grid),
         "centred": _centred(grid),
         "scale": [number(bound) for bound in scale],
@@ -242,6 +244,11 @@ def _agreement(grid: Grid) -> list[dict[str, Any]]:
         for column, one in found
         if one
     ]
+
+
+def _orders(grid: Grid) -> list[dict[str, Any]]:
+    """The lines of `leaderboard.survey.order`."""
+    return [one._asdict() | {"tau": with_interval(one.tau, one.interval, 2)} for one in survey_order.orders(grid)]
 
 
 def _benchmarks(grid: Grid) -> dict[str, Any]:

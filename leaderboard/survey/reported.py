@@ -74,6 +74,14 @@ def compressed_glue() -> Benchmark:
     return next(one for one in BENCHMARKS if "table 3" in one.title)
 
 
+def reported_glue(row: Row) -> Mapping[str, Any] | None:
+    """What the card of ``row`` says of its GLUE score: "value", "split", "source". None where it names none."""
+    entries = _card(row).get("reported") or ()
+    return next(
+        (one for one in entries if (one["task"].casefold(), one["metric"].casefold()) == ("glue", "average")), None
+    )
+
+
 def _inputs(row: Row) -> str:
     return ", ".join(dict.fromkeys(_INPUTS.get(one, "text") for one in _card(row).get("extensions") or ("",)))
 
@@ -108,19 +116,15 @@ def _sizes(row: Row) -> dict[str, Any]:
 
 
 def _glue(grid: Grid, row: Row, average: Benchmark) -> dict[str, Any]:
-    entries = [
-        one
-        for one in _card(row).get("reported") or ()
-        if one["task"].casefold() == "glue" and one["metric"].casefold() == "average"
-    ]
+    entry = reported_glue(row)
     summary, interval = average.summary(grid, row)
     count = len(average.tasks)
     missing = count - len(_scored(grid, row, average))
     code = "" if summary.n else f"[{missing} of {count} tasks missing]" if missing else f"[{NO_SEED}]"
     return {
-        "GLUE reported": entries[0]["value"] if entries else None,
-        "GLUE split": str(entries[0].get("split") or "") if entries else "[not-reported]",
-        "GLUE source": str(entries[0].get("source") or "") if entries else "[not-reported]",
+        "GLUE reported": entry["value"] if entry else None,
+        "GLUE split": str(entry.get("split") or "") if entry else "[not-reported]",
+        "GLUE source": str(entry.get("source") or "") if entry else "[not-reported]",
         "GLUE measured": summary.mean if summary.n else code,
         "GLUE seeds": summary.n,
         "GLUE low": interval.low,

@@ -58,3 +58,19 @@ def states(out: Path) -> set[Path]:
     """The training states of a run, whole and half-written ones."""
     folder = out.with_name(out.name + ".training")
     return {path for path in folder.iterdir() if "step-" in path.name} if folder.exists() else set()
+
+
+def check_killed_again_and_again(begin: Callable[..., subprocess.Popen], folder: Path, times: int) -> Path:
+    """Of a pre-training that ``begin(out, *options)`` starts: killed so many ``times``, each time after a new state, it
+    ends with the weights of one that was left alone. Returns the folder of the killed one."""
+    straight, out = begin(folder / "straight"), folder / "killed"
+    for _ in range(times):
+        before, process = states(out), begin(out, "--save-every", "0.05")
+        wait_for(lambda before=before, process=process: states(out) - before or process.poll() is not None)
+        process.kill()
+        _, said = process.communicate()
+        assert process.returncode == -signal.SIGKILL, said
+    assert begin(out).wait(timeout=PATIENCE) == straight.wait(timeout=PATIENCE) == 0
+    weights = [(one / "weights.safetensors").read_bytes() for one in (folder / "straight", out)]
+    assert weights[0] == weights[1]
+    return out

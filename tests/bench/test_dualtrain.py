@@ -1,6 +1,5 @@
 """DualTrain in the harness: a student with a vocabulary of its own, from plan to prediction."""
 
-import signal
 from types import SimpleNamespace
 
 import numpy as np
@@ -21,7 +20,7 @@ from ptmbench.models.text.pieces import CorpusUnfit
 from ptmbench.models.text.tokenizers import Tokenizer
 from tests.bench import asking
 from tests.bench.cells import SHORT, train
-from tests.bench.processes import PATIENCE, made_text, start, states, wait_for
+from tests.bench.processes import PATIENCE, check_killed_again_and_again, made_text, start
 
 
 @pytest.fixture(scope="module")
@@ -174,16 +173,7 @@ def test_killed_by_the_system_and_resumed(tmp_path):
     def begin(out, *further):
         return start(text, out, *more, *further, model="dualtrain")
 
-    straight, out = begin(tmp_path / "straight"), tmp_path / "killed"
-    for _ in range(2):
-        before, process = states(out), begin(out, "--save-every", "0.05")
-        wait_for(lambda before=before, process=process: states(out) - before or process.poll() is not None)
-        process.kill()
-        _, said = process.communicate()
-        assert process.returncode == -signal.SIGKILL, said
-    assert begin(out).wait(timeout=PATIENCE) == straight.wait(timeout=PATIENCE) == 0
-    weights = [(folder / "weights.safetensors").read_bytes() for folder in (tmp_path / "straight", out)]
-    assert weights[0] == weights[1]
+    check_killed_again_and_again(begin, tmp_path, 2)
 
 
 @pytest.mark.slow

@@ -1,6 +1,5 @@
 """Pre-trainings that continue other ones: their weights, costs and tokenizers, in a run and by themselves."""
 
-import signal
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -19,7 +18,7 @@ from ptmbench.bench.runs.suites import Stage, demo
 from ptmbench.models.text.tokenizers import Tokenizer
 from tests.bench import asking
 from tests.bench.cells import SHORT, train
-from tests.bench.processes import PATIENCE, made_text, start, states, wait_for
+from tests.bench.processes import PATIENCE, check_killed_again_and_again, made_text, start
 from tests.bench.test_schedule import BERT, WORDS
 
 
@@ -152,13 +151,5 @@ def test_a_continued_pretraining_killed_again_and_again_ends_with_the_same_weigh
     def begin(out, *further):
         return start(text, out, *more, *further)
 
-    straight, out = begin(tmp_path / "straight"), tmp_path / "killed"
-    for _ in range(3):
-        before, process = states(out), begin(out, "--save-every", "0.05")
-        wait_for(lambda before=before, process=process: states(out) - before or process.poll() is not None)
-        process.kill()
-        _, said = process.communicate()
-        assert process.returncode == -signal.SIGKILL, said
-    assert begin(out).wait(timeout=PATIENCE) == straight.wait(timeout=PATIENCE) == 0
-    weights = [(folder / "weights.safetensors").read_bytes() for folder in (tmp_path / "straight", out)]
-    assert weights[0] == weights[1] and checkpoint.read(out).about["including"]["steps"] == 305
+    out = check_killed_again_and_again(begin, tmp_path, 3)
+    assert checkpoint.read(out).about["including"]["steps"] == 305

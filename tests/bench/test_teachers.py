@@ -30,7 +30,7 @@ from ptmbench.leaderboard.scores import frames
 from ptmbench.models.text.tokenizers import Tokenizer
 from tests.bench import asking
 from tests.bench.cells import SHORT, train
-from tests.bench.processes import PATIENCE, ROOT, made_text, start, states, wait_for
+from tests.bench.processes import PATIENCE, ROOT, check_killed_again_and_again, made_text, start, states, wait_for
 from tests.bench.test_schedule import BERT, CELLS, WORDS, pretraining
 
 STUDENT = pretraining("distilbert", teacher=BERT.key)
@@ -336,16 +336,8 @@ def test_a_student_killed_again_and_again_ends_with_the_same_weights(tmp_path):
     def begin(out, *further):
         return start(text, out, *more, *further, model="distilbert")
 
-    straight, out = begin(tmp_path / "straight"), tmp_path / "killed"
-    for _ in range(3):
-        before, process = states(out), begin(out, "--save-every", "0.05")
-        wait_for(lambda before=before, process=process: states(out) - before or process.poll() is not None)
-        process.kill()
-        _, said = process.communicate()
-        assert process.returncode == -signal.SIGKILL, said
-    assert begin(out).wait(timeout=PATIENCE) == straight.wait(timeout=PATIENCE) == 0
-    weights = [(folder / "weights.safetensors").read_bytes() for folder in (tmp_path / "straight", out)]
-    assert weights[0] == weights[1] and checkpoint.read(out).about["including"]["steps"] == 220
+    out = check_killed_again_and_again(begin, tmp_path, 3)
+    assert checkpoint.read(out).about["including"]["steps"] == 220
 
 
 SCRIPT = """

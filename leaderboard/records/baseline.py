@@ -18,14 +18,14 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ptmbench.leaderboard.records import courses, pack
 from ptmbench.leaderboard.records.pack import PACK, Pack, PackError, hashes, laid_out, packed
-from ptmbench.leaderboard.records.record import FOLDER, RecordError
+from ptmbench.leaderboard.records.record import FOLDER, Record, RecordError
 from ptmbench.leaderboard.records.store import load
 from ptmbench.leaderboard.text import clean
 
@@ -35,6 +35,7 @@ SCHEMA = 1
 _FOLDERS = (FOLDER, "predictions")
 _LARGEST = 4 * 2**20  # bytes of a manifest; a real one has a hundred bytes a file
 _AGAIN = pack.AGAIN
+_ABSOLUTE = re.compile(r"(?<![^\s='\"])(?:/|~/|[A-Za-z]:\\)[^\s'\"]+")
 
 
 class BaselineError(RecordError):
@@ -117,6 +118,7 @@ def accept(
             _swap(folder, new)
         finally:
             shutil.rmtree(new, ignore_errors=True)
+    _tell_of_paths(store.records, warn)
     return made
 
 
@@ -299,6 +301,17 @@ def _files(folder: Path) -> dict[str, str]:
     return {
         path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(found)
     }
+
+
+def _tell_of_paths(records: Sequence[Record], warn: Callable[[str], None]) -> None:
+    """Tells of commands that only this machine can repeat."""
+    found = [path.group() for record in records if (path := _ABSOLUTE.search(record.command or ""))]
+    if found:
+        warn(
+            f"The commands of {len(found)} of {len(records)} records name paths of this machine, such as {found[0]}. "
+            "If you publish them, others cannot repeat them as they stand. A run from a folder in which relative paths "
+            "lead to data, corpus and checkpoints has commands that they can."
+        )
 
 
 def _is_run(folder: Path) -> bool:

@@ -20,7 +20,7 @@ from ptmbench.leaderboard.records.pack import PACK
 from ptmbench.leaderboard.records.record import FOLDER, write
 from ptmbench.leaderboard.records.store import load
 from tests.leaderboard.gates import cells, scorer, side, unpacked
-from tests.leaderboard.made import blank
+from tests.leaderboard.made import blank, record
 
 
 def test_baseline_is_content_addressed(tmp_path):
@@ -342,3 +342,17 @@ def test_two_processes_that_add_at_once_are_both_in_the_baseline(tmp_path):
     assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children] == [0] * 4
     assert {record.task["name"] for record in load([baseline]).records} == set(tasks)
     assert len(verify(baseline).files) == 12
+
+
+def test_accept_tells_of_commands_that_only_this_machine_can_repeat(tmp_path):
+    run, told = tmp_path / "run", []
+    commands = ("ptmbench run glue --data data --out a/b", "ptmbench run glue --data /srv/data --corpus '/srv/a b'")
+    for seed, command in enumerate((*commands, "ptmbench evaluate ~/minilm", "ptmbench run glue --flops 1e14")):
+        write(run, record(seed=seed, command=command))
+    accept(run, tmp_path / "baseline", "Fine.", warn=told.append)
+    assert len(told) == 1 and told[0].startswith("The commands of 2 of 4 records name paths of this machine, such as ")
+    assert "/srv/data" in told[0] or "~/minilm" in told[0]
+    told.clear()
+    write(tmp_path / "relative", record(command=commands[0]))
+    accept(tmp_path / "relative", tmp_path / "other", "Fine.", warn=told.append)
+    assert not told

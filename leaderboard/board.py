@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 from markupsafe import Markup
 
-from ptmbench.leaderboard import tables
+from ptmbench.leaderboard import formats, tables
 from ptmbench.leaderboard.page import courses as courses_section
 from ptmbench.leaderboard.page import examples, history, view
 from ptmbench.leaderboard.page.lessons import Catalogue
@@ -34,7 +34,7 @@ from ptmbench.leaderboard.records.store import Damaged, load, runs_below
 from ptmbench.leaderboard.scores import export
 from ptmbench.leaderboard.scores.arrange import arrange
 from ptmbench.leaderboard.scores.grid import Grid
-from ptmbench.leaderboard.text import clean
+from ptmbench.leaderboard.text import clean, markdown_cell
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -256,7 +256,7 @@ def write_exports(folders: Sequence[Path], out: Path) -> Path:
 def _text(grid: Grid, damaged: Sequence[Damaged], format: str, table: str | None) -> str:
     chosen = [table] if table else ["cells"] if format == "csv" else list(TABLES)
     if format == "csv":
-        return tables.to_csv(TABLES[chosen[0]](grid))
+        return formats.to_csv(TABLES[chosen[0]](grid))
     if format == "every-eval-ever":
         return _dumps(export.every_eval_ever(grid))
     if format == "json":
@@ -322,11 +322,11 @@ def _markdown(grid: Grid, damaged: Sequence[Damaged], names: Sequence[str]) -> s
         frame = TABLES[name](grid)
         if name in _WHERE_FOUND and not len(frame) and len(names) > 1:
             continue
-        body = tables.to_markdown(frame) if len(frame) else "Nothing to show.\n"
-        notes = f"{tables.markdown_cell(frame.attrs['definition'])}\n" if "definition" in frame.attrs else ""
+        body = formats.to_markdown(frame) if len(frame) else "Nothing to show.\n"
+        notes = f"{markdown_cell(frame.attrs['definition'])}\n" if "definition" in frame.attrs else ""
         parts.append("\n".join(part for part in (f"## {_HEADINGS[name]}\n", body, notes) if part))
     if notes := [*grid.notes, *(f"Damaged record {one.file}: {one.reason}" for one in damaged)]:
-        parts.append("## Notes\n\n" + "".join(f"- {tables.markdown_cell(note)}\n" for note in notes))
+        parts.append("## Notes\n\n" + "".join(f"- {markdown_cell(note)}\n" for note in notes))
     return "\n".join(parts)
 
 

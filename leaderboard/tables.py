@@ -21,7 +21,7 @@ from ptmbench.leaderboard.scores.twins import twin_rows
 from ptmbench.leaderboard.stats import Interval, Summary, difference, summarise
 from ptmbench.leaderboard.survey import order as survey_orders
 from ptmbench.leaderboard.survey import reported as survey
-from ptmbench.leaderboard.text import csv_cell, markdown_cell, number
+from ptmbench.leaderboard.text import number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -281,22 +281,6 @@ def _survey(lines: list[dict[str, Any]], name: str, heads: list[str]) -> pd.Data
     return _frame(found, [name, "row", *heads[1:]])
 
 
-def to_markdown(frame: pd.DataFrame) -> str:
-    """A pipe table in which no cell can break out of its place, without the columns that are blank in every row."""
-    if len(frame):
-        frame = frame.loc[:, ~frame.map(_blank).all()]
-    safe = frame.map(lambda value: "" if _blank(value) else markdown_cell(_plain(value)))
-    safe.columns = [markdown_cell(name) for name in frame.columns]
-    return safe.to_markdown(index=False, tablefmt="github", disable_numparse=True) + "\n"
-
-
-def to_csv(frame: pd.DataFrame) -> str:
-    """CSV in which no cell starts a formula; numbers keep all their digits."""
-    safe = frame.astype(object).map(csv_cell)
-    safe.columns = [csv_cell(name) for name in frame.columns]
-    return safe.to_csv(index=False, lineterminator="\n")
-
-
 def twin_difference(grid: Grid, row: Row, twin: Row, column: Column) -> Summary:
     one, other = grid.cells.get((row, column)), grid.cells.get((twin, column))
     return difference(one.at(other.values), other.values) if one and other else summarise([])
@@ -399,13 +383,3 @@ def _measured(cell: Cell | None, column: Column, metric: str) -> tuple[str, str]
 
 def _names(column: Column) -> set[str]:
     return {column.task["name"].casefold(), column.task["title"].casefold()}
-
-
-def _blank(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and math.isnan(value))
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.2f}".rstrip("0").rstrip(".")
-    return f"{value:,}" if isinstance(value, int) and abs(value) >= 10_000 else str(value)

@@ -31,6 +31,7 @@ MAY_IMPORT = {
 LEADERBOARD = {
     "stats": set(),
     "text": set(),
+    "formats": {"text"},
     "records": {"text"},
     "scores": {"records", "stats", "text"},
     "gate": {"records", "stats", "text"},

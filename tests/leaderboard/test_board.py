@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from ptmbench.leaderboard import board, tables
+from ptmbench.leaderboard import board, formats, tables
 from ptmbench.leaderboard.gate.gate import gate
 from ptmbench.leaderboard.gate.verdicts import INCONCLUSIVE
 from ptmbench.leaderboard.page.charts import front
@@ -278,9 +278,9 @@ def test_hostile_names_are_inert_everywhere(tmp_path, name):
 
 def test_csv_keeps_negative_numbers_and_disarms_formulas():
     frame = tables.scores([record(value=-1.5), record(seed=1, value=-2.5), record(name="-2+3", value=1)])
-    rows = {row["model"]: row for row in csv.DictReader(io.StringIO(tables.to_csv(frame)))}
+    rows = {row["model"]: row for row in csv.DictReader(io.StringIO(formats.to_csv(frame)))}
     assert rows["BERT"]["CoLA"] == "-2.0 ± 0.7 (2)" and "'-2+3" in rows
-    cells = csv.DictReader(io.StringIO(tables.to_csv(tables.cells([record(value=-1.25)]))))
+    cells = csv.DictReader(io.StringIO(formats.to_csv(tables.cells([record(value=-1.25)]))))
     assert float(next(cells)["mean"]) == -1.25
 
 

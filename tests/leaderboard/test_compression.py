@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ptmbench.bench.adapt import transforms
-from ptmbench.leaderboard import board, stats, tables
+from ptmbench.leaderboard import board, formats, stats, tables
 from ptmbench.leaderboard.records import record
 from ptmbench.leaderboard.scores import retention
 from ptmbench.leaderboard.scores.arrange import arrange
@@ -211,7 +211,7 @@ def test_above_chance_counts_both_scores_from_there():
 
 
 def test_the_csv_has_numbers_for_each_task_and_the_average(grid):
-    lines = list(csv.DictReader(io.StringIO(tables.to_csv(tables.compression(grid)))))
+    lines = list(csv.DictReader(io.StringIO(formats.to_csv(tables.compression(grid)))))
     assert {line["task"] for line in lines} == {"average", "SST-2", "CoLA"}
     for line in lines:
         for name in (

@@ -3,7 +3,7 @@
 import pytest
 
 from ptmbench import tasks
-from ptmbench.leaderboard import board, tables
+from ptmbench.leaderboard import board, formats, tables
 from ptmbench.leaderboard.text import decimals_of
 from tests.leaderboard.ladders import rung
 from tests.leaderboard.made import record
@@ -37,7 +37,9 @@ def test_bits_per_byte_have_two_everywhere():
     assert "-0.15" in text and "8.00" in text, "what pre-training brought, and chance"
     assert "61.2" in text and "61.234" not in text, "percent keep one; the seeds have one more"
     assert tables.scores(made)["Bits per byte"].tolist().count("2.35 (1)") == 1
-    assert "2.35" in tables.to_markdown(tables.scores(made)) and "2.346" not in tables.to_markdown(tables.scores(made))
+    assert "2.35" in formats.to_markdown(tables.scores(made)) and "2.346" not in formats.to_markdown(
+        tables.scores(made)
+    )
 
 
 def test_gains_of_a_ladder_have_one_more_than_its_scores():

@@ -1,0 +1,37 @@
+"""Tables of the board as text: Markdown and CSV."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from ptmbench.leaderboard.text import csv_cell, markdown_cell
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def to_markdown(frame: pd.DataFrame) -> str:
+    """A pipe table in which no cell can break out of its place, without the columns that are blank in every row."""
+    if len(frame):
+        frame = frame.loc[:, ~frame.map(_blank).all()]
+    safe = frame.map(lambda value: "" if _blank(value) else markdown_cell(_plain(value)))
+    safe.columns = [markdown_cell(name) for name in frame.columns]
+    return safe.to_markdown(index=False, tablefmt="github", disable_numparse=True) + "\n"
+
+
+def to_csv(frame: pd.DataFrame) -> str:
+    """CSV in which no cell starts a formula; numbers keep all their digits."""
+    safe = frame.astype(object).map(csv_cell)
+    safe.columns = [csv_cell(name) for name in frame.columns]
+    return safe.to_csv(index=False, lineterminator="\n")
+
+
+def _blank(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.2f}".rstrip("0").rstrip(".")
+    return f"{value:,}" if isinstance(value, int) and abs(value) >= 10_000 else str(value)

@@ -8,6 +8,7 @@ import pytest
 from ptmbench.bench.adapt import load, loop, settings
 from ptmbench.bench.adapt.adapted import Adapted
 from ptmbench.bench.adapt.built import adapted, random_weights
+from ptmbench.bench.adapt.course import Bookmark
 from ptmbench.bench.adapt.effort import Split
 from ptmbench.bench.adapt.features import network as features
 from ptmbench.bench.adapt.heads import LAYERS, InputRow, stack
@@ -85,6 +86,32 @@ def test_training_asks_the_encoder_for_nothing(monkeypatch):
     assert course.steps == plain.steps and course.flops == 0.0 < plain.flops
     for one, other in zip(found.state(), expected, strict=True):
         assert np.allclose(one, other, atol=1e-4)
+
+
+def test_a_training_that_was_stopped_reads_the_rows_again_and_ends_the_same(tmp_path):
+    """Bit for bit, whatever else the network has read before."""
+
+    class Stopped(BaseException):
+        pass
+
+    def ended(folder=None, stop=None):
+        found, chosen = made("gpt")
+        once, _ = FEATURES.reread(found, ROWS)
+        looks = iter(range(10))
+
+        def score():
+            if next(looks) == stop:
+                raise Stopped
+            return 1.0
+
+        loop.train(found, once, chosen, 3, score, Bookmark(folder, -1.0, lambda line: None))
+        return [array.tolist() for array in found.state()]
+
+    straight = ended()
+    with pytest.raises(Stopped):
+        ended(tmp_path, 1)
+    made("gpt")[0].forward(stack(ROWS[:1]))
+    assert ended(tmp_path) == straight
 
 
 def test_without_room_for_its_vectors_a_row_is_read_in_each_step(monkeypatch):

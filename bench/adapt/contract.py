@@ -152,8 +152,8 @@ class Adaptation:
         raise NotImplementedError(f"The adaptation {self.name} has a teacher and no `taught`.")
 
     def reread(self, adapted: "Adapted", rows: Sequence["InputRow"]) -> tuple[Sequence["InputRow"], float]:
-        """``rows`` that training reads again and again, with what the encoder says of them (`bench.adapt.heads.LAYERS`)
-        if it is frozen, and the FLOPs of reading them once. By default the encoder reads them each time."""
+        """``rows``, each with the vectors that the frozen encoder computes for it (`bench.adapt.heads.LAYERS`), and the
+        FLOPs of that. By default the rows are unchanged, and the encoder reads them in every step."""
         return rows, 0.0
 
     def numbers(self, adapted: "Adapted", batch: Mapping[str, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""The order of models by the GLUE scores that the survey's table 2 reports, beside their order here.
+"""The order of models by their GLUE scores in the survey's table 2, and their order here.
 
 The reported scores come from other corpora, sizes and budgets, so nothing says that the orders should agree. How far
 they do is Kendall's tau (`leaderboard.scores.agreement`).

@@ -1,4 +1,4 @@
-"""The survey's order of models beside ours."""
+"""The survey's order of models, and ours."""
 
 import pytest
 from scipy.stats import kendalltau

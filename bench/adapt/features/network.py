@@ -48,8 +48,8 @@ class Reading(parts.Reading):
 def read_once(adapted: Any, rows: Sequence[InputRow]) -> tuple[Sequence[InputRow], float]:
     """``rows`` with the vectors of their layers, and the FLOPs of reading them; unchanged if these exceed `ROOM`.
 
-    A frozen encoder without dropout says the same of a row in each epoch. How many rows are read side by side can
-    change the last bits, so all are read in one order, whatever the batches of the training are.
+    A frozen encoder without dropout computes the same vectors for a row in each epoch. The rows that share a batch can
+    change the last bits, so all rows are read in one fixed order, whatever the batches of the training are.
     """
     tokens = sum(row.arrays["tokens"].size for row in rows)
     if tokens * adapted.reading.read * adapted.network.encoder.width * 4 > ROOM:
@@ -63,7 +63,7 @@ def read_once(adapted: Any, rows: Sequence[InputRow]) -> tuple[Sequence[InputRow
 
 
 def _layers(adapted: Any, batch: Mapping[str, Any], number: Any) -> Any:
-    """The layers that the reading reads, side by side: [B, T, L * D], or [B, C, T, L * D] of C texts in one row."""
+    """The layers that the head reads, joined: [B, T, L * D], or [B, C, T, L * D] for C texts in one row."""
     read = ops.concatenate(adapted.encoded(batch).layers[adapted.reading.which], axis=-1)
     return ops.reshape(read, (*ops.shape(batch["tokens"]), read.shape[-1]))
 

@@ -115,8 +115,8 @@ def _tuples(value: Any) -> Any:
 
 
 LAYERS = "layers"
-"""The array of a row with what a frozen encoder says of its text, so that it need not read it again: [T, L * D], the
-layers that are read side by side; of texts side by side, [C, T, L * D]."""
+"""The array of a row with the vectors that a frozen encoder computed for its text, so that it does not read it again:
+[T, L * D], all L layers that the head reads, joined; or [C, T, L * D] for C texts in one row."""
 
 PADDING = {
     "tags": -1,

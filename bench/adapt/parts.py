@@ -25,6 +25,8 @@ class Reading(keras.layers.Layer):
     """Matrices that begin by the variance of Glorot and Bengio (2010, equation 12); others begin by N(0, 0.02)."""
     branches: Sequence[Any] = ()
     """Variables that count among the parameters of the adapted network, as those inside the encoder do."""
+    read = 0
+    """The number of layers that a row brings along (`bench.adapt.heads.LAYERS`), for a reading of frozen ones."""
 
     def __init__(self, name: str = "reading"):
         super().__init__(name=name)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -112,9 +113,24 @@ def close(one, other):
         assert max(np.abs(array - there[name]).mean() for name, array in here.items()) < 5e-5
 
 
+def dialects(text):
+    """The dialects of MLIR that the operations of a module belong to."""
+    _, _, operations = text.partition("\n")  # the first line is the module with its attributes
+    return {*re.findall(r'^\s*(?:[%\w:, ]+ = )?"?([a-z]+)\.[a-z_]+', operations, re.MULTILINE)}
+
+
+def test_a_lowered_step_is_stablehlo_alone():
+    """Processors run XLA's own operations too; GPUs refuse them."""
+    network, step, batches = step_of("glove")
+    text = lowered(step, network.loss.variables, batches(0, 1)).text
+    assert dialects(text) == {"func", "stablehlo"}
+    assert dialects("module\n%1 = mhlo.copy %0 : tensor<f32>") == {"mhlo"}
+
+
 def check_runtime(name):
     needs_jax()
     network, step, batches = step_of(name)
+    assert dialects(lowered(step, network.loss.variables, batches(0, 1)).text) == {"func", "stablehlo"}
     here = trained(network, step, batches, 0, 4)
     network, step, batches = step_of(name)
     close(here, trained(network, PjrtStep(step, network.loss.variables), batches, 0, 4))

@@ -20,6 +20,9 @@ _UPDATE = re.compile(r"parameter_number = (\d+) : i64}, output_index = array<i64
 _BITS = re.compile(r'dense<"0x([0-9A-F]+)"> : tensor<((?:\d+x)+)i1>')
 """A constant of booleans, which MLIR has packed in bytes and in bits, depending on its version."""
 
+_COPY = re.compile(r"mhlo\.copy (%\w+) : (tensor<[^>]*>)")
+"""A copy. It is XLA's own operation and not one of StableHLO; PJRT takes it for processors and refuses it for GPUs."""
+
 
 @dataclass(frozen=True)
 class Lowered:
@@ -57,7 +60,7 @@ def lowered(step: TrainStep, weights: Sequence[Any], batch: Mapping[str, np.ndar
     function = tf.function(step._whole, jit_compile=True, autograph=False)
     concrete = function.get_concrete_function(*tf.nest.map_structure(tf.TensorSpec.from_tensor, example))
     text = function.experimental_get_compiler_ir(*example)(stage="stablehlo")
-    text = _BITS.sub(_spelled, text)
+    text = _BITS.sub(_spelled, _COPY.sub(r"stablehlo.reshape \1 : (\2) -> \2", text))
     names, state = _captured(concrete.captured_inputs, step, weights)
     inputs = (*(f"batch/{name}" for name in sorted(batch)), "seed", *names)
     updates = {int(output): inputs[int(argument)] for argument, output in _UPDATE.findall(text)}

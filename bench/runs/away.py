@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ptmbench.bench.console import say
 from ptmbench.bench.engine.portable import driver
-from ptmbench.bench.errors import CELLS_FAILED, OK, Carried, Diverged
+from ptmbench.bench.errors import CELLS_FAILED, OK, Carried, UsageError
 from ptmbench.bench.runs.execute import alone, write_plan
 from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.results import intact
@@ -17,12 +17,14 @@ def carry(whole: Plan, job: Job, out: Path, folder: Path) -> int:
     """Writes a folder below ``folder`` for each pre-training of ``whole``, and makes checkpoints in the run folder
     ``out`` of those that came back finished. Runs no cells. Returns the exit status.
 
-    A student whose teacher is not there yet, or a second stage before its first, is left for a later call.
+    A student whose teacher is not there yet, or a second stage before its first, is left for a later call. A
+    pre-training that fails is told, and the others go on.
     """
     from ptmbench.bench import environment
+    from ptmbench.bench.runs.cell import failure
 
     environment.prepare()
-    waiting, made, later = [], 0, []
+    made, waiting, later, out_of_scope, failed = 0, [], [], [], []
     with alone(out):
         write_plan(whole, job, out)
         worker = Worker(out, whole, job)
@@ -43,14 +45,20 @@ def carry(whole: Plan, job: Job, out: Path, folder: Path) -> int:
                 except Carried as carried:
                     waiting.append(piece.name)
                     say(str(carried))
-                except Diverged as error:
-                    say(f"{piece.title} diverged. {error}")
-                    return CELLS_FAILED
+                except UsageError:
+                    raise
+                except Exception as error:
+                    status, reason = failure(error)
+                    say(f"{piece.title} {status.replace('_', ' ')}: {reason['text']}")
+                    (out_of_scope if status == "not_applicable" else failed).append(piece.name)
     if waiting:
         shutil.copy(driver.__file__, folder / "driver.py")
         say(f"{len(waiting)} pre-trainings wait in {folder}: `python {folder}/driver.py` trains them all.")
     if later:
         say(f"{', '.join(later)}: what they need is not made yet. Give this command again when it is.")
+    if failed:
+        say(f"{', '.join(failed)} failed, for the reasons above.")
     if not waiting and not later:
-        say(f"All {made} pre-trainings are made. Leave out --carry to run the cells.")
-    return OK
+        which = "The other" if failed or out_of_scope else "All"
+        say(f"{which} {made} pre-trainings are made. Leave out --carry to run the cells.")
+    return CELLS_FAILED if failed else OK

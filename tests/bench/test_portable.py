@@ -289,6 +289,17 @@ def test_a_folder_that_was_not_carried_is_refused(text, tmp_path):
     assert (tmp_path / "mine" / "notes.txt").read_text() == "mine"
 
 
+def test_a_pretraining_that_cannot_be_does_not_hold_up_the_others(tmp_path, capsys):
+    """XLM learns from texts in named languages, which this corpus does not have."""
+    (tmp_path / "corpus.txt").write_text("The cat sat on the mat. It purred.\n\n" * 200)
+    options = ["--corpus", str(tmp_path / "corpus.txt"), "--steps", "2", "--recipe", "length=16", "--vocabulary", "300"]
+    options += ["--models", "xlm,glove", "--tasks", "sst2", "--seeds", "1", "--no-baselines"]
+    assert main(["run", "demo", *options, "--out", str(tmp_path / "run"), "--carry", str(tmp_path / "away")]) == OK
+    said = capsys.readouterr().err
+    assert "xlm-tiny (wordpiece) not applicable: because this model learns from annotated text" in said
+    assert "1 pre-trainings wait in" in said and [*(tmp_path / "away").glob("glove-tiny-*/plan.json")]
+
+
 @pytest.mark.slow
 def test_the_pretrainings_of_a_run_are_carried_and_its_cells_run_here(tmp_path, capsys):
     """A teacher first, and its student when the teacher is back."""

@@ -349,6 +349,7 @@ def test_the_batch_follows_from_the_budget(changes, budget, batch):
     assert batch_of(recipe_of(changes), Budget(**budget), FLOPS) == batch
 
 
+@pytest.mark.slow
 def test_a_pre_training_takes_the_batch_of_its_budget(text, tmp_path):
     made = train(text, tmp_path / "out", budget=Budget(tokens=48_000), recipe=recipe_of({"length": 8}))
     assert made.about["recipe"]["batch"] == 8  # 55 tokens in rows of 8

@@ -100,6 +100,7 @@ def answered(result):
     return result.status, result.scores, result.curve, result.predictions, cost, [result.cost[name] for name in names]
 
 
+@pytest.mark.slow
 def test_a_run_trains_once_and_scores_what_separate_trainings_score(context, world, trainings):
     """With each speed in a cell of its own, and from one adapted model; the second half after a restart."""
     words = TokenizerTraining(tokenizer="wordpiece", vocabulary=400, corpus=(str(world / "corpus"),), corpus_sha256="c")

@@ -291,7 +291,7 @@ def slow(*values):
 @pytest.mark.parametrize(
     ("asked", "shape", "trained"),
     [
-        ("heads:examples=8", None, False),
+        slow("heads:examples=8", None, False),
         slow("heads:share=0.75+by=random", None, False),
         slow("ffn:examples=8", (3, (4, 4, 4), (12, 12, 12)), False),
         ("layers:keep=1.3", (2, (4, 4), (24, 24)), False),

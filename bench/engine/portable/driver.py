@@ -3,8 +3,8 @@
     python FOLDER/driver.py
 
 Each folder holds a compiled training step, its first state and its batches. The driver writes training states below
-``FOLDER/states``, and resumes from the newest intact one, with the same result on the same machine. Carry the states
-back and give the folder to the same ``ptmbench`` command again: it makes the checkpoint.
+``FOLDER/states``, and resumes from the newest intact one; on a processor the result is the same, bit for bit. Carry the
+states back and give the folder to the same ``ptmbench`` command again: it makes the checkpoint.
 
     FOLDER/plan.json         steps, rates, FLOPs, and the inputs and outputs of the program
     FOLDER/program.mlir.gz   the training step, StableHLO

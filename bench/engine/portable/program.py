@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from ptmbench.bench.engine.portable.driver import CONSTANT
 from ptmbench.bench.engine.step import TrainStep
-from ptmbench.bench.errors import UsageError
+from ptmbench.bench.errors import EnvironmentProblem, UsageError
 
 _UPDATE = re.compile(r"parameter_number = (\d+) : i64}, output_index = array<i64: (\d+)>")
 """Of the module's attribute ``input_output_alias``: which result is the new value of which argument."""
@@ -22,6 +22,9 @@ _BITS = re.compile(r'dense<"0x([0-9A-F]+)"> : tensor<((?:\d+x)+)i1>')
 
 _COPY = re.compile(r"mhlo\.copy (%\w+) : (tensor<[^>]*>)")
 """A copy. It is XLA's own operation and not one of StableHLO; PJRT takes it for processors and refuses it for GPUs."""
+
+_OPERATION = re.compile(r'^\s*(?:[%\w:, ]+ = )?"?([a-z]+\.[a-z_]+)', re.MULTILINE)
+"""The name of an operation at the beginning of its line, with its dialect."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,8 @@ class Lowered:
 def lowered(step: TrainStep, weights: Sequence[Any], batch: Mapping[str, np.ndarray]) -> Lowered:
     """``step`` on batches with the shapes of ``batch``; ``weights`` are the variables of the network.
 
-    Raises `UsageError` for a step on several replicas, of several parts, or with an optimizer of sparse gradients.
+    Raises `UsageError` for a step on several replicas, of several parts, or with an optimizer of sparse gradients, and
+    `EnvironmentProblem` for a step with operations that StableHLO has not.
     """
     if step.strategy is not None or step.accumulate > 1 or step.sparse:
         raise UsageError(
@@ -61,6 +65,11 @@ def lowered(step: TrainStep, weights: Sequence[Any], batch: Mapping[str, np.ndar
     concrete = function.get_concrete_function(*tf.nest.map_structure(tf.TensorSpec.from_tensor, example))
     text = function.experimental_get_compiler_ir(*example)(stage="stablehlo")
     text = _BITS.sub(_spelled, _COPY.sub(r"stablehlo.reshape \1 : (\2) -> \2", text))
+    if names := foreign(text):
+        raise EnvironmentProblem(
+            f"The training step has operations that StableHLO has not and some devices refuse: {', '.join(names)}. "
+            "Train it with --runtime tensorflow, without --carry."
+        )
     names, state = _captured(concrete.captured_inputs, step, weights)
     inputs = (*(f"batch/{name}" for name in sorted(batch)), "seed", *names)
     updates = {int(output): inputs[int(argument)] for argument, output in _UPDATE.findall(text)}
@@ -73,6 +82,12 @@ def lowered(step: TrainStep, weights: Sequence[Any], batch: Mapping[str, np.ndar
         raise RuntimeError(f"The step changes {constant}, which is neither a weight nor the optimizer's.")
     outputs = (*scalars, *(updates[index] for index in range(len(scalars), count)))
     return Lowered(text, inputs, outputs, names[_rate(concrete.captured_inputs, step)], state)
+
+
+def foreign(text: str) -> list[str]:
+    """The operations of the module ``text`` that do not belong to StableHLO, such as "mhlo.copy"."""
+    _, _, body = text.partition("\n")  # the first line is the module with its attributes
+    return sorted(name for name in set(_OPERATION.findall(body)) if not name.startswith(("stablehlo.", "func.")))
 
 
 def _spelled(constant: re.Match) -> str:

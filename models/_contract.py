@@ -28,12 +28,9 @@ _COSTS: dict[str, Callable[[Model], tuple]] = {
     "likelihood_flops": lambda model: (model.likelihood_flops(_LENGTH),) if model.tells_likelihood else (),
 }
 """What the harness asks of a description, by the name of the method that may be wrong."""
-_KINDS = {"representation": Representation, "architecture": Architecture, "year": int, "objectives": tuple} | {
-    "extensions": tuple,
-    "reported": tuple,
-    "reads": tuple,
-    "aliases": tuple,
-}
+_KINDS = {"representation": Representation, "architecture": Architecture}
+_KINDS |= dict.fromkeys(("year", "version"), int)
+_KINDS |= dict.fromkeys(("objectives", "extensions", "reported", "reads", "aliases"), tuple)
 """Types of the card's fields; all others are texts."""
 
 

@@ -80,11 +80,14 @@ class Card:
     """Where the paper can be read: arXiv, the ACL Anthology, or the authors' own page."""
     aliases: tuple[str, ...] = ()
     """Names of this model in the survey's figures and tables, if they are not the title."""
+    version: int = 1
+    """Raised by a change after which pre-trainings are not comparable with earlier ones; it is part of their keys."""
 
     def facts(self) -> dict[str, Any]:
         """What a record keeps of the card. Where the paper can be read and what else the model is called stay out: they
-        say nothing about a result."""
-        return {name: value for name, value in asdict(self).items() if name not in ("paper", "url", "aliases")}
+        say nothing about a result. A record has the version with its pre-training."""
+        left_out = ("paper", "url", "aliases", "version")
+        return {name: value for name, value in asdict(self).items() if name not in left_out}
 
 
 @dataclass(frozen=True, kw_only=True)

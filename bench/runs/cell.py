@@ -244,6 +244,7 @@ def _pretraining(found: Checkpoint | None) -> dict[str, Any] | None:
     newer += ("budget",)  # the planned budget; steps, tokens and flops are what was spent
     newer += ("base", "teacher", "including")  # its base and teacher, and the total cost including theirs
     newer += ("tuning",)  # the trials that chose its recipe
+    newer += ("model_version",)  # the version of the model's card, where it is not 1
     held_out = about.get("held_out", {})  # the loss on text that was not trained on, and what measuring it cost
     finite = {name: one for name, one in held_out.items() if not isinstance(one, float) or math.isfinite(one)}
     return {

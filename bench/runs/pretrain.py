@@ -97,6 +97,7 @@ def pretrain(
         layouts.check(described, strategy.model_parallel, f"{module.CARD.title} {size}")
         layouts.check_recipe(recipe)
     flops_per_step = described.step_flops(recipe.batch, recipe.length)
+    version = {"model_version": module.CARD.version} if module.CARD.version > 1 else {}
     identity = {
         "model": model,
         "size": size,
@@ -106,6 +107,7 @@ def pretrain(
         "budget": asdict(budget),
         "corpus_sha256": corpus.fingerprint,
         "tokenizer_sha256": tokenizer.fingerprint,
+        **version,
         **({"base": base.weights_sha256} if base else {}),
         **({"teacher": teacher.weights_sha256} if teacher else {}),
     }
@@ -179,6 +181,7 @@ def pretrain(
     result = dict(about or {}) | {
         "kind": "pretrained",
         **{name: identity[name] for name in ("model", "size", "shape", "seed", "recipe", "corpus_sha256")},
+        **version,
         "budget": {budget.unit: budget.amount},
         "steps": course.step,
         "tokens": course.step * tokens_per_step,

@@ -179,6 +179,7 @@ class Trainings:
                     base=base,
                     other_tokenizer="" if cut.key == own else cut.key,
                     plugins=plugins.sources((model,)),
+                    model_version=models.load(model).CARD.version,
                     **more,
                 )
             )

@@ -13,9 +13,9 @@ from ptmbench.models.text.tokenizers import Vocabulary
 GIVEN = "checkpoint:"
 """Prefix of the keys of checkpoints that a user gave."""
 _NEWER = {"base": "", "other_tokenizer": "", "teacher": "", "teacher_vocabulary": 0, "held_out": 0}
-_NEWER |= {"tuning": {}, "plugins": {}}
-"""Fields of a pre-training that keys leave out where they are empty: such keys are what they were before there were
-these fields."""
+_NEWER |= {"tuning": {}, "plugins": {}, "model_version": 1}
+"""Fields of a pre-training that keys leave out where they have these values: such keys are what they were before there
+were these fields."""
 
 
 class Draw(NamedTuple):
@@ -91,6 +91,8 @@ class Pretraining:
     "" for the only one."""
     plugins: Mapping[str, str] = field(default_factory=dict)
     """SHA-256 of the file of its model, if that comes from a plugin."""
+    model_version: int = 1
+    """The version of the model's card."""
     weight: ClassVar[float] = 0.0
 
     @cached_property
@@ -109,7 +111,7 @@ class Pretraining:
             del matters[name]
         for name in ("base", "teacher"):
             matters[name] = matters[name] if matters[name].startswith(GIVEN) else bool(matters[name])
-        return digest({"design": without(matters, plugins={}, teacher_vocabulary=0)})
+        return digest({"design": without(matters, plugins={}, teacher_vocabulary=0, model_version=1)})
 
     @property
     def words(self) -> Vocabulary:

@@ -9,7 +9,8 @@ around it. So other parts may be taken. As in Deep InfoMax for images, InfoWord 
 of a text with an n-gram hidden has to find this n-gram among random ones, by the inner product with the vector that
 the same encoder gives for each alone.
 
-    L = L_MLM + L_DIM        L_DIM = - ln softmax_{x_ij among random n-grams}(g(x^)' g(x_ij)),   g: the vector of [CLS]
+    L = L_MLM + L_DIM
+    L_DIM = - ln softmax_{x_ij among random n-grams}(g(x^)' g(x_ij) / sqrt(D)),   g: the vector of [CLS]
 
 Nearest relative: BERT (`bert`), the same encoder without NSP and pooler, and with one text per row. The paper
 takes negatives from the batch; here each row brings its own (`models.objectives.dim` says why).
@@ -37,6 +38,7 @@ CARD = Card(
     parameters="as BERT (base and large)",
     reference="transformers' BertForPreTraining; DIM, term by term",
     reported=(Reported(task="glue", metric="average", value=81.1, source="Qiu et al. (2020), table 2, without WNLI"),),
+    version=2,  # scores of n-grams are divided by the root of the width
 )
 
 SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, width=768, heads=12, inner=3072)}

@@ -1,10 +1,14 @@
 """Deep InfoMax (DIM): which n-gram is missing from this text? Kong et al. (2020), section 4.
 
-    L_DIM = - ln [exp(g(x^)' g(x_ij)) / sum_{y in S} exp(g(x^)' g(y))]        S: x_ij and random n-grams
+    L_DIM = - ln [exp(s(x_ij)) / sum_{y in S} exp(s(y))]        s(y) = g(x^)' g(y) / sqrt(D)
 
 x^ is the text with the n-gram x_ij hidden, and g(.) the vector of the first token, [CLS], that the encoder gives for a
-text or for an n-gram alone. InfoNCE bounds the mutual information of a text and its parts from below. The length of
-n-grams is normal around 5 with deviation 1, cut to 1 ... 10.
+text or for an n-gram alone. S has x_ij and random n-grams. InfoNCE bounds the mutual information of a text and its
+parts from below. The length of n-grams is normal around 5 with deviation 1, cut to 1 ... 10.
+
+The paper's score has no sqrt(D). Layer normalisation leaves vectors of length sqrt(D), so inner products are as large
+as D, where the softmax is saturated. Without the division, an encoder of width 256 gave all tokens nearly the same
+vector after 1e14 FLOPs (an effective rank of 6 of 256), and learned neither objective.
 
 Negatives come with their row, from anywhere in the corpus outside of it, and not from the other rows of the batch: so a
 row's loss is the same however a batch is divided among replicas and accumulated parts. There are T / 16 candidates per
@@ -109,7 +113,7 @@ class DeepInfoMax(Objective, keras.layers.Layer):
         parts = self.encoder({"tokens": ngrams}, seed=fold(seed, 2000)).tokens[:, 0]  # [B * C, D]
         parts = tf.cast(tf.reshape(parts, [rows, count, self.encoder.width]), tf.float32)
         whole = tf.cast(encoding.tokens[:, 0], tf.float32)  # [B, D]
-        scores = tf.linalg.matvec(parts, whole)  # [B, C]
+        scores = tf.linalg.matvec(parts, whole) * self.encoder.width**-0.5  # [B, C]
         values = self.mlm(encoding, batch, totals)
         total = tf.cast(totals["rows"], tf.float32)
         nll = tf.reduce_logsumexp(scores, axis=1) - scores[:, 0]  # [B]

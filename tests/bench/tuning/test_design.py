@@ -11,6 +11,12 @@ ONE = Pretraining(
 )  # fmt: skip
 
 
+def test_a_new_version_of_a_model_is_another_pretraining():
+    assert replace(ONE, model_version=1).key == ONE.key
+    assert replace(ONE, model_version=2).key != ONE.key
+    assert replace(ONE, model_version=2).design != ONE.design
+
+
 def test_seeds_share_a_design_and_recipes_do_not():
     for changes in ({"seed": 1}, {"base": "d" * 64}, {"corpus": ("b.txt",)}, {"tuning": {"trials": 4, "flops": 1.0}}):
         assert replace(ONE, **changes).design == ONE.design, changes

@@ -79,7 +79,9 @@ def test_dim_loss_by_hand():
         scores = []
         for ngram in batch["ngrams"][row]:
             alone = ngram[ngram > 0][None]  # without its padding
-            scores.append(np.asarray(built.encoder({"tokens": alone}).tokens, np.float64)[0, 0] @ whole)
+            scores.append(
+                np.asarray(built.encoder({"tokens": alone}).tokens, np.float64)[0, 0] @ whole / SIZE.width**0.5
+            )
         nll.append(np.log(np.exp(np.array(scores) - scores[0]).sum()))
     assert float(values["dim_loss"]) == pytest.approx(np.mean(nll), rel=1e-4)
     assert float(values["loss"]) == pytest.approx(float(values["mlm_loss"]) + float(values["dim_loss"]), rel=1e-6)

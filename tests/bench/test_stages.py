@@ -5,6 +5,7 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
+from ptmbench import models
 from ptmbench.bench.data import corpora
 from ptmbench.bench.engine import checkpoint
 from ptmbench.bench.engine.budget import Budget
@@ -29,13 +30,20 @@ def base(text, tmp_path_factory):
 
 def test_keys_of_pretrainings_without_a_base_are_what_they_were():
     matters = {name: value for name, value in asdict(BERT).items() if name not in ("corpus", "corpus_name")}
-    added = ("base", "other_tokenizer", "teacher", "teacher_vocabulary", "held_out", "tuning", "chosen_by", "plugins")
-    for newer in added:
+    added = ("base", "other_tokenizer", "teacher", "teacher_vocabulary", "held_out", "tuning", "chosen_by")
+    for newer in (*added, "plugins", "model_version"):
         del matters[newer]
     assert BERT.key == digest({"pretraining": matters})
     continued = replace(BERT, base=BERT.key)
     assert continued.key != BERT.key and replace(BERT, base="checkpoint:x").key not in (continued.key, BERT.key)
     assert continued.needs == (WORDS.key, BERT.key) and replace(BERT, other_tokenizer="other").needs == ("other",)
+
+
+def test_a_model_of_a_later_version_says_so(text, base, tmp_path, monkeypatch):
+    module = models.load("word2vec")
+    monkeypatch.setattr(module, "CARD", replace(module.CARD, version=2))
+    later = train("word2vec", text, tmp_path / "later")
+    assert later.about["model_version"] == 2 and "model_version" not in base.about
 
 
 def test_a_continued_pretraining_begins_with_the_weights_of_its_base(text, base, tmp_path):

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "dataset",
+    "diagnose",
     "encode",
     "evaluate",
     "export",
@@ -315,6 +316,31 @@ def encode(
 
         found = vectors(Path(checkpoint), list(texts), batch)
     return found.pooled if by == "text" else found.tokens
+
+
+def diagnose(
+    checkpoints: "str | PathLike[str] | Sequence[str | PathLike[str]]",
+    corpus: "str | PathLike[str] | Sequence[str | PathLike[str]]",
+    *,
+    verbose: bool = True,
+) -> "pd.DataFrame":
+    """Measures that tell why pre-trained checkpoints score low; a line for each checkpoint.
+
+    ``corpus`` is text: files or folders. Where held-out text lies next to it, this is used instead. The columns are
+    "checkpoint", "loss", "effective rank" of the vectors of tokens, their "width", and "source gain", by how many nats
+    the loss of an encoder-decoder is lower than with the source of another row. NaN stands for what was not measured.
+    """
+    from os import PathLike
+    from pathlib import Path
+
+    asked = [[one] if isinstance(one, str | PathLike) else one for one in (checkpoints, corpus)]
+    with _working(verbose):
+        import pandas as pd
+
+        from ptmbench.bench.runs import diagnose as work
+
+        lines = work.diagnose(*(list(map(Path, several)) for several in asked))
+    return pd.DataFrame(lines, columns=list(work.HEADER)).astype({"loss": float, "source gain": float})
 
 
 def predict(

@@ -1,4 +1,4 @@
-"""Commands from files to files: ``score``, ``record``, ``predict``, ``encode``, ``board``."""
+"""Commands from files to files: ``score``, ``record``, ``predict``, ``encode``, ``diagnose``, ``board``."""
 
 import json
 import math
@@ -116,6 +116,32 @@ def encode(**options: Any) -> int:
     from ptmbench.bench.runs.predict import encode as work
 
     return work(**options)
+
+
+@click.command()
+@click.argument(
+    "checkpoints", metavar="CHECKPOINT...", type=Existing("checkpoint", folder=True), nargs=-1, required=True
+)
+@click.option(
+    "--corpus",
+    type=Existing("corpus"),
+    multiple=True,
+    required=True,
+    help="Text to measure on: files or folders. Where held-out text lies next to it, this is used instead.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON list.")
+def diagnose(checkpoints: tuple[Path, ...], corpus: tuple[Path, ...], as_json: bool) -> int:
+    """Tell why pre-trained checkpoints score low, by text alone.
+
+    Prints the loss, the effective rank of the vectors of tokens (near 1: the encoder has collapsed) and, for
+    encoder-decoders, by how many nats the loss is lower than with the source of another row (near 0: the decoder does
+    not read).
+    """
+    from ptmbench.bench.runs import diagnose as work
+
+    lines = work.diagnose(checkpoints, corpus)
+    click.echo(dumps(lines) if as_json else work.table(lines))
+    return OK
 
 
 @click.command()

@@ -180,7 +180,12 @@ def measured_on(files: tuple[str, ...], tokenizer: Tokenizer) -> Corpus | None:
     The same for all models with the same tokenizer.
     """
     held_out = held_out_of([Path(file) for file in files])
-    return holdout.sample(load(tuple(map(str, held_out)), tokenizer), MEASURED) if held_out else None
+    return sample(tuple(map(str, held_out)), tokenizer) if held_out else None
+
+
+def sample(files: tuple[str, ...], tokenizer: Tokenizer) -> Corpus:
+    """The text of ``files``, or a sample of `MEASURED` tokens."""
+    return holdout.sample(load(files, tokenizer), MEASURED)
 
 
 def tokenise(

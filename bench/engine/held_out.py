@@ -5,6 +5,7 @@ follow from the corpus and the length of a row alone: networks of one model that
 are measured on the same rows with the same masks.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -19,8 +20,12 @@ SEED = 0
 """Draws rows and masks."""
 
 
-def measured(network: Pretrainable, corpus: Corpus, length: int) -> dict[str, Any]:
+def measured(
+    network: Pretrainable, corpus: Corpus, length: int, changed: Callable[[dict], dict] = lambda batch: batch
+) -> dict[str, Any]:
     """What the loss of ``network`` reports on ``corpus`` in rows of ``length`` tokens, without dropout.
+
+    ``changed`` may change each batch before its loss is computed, such as exchange rows.
 
     "loss" and the other scalars are means over all rows together, as if these were one batch; "rows" counts them. There
     are as many batches as the tokens of the corpus fill, and at least one.
@@ -37,7 +42,7 @@ def measured(network: Pretrainable, corpus: Corpus, length: int) -> dict[str, An
     compute = tf.function(loss, autograph=False)  # traced once: the shapes of batches never change
     sums: dict[str, float] = {}
     for step in steps:
-        batch = {name: tf.constant(array) for name, array in make(step, SEED).items()}
+        batch = {name: tf.constant(array) for name, array in changed(make(step, SEED)).items()}
         for name, value in compute(batch, tf.constant([SEED, step], tf.int32), shared).items():
             sums[name] = sums.get(name, 0.0) + float(value)
     return {**sums, "rows": len(steps) * ROWS}

@@ -1,0 +1,74 @@
+"""Diagnoses pre-trained checkpoints by text alone: does the encoder tell tokens apart, does the decoder read?"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ptmbench import models
+from ptmbench.bench import environment
+from ptmbench.bench.console import say
+from ptmbench.bench.data import corpora
+from ptmbench.bench.engine import checkpoint
+from ptmbench.bench.engine.checkpoint import CheckpointError
+from ptmbench.models.card import Size
+from ptmbench.models.text.pieces import CorpusUnfit
+from ptmbench.models.text.tokenizers import Tokenizer
+
+LENGTH = 64
+"""Tokens per row for a checkpoint whose manifest has no recipe, such as a published one."""
+HEADER = ("checkpoint", "loss", "effective rank", "width", "source gain")
+
+
+def diagnose(folders: Sequence[Path], corpus: Sequence[Path]) -> list[dict[str, Any]]:
+    """What `bench.engine.diagnosis` measures of each checkpoint on the text of ``corpus``, or on the held-out text next
+    to it: a line with the columns of `HEADER`.
+
+    The loss is None for a published checkpoint, which may lack the heads of its objective, for a student, whose loss
+    needs its teacher, and on text that lacks the annotations of the objective. Raises `CheckpointError` for a
+    checkpoint that is not pre-trained.
+    """
+    environment.prepare()
+    files = tuple(map(str, corpora.files_of(corpus, (), None)))
+    return [_diagnosed(folder, files) for folder in folders]
+
+
+def _diagnosed(folder: Path, files: tuple[str, ...]) -> dict[str, Any]:
+    from ptmbench.bench.engine import diagnosis, held_out, networks
+
+    found = checkpoint.read(folder)
+    about = found.about
+    if about["kind"] != "pretrained":
+        raise CheckpointError(f"{folder} is adapted to a task. Give the checkpoint of a pre-training.")
+    module, shape = models.load(about["model"]), Size(**about["shape"])
+    tokenizer = Tokenizer.load(found.path("tokenizer.json"))
+    network = networks.build(about["model"], shape, tokenizer, 0)
+    networks.assign(network.loss.variables, found.arrays())
+    length = min(about.get("recipe", {}).get("length", LENGTH), shape.length)
+    text = corpora.measured_on(files, tokenizer) or corpora.sample(files, tokenizer)
+    vectors = diagnosis.token_vectors(network, text, length, tokenizer.vocabulary.template)
+    loss = gain = None
+    if "recipe" in about and not hasattr(module, "TEACHER"):
+        try:
+            loss = held_out.measured(network, text, length)["loss"]
+            gain = diagnosis.source_gain(network, text, length, module.CARD.reads, loss)
+        except CorpusUnfit as error:
+            say(f"{folder.name}: no loss was measured. {error}")
+    values = (folder.name, loss, diagnosis.effective_rank(vectors), vectors.shape[1], gain)
+    return dict(zip(HEADER, values, strict=True))
+
+
+def table(lines: Sequence[dict[str, Any]]) -> str:
+    """``lines`` as text, a column below each name of `HEADER`; "-" for what was not measured."""
+    decimals = {"loss": 3, "effective rank": 1, "source gain": 3}
+    cells = [HEADER]
+    cells += [
+        tuple("-" if line[name] is None else f"{line[name]:.{decimals[name]}f}" if name in decimals else str(line[name])
+              for name in HEADER)
+        for line in lines
+    ]  # fmt: skip
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return "\n".join(
+        "  ".join([cell.ljust(size) if place == 0 else cell.rjust(size)
+                   for place, (cell, size) in enumerate(zip(row, widths, strict=True))]).rstrip()
+        for row in cells
+    )  # fmt: skip

@@ -6,7 +6,7 @@ from typing import Any
 
 from ptmbench import models
 from ptmbench.bench import environment
-from ptmbench.bench.console import say
+from ptmbench.bench.console import progress, say
 from ptmbench.bench.data import corpora
 from ptmbench.bench.engine import checkpoint
 from ptmbench.bench.engine.checkpoint import CheckpointError
@@ -29,7 +29,12 @@ def diagnose(folders: Sequence[Path], corpus: Sequence[Path]) -> list[dict[str, 
     """
     environment.prepare()
     files = tuple(map(str, corpora.files_of(corpus, (), None)))
-    return [_diagnosed(folder, files) for folder in folders]
+    lines = []
+    with progress("diagnose", len(folders), "checkpoints", brief=True) as bar:
+        for folder in folders:
+            lines.append(_diagnosed(folder, files))
+            bar.advance()
+    return lines
 
 
 def _diagnosed(folder: Path, files: tuple[str, ...]) -> dict[str, Any]:

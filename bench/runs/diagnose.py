@@ -17,6 +17,7 @@ from ptmbench.models.text.tokenizers import Tokenizer
 LENGTH = 64
 """Tokens per row for a checkpoint whose manifest has no recipe, such as a published one."""
 HEADER = ("checkpoint", "loss", "effective rank", "width", "source gain")
+_DECIMALS = {"loss": 3, "effective rank": 1, "source gain": 3}
 
 
 def diagnose(folders: Sequence[Path], corpus: Sequence[Path]) -> list[dict[str, Any]]:
@@ -64,16 +65,15 @@ def _diagnosed(folder: Path, files: tuple[str, ...]) -> dict[str, Any]:
 
 def table(lines: Sequence[dict[str, Any]]) -> str:
     """``lines`` as text, a column below each name of `HEADER`; "-" for what was not measured."""
-    decimals = {"loss": 3, "effective rank": 1, "source gain": 3}
-    cells = [HEADER]
-    cells += [
-        tuple("-" if line[name] is None else f"{line[name]:.{decimals[name]}f}" if name in decimals else str(line[name])
-              for name in HEADER)
-        for line in lines
-    ]  # fmt: skip
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    rows = [HEADER, *([_shown(name, line[name]) for name in HEADER] for line in lines)]
+    first, *others = (max(map(len, column)) for column in zip(*rows, strict=True))
     return "\n".join(
-        "  ".join([cell.ljust(size) if place == 0 else cell.rjust(size)
-                   for place, (cell, size) in enumerate(zip(row, widths, strict=True))]).rstrip()
-        for row in cells
-    )  # fmt: skip
+        f"{row[0]:<{first}}" + "".join(f"  {cell:>{size}}" for cell, size in zip(row[1:], others, strict=True))
+        for row in rows
+    )
+
+
+def _shown(name: str, value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.{_DECIMALS[name]}f}" if name in _DECIMALS else str(value)

@@ -13,7 +13,7 @@ from ptmbench.bench.engine.checkpoint import Checkpoint
 from ptmbench.bench.errors import ENVIRONMENT, OK
 from ptmbench.models.text.template import BERT
 from tests.bench.cells import train
-from tests.models.networks import build, corpus, small
+from tests.models.networks import VOCABULARY, build, corpus, corpus_of, made, small, swept_model
 
 
 def test_effective_ranks_that_are_known():
@@ -36,6 +36,15 @@ def test_vectors_are_those_of_the_tokens_of_the_text():
     row = np.array([[2, *ids[18:36], 3]], np.int32)
     alone = np.asarray(network.encoder({"tokens": row, "segments": 0 * row}).tokens)[0, 1:-1]
     np.testing.assert_allclose(found[18:36], alone, atol=1e-5)
+
+
+@pytest.mark.sweep
+@swept_model
+def test_every_model_gives_vectors_to_text(name):
+    network = made(name).built
+    found = diagnosis.token_vectors(network, corpus_of(name), 20, VOCABULARY.template)
+    assert found.shape[1] == network.encoder.width and np.isfinite(found).all()
+    assert 0 < diagnosis.effective_rank(found) <= found.shape[1]
 
 
 def gain(network, reads=("tokens",)):

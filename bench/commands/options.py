@@ -252,7 +252,13 @@ set_option = click.option(
     help="Change a setting of the adaptations; may be repeated.",
 )
 _WORKERS = (
-    click.option("--jobs", "--workers", "jobs", type=JOBS, help="Number of workers (default: one per core)."),
+    click.option(
+        "--jobs",
+        "--workers",
+        "jobs",
+        type=JOBS,
+        help="Number of workers (default: one per core, at most one per model and adaptation).",
+    ),
     click.option(
         "--threads",
         type=THREADS,

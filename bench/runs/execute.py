@@ -50,8 +50,8 @@ def executor_of(workers: WorkerOptions, whole: Plan, job: Job, out: Path) -> Exe
         raise UsageError("--ray-address is for --executor ray.")
     from ptmbench.bench.runs.executors.local import Local
 
-    # Tiny networks gain more from two processes than from two threads. More workers than groups would sit idle.
-    count = max(1, min(workers.jobs or environment.cores(), len(whole.groups())))
+    # Tiny networks gain more from two processes than from two threads.
+    count = whole.workers(workers.jobs, environment.cores())
     return Local(out, count, workers.threads or max(1, environment.cores() // count))
 
 

@@ -73,6 +73,11 @@ class Plan:
             groups.setdefault(one.group, []).append(one)
         return groups
 
+    def workers(self, asked: int | None, usual: int) -> int:
+        """The number of workers: as many as were ``asked`` for, but not more than there are `ends`. If none were,
+        ``usual``, but not more than groups, because two workers on one group trace its step twice."""
+        return max(1, min(asked, len(self.ends)) if asked else min(usual, len(self.groups())))
+
     def to_json(self) -> str:
         return json.dumps({"artefacts": [to_dict(artefact) for artefact in self.artefacts]}, indent=1)
 

@@ -145,6 +145,14 @@ def test_cells_that_share_a_traced_step_stand_together():
     assert {cell.row.kind for cell in groups["bert.tiny.tagging.finetune"]} == {"pretrained", "random"}
 
 
+def test_as_many_workers_as_were_asked_for_share_a_group():
+    whole = Plan((WORDS, *cells([Row.parse("bert", "tiny")], tokenizer=WORDS.key)))
+    assert len(whole.groups()) == 1 and len(whole.ends) == 3
+    assert whole.workers(None, 8) == 1, "two workers on one group trace its step twice"
+    assert [whole.workers(asked, 8) for asked in (1, 2, 5)] == [1, 2, 3]
+    assert Plan(()).workers(4, 8) == Plan(()).workers(None, 8) == 1
+
+
 def test_an_unknown_adaptation_is_told_with_the_choices():
     with pytest.raises(UsageError, match="'tune'.*features, finetune"):
         cells([Row.parse("bert", "tiny")], adaptations=("tune",))

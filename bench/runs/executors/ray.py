@@ -124,8 +124,8 @@ class Ray:
         self._connect()
         there = self._ray.cluster_resources()
         cores, accelerators = int(there.get("CPU", 1)), int(there.get("GPU", 0))
-        # A worker for each accelerator, or else for each core. More workers than groups would sit idle.
-        self.workers = max(1, min(self._asked or accelerators or cores, cores, len(self.plan.groups())))
+        # A worker for each accelerator, or else for each core.
+        self.workers = min(self.plan.workers(self._asked, accelerators or cores), max(1, cores))
         actor = self._ray.remote(Remote).options(
             num_cpus=1, num_gpus=int(accelerators >= self.workers), scheduling_strategy="SPREAD"
         )

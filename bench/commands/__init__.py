@@ -24,7 +24,7 @@ COMMANDS = {
     "record": Command("commands.files", "Record predictions of an external system, for `board` and `gate`."),
     "predict": Command("commands.files", "Write predictions of adapted checkpoints, for `score` and for test servers."),
     "encode": Command("commands.files", "Write the hidden states of each line of a text file."),
-    "diagnose": Command("commands.files", "Tell why pre-trained checkpoints score low, by text alone."),
+    "diagnose": Command("commands.files", "Show why pre-trained checkpoints score low, by text alone."),
     "import": Command("commands.published", "Convert a published model to a checkpoint (Hugging Face layout)."),
     "export": Command("commands.published", "Write a checkpoint for transformers, TensorFlow, LiteRT or onnxruntime."),
     "board": Command("commands.files", "Build the board from the records of one or more runs."),

@@ -131,7 +131,7 @@ def encode(**options: Any) -> int:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON list.")
 def diagnose(checkpoints: tuple[Path, ...], corpus: tuple[Path, ...], as_json: bool) -> int:
-    """Tell why pre-trained checkpoints score low, by text alone.
+    """Show why pre-trained checkpoints score low, by text alone.
 
     Prints the loss, the effective rank of the vectors of tokens (near 1: the encoder has collapsed) and, for
     encoder-decoders, by how many nats the loss is lower than with the source of another row (near 0: the decoder does

@@ -1,4 +1,4 @@
-"""Two measures that tell why a pre-trained network scores low. They need text and no task.
+"""Two measures that show why a pre-trained network scores low. They need text and no task.
 
 `bench.runs.diagnose` reports them next to the loss. Neither says which of two sound networks is better.
 """
@@ -23,7 +23,7 @@ def effective_rank(vectors: np.ndarray) -> float:
     values, each divided by the sum of all.
 
     At most D, where the vectors vary as much in all directions, and 1 where they lie on a line. 0 for equal vectors.
-    Roy and Vetterli (2007), section 2. Garrido et al. (2023, "RankMe") measure pre-trained encoders by it.
+    Roy and Vetterli (2007). Garrido et al. (2023, "RankMe") measure pre-trained encoders by it.
     """
     centred = np.asarray(vectors, np.float64)
     sizes = np.linalg.svd(centred - centred.mean(axis=0), compute_uv=False)
@@ -59,8 +59,8 @@ def source_gain(network: Pretrainable, corpus: Corpus, length: int, reads: Seque
     A decoder that ignores its source gains 0: the encoder then learns nothing from the loss. ``reads`` are the channels
     of the encoder. The arguments and ``loss`` are those of `held_out.measured`.
     """
-    batch = objectives.batches_of(network, corpus, held_out.ROWS, length)(0, held_out.SEED)
-    if network.writer is None or "targets" not in batch:
+    make = objectives.batches_of(network, corpus, held_out.ROWS, length)
+    if network.writer is None or "targets" not in make(0, held_out.SEED):
         return None
 
     def exchanged(batch: dict[str, Any]) -> dict[str, Any]:

@@ -53,7 +53,7 @@ def lowered(step: TrainStep, weights: Sequence[Any], batch: Mapping[str, np.ndar
     """``step`` on batches with the shapes of ``batch``; ``weights`` are the variables of the network.
 
     Raises `UsageError` for a step on several replicas, of several parts, or with an optimizer of sparse gradients, and
-    `EnvironmentProblem` for a step with operations that StableHLO has not.
+    `EnvironmentProblem` for a step with operations outside StableHLO.
     """
     if step.strategy is not None or step.accumulate > 1 or step.sparse:
         raise UsageError(
@@ -67,7 +67,7 @@ def lowered(step: TrainStep, weights: Sequence[Any], batch: Mapping[str, np.ndar
     text = _BITS.sub(_spelled, _COPY.sub(r"stablehlo.reshape \1 : (\2) -> \2", text))
     if names := foreign(text):
         raise EnvironmentProblem(
-            f"The training step has operations that StableHLO has not and some devices refuse: {', '.join(names)}. "
+            f"The training step has operations outside StableHLO, which some devices refuse: {', '.join(names)}. "
             "Train it with --runtime tensorflow, without --carry."
         )
     names, state = _captured(concrete.captured_inputs, step, weights)

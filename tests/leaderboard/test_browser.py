@@ -13,6 +13,7 @@ import pytest
 from ptmbench.bench.runs.catalogue import catalogue
 from ptmbench.leaderboard import board
 from ptmbench.leaderboard.records.record import write
+from tests.leaderboard.ladders import rungs
 from tests.leaderboard.made import record, world
 from tests.leaderboard.test_lessons import catalogue as models
 
@@ -282,6 +283,21 @@ def test_names_in_the_picture_do_not_overlap(opened, page):
     """
     named, overlap = opened.execute_script(script)
     assert named >= 5 and not overlap
+
+
+def test_markers_of_a_ladder_have_the_colours_of_their_lines(opened, tmp_path):
+    open_(opened, board.build([_written(tmp_path, [*rungs("bert"), *rungs("gpt", 66.0)])], tmp_path / "site"))
+    script = """
+    const shown = (one) => getComputedStyle(one);
+    const models = Array.from(document.querySelector("svg.ladder").querySelectorAll("g:has(polyline)"));
+    return models.map((one) => [
+      shown(one.querySelector("polyline")).stroke,
+      ...Array.from(one.querySelectorAll(".on"), (marker) => shown(marker).fill),
+      shown(one.querySelector(".off")).stroke,
+    ]);
+    """
+    first, second = opened.execute_script(script)
+    assert len(first) == len(second) == 5 and len(set(first)) == len(set(second)) == 1 and first[0] != second[0]
 
 
 def test_an_address_names_things_and_keeps_filters_theme_and_place(opened, page):

@@ -104,10 +104,10 @@ def build(
     """Write the board of all records below ``folders`` to ``out``/index.html and return that path. The ``catalogue``
     (`leaderboard.page.lessons`) tells about models beyond their records, ``texts`` gives the texts of examples.
 
-    A single folder of several runs becomes one page per run, ``out``/RUN.html, and index.html lists them. The
-    ``catalogue`` is then a page of its own, ``out``/models.html, and so are its sheets of models and objectives where a
-    board is `LARGE`. Predictions that a run kept come along as
-    ``out``/examples/*.js, which the page loads when a reader asks.
+    A single folder of several runs becomes one page per run, ``out``/RUN.html, and index.html lists them, the latest
+    first. The ``catalogue`` is then a page of its own, ``out``/models.html, and so are its sheets of models and
+    objectives where a board is `LARGE`. Predictions that a run kept come along as ``out``/examples/*.js, which the page
+    loads when a reader asks.
 
     Each file is replaced in one step: a reader sees the old page or the new one. `RecordError` when there is no run to
     show.
@@ -127,6 +127,7 @@ def build(
             listed.append(facts | {"file": files[run], "title": run.name})
         if catalogue:
             _write(out / MODELS, _models(catalogue, "All boards", listed))
+        listed.sort(key=lambda page: page["last"], reverse=True)
         return _write(out / PAGE, _overview(listed, bool(catalogue)))
 
 
@@ -158,6 +159,7 @@ def _page(
     shown = _shown(store.records, scripts, catalogue, found, past, shared=bool(title))
     facts = {name: shown["facts"][name] for name in ("rows", "tasks", "records")}
     facts |= {"headline": shown["story"]["headline"], "home": shown["home"], "damaged": len(store.damaged)}
+    facts |= {"days": shown["facts"]["days"], "last": max((one.finished for one in store.records), default="")}
     facts["titles"] = list(dict.fromkeys(column["head"] for column in shown["columns"] if column["scored"]))
     facts["sheets"] = {sheet["model"]: sheet["id"] for sheet in shown["models"] if sheet["model"] and sheet["rows"]}
     return _rendered(shown, store.damaged, notes, title), facts

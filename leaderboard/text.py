@@ -9,6 +9,8 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
+JOINT = " · "
+"""Between the parts of a row's name."""
 MOST_DECIMALS = 9
 _DECIMALS = {"bits_per_byte": 2}
 """By metric, for records that do not state them; 1 for all others."""

@@ -13,7 +13,7 @@ from ptmbench.leaderboard.scores.grid import Column, Grid, Row
 from ptmbench.leaderboard.scores.retention import Retention
 from ptmbench.leaderboard.scores.words import adaptation_of
 from ptmbench.leaderboard.stats import Interval
-from ptmbench.leaderboard.text import duration, number, quantity
+from ptmbench.leaderboard.text import JOINT, duration, number, quantity
 
 _NOWHERE = Interval(math.nan, math.nan)
 _LOWEST, _HIGHEST = -50.0, 250.0
@@ -116,7 +116,7 @@ def _names(lines: Sequence[CompressedRow]) -> dict[Row, str]:
         row = line.row
         words = [adaptation_of(row)] if row.compression and not row.transform else []
         words += [str(row.transform["label"])] if row.transform.get("label") else []
-        short[row] = " · ".join([*words, *(["random weights"] if row.kind == "random" else [])]) if words else long[row]
+        short[row] = JOINT.join([*words, *(["random weights"] if row.kind == "random" else [])]) if words else long[row]
     counts = Counter(short.values())
     return {row: name if counts[name] == 1 else long[row] for row, name in short.items()}
 

@@ -13,13 +13,14 @@ from markupsafe import Markup, escape
 
 from ptmbench.leaderboard.page.charts import LEAST_DECADES, front, round_levels, rules, scale, whisker, widened
 from ptmbench.leaderboard.stats import Interval
-from ptmbench.leaderboard.text import clean, duration, number
+from ptmbench.leaderboard.text import JOINT, clean, duration, number
 
 _WIDTH, _HEIGHT = 860, 400
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 16, 14, 40
 _LETTER, _CAPITAL, _LINE = 7.1, 9.0, 15.0
 """Room for a letter and for a line of text. Both are generous, since the font of the reader is not known."""
 _LONGEST = 34
+"""Characters of a name. The whole name is in the tooltip."""
 _TIMES = (0.001, 0.01, 0.1, 1.0, 10.0, 60.0, 600.0, 3600.0, 36_000.0, 360_000.0, 3_600_000.0)
 """Seconds that an axis of times may name."""
 _LEAST_STEPS = 20
@@ -117,14 +118,14 @@ def forest(bars: Sequence[Bar], decimals: int = 1) -> Markup:
     names = min(_NAMES, 30 + _LETTER * max(len(bar.name) for bar in bars))
     across = scale((levels[0], levels[-1]), names, _WIDTH - _NUMBERS)
     height = _ROW * len(bars) + 30
-    parts = []
+    parts, shown = [], _shortened([bar.name for bar in bars])
     for level in levels:
         x, kind = f"{across(level):.1f}", "zero" if level == 0 else "axis"
         parts.append(f'<line class="{kind}" x1="{x}" x2="{x}" y1="4" y2="{height - 24}"/>')
         parts.append(f'<text x="{x}" y="{height - 8}" text-anchor="middle">{f"{level:+g}" if level else 0}</text>')
     for i, bar in enumerate(bars):
         y, known = _ROW * i + 15, math.isfinite(sum(bar.interval))
-        name = bar.name if len(bar.name) <= _LONGEST + 2 else f"{bar.name[: _LONGEST + 1]}…"
+        name = shown[i]
         tooltip = f"<title>{escape(clean(bar.name))}</title>" if name != bar.name else ""
         label = f'<text class="name" x="{names - 12:.1f}" y="{y}" dy="4" text-anchor="end">{escape(clean(name))}'
         label += f"{tooltip}</text>"
@@ -161,8 +162,7 @@ def _labels(
     inside = _Box(_LEFT, _TOP - 8, _WIDTH, _HEIGHT - _BOTTOM)
     dashes = _along(line)
     found = []
-    for name, (x, y) in zip(names, places, strict=True):
-        words = name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
+    for words, (x, y) in zip(_shortened(names), places, strict=True):
         width, free = _wide(words), []
         for anchor, dx, dy in (
             ("start", 8, 0), ("end", -8, 0), ("middle", 0, -13), ("middle", 0, 14), ("start", 7, -11), ("start", 7, 12),
@@ -178,6 +178,19 @@ def _labels(
             *_, box, at = min(free)
             taken.append(box)
         found.append(f'<text class="label" {at}>{escape(clean(words))}</text>' if free else "")
+    return found
+
+
+def _shortened(names: Sequence[str]) -> list[str]:
+    """The ``names`` with at most `_LONGEST` characters. A longer one is shown by its last part alone ("… · int8") where
+    no other name ends with that part, and what is still too long is cut in the middle."""
+    ends = [name.rpartition(JOINT)[2] for name in names]
+    found = []
+    for name, end in zip(names, ends, strict=True):
+        if len(name) > _LONGEST and ends.count(end) == 1:
+            name = f"…{JOINT}{end}"
+        half = _LONGEST // 2
+        found.append(name if len(name) <= _LONGEST else f"{name[: half - 1]}…{name[-half:]}")
     return found
 
 

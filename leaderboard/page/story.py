@@ -16,6 +16,7 @@ from ptmbench.leaderboard.scores.grid import Column, Grid, Row
 from ptmbench.leaderboard.scores.twins import twin_rows
 from ptmbench.leaderboard.scores.words import adaptation_of, metric_of
 from ptmbench.leaderboard.stats import Interval
+from ptmbench.leaderboard.text import JOINT
 
 _MOST_NAMED = 3
 """Rows that are named in a sentence; more are counted."""
@@ -191,7 +192,7 @@ def short_names(rows: Sequence[Row]) -> dict[Row, str]:
         words += [adaptation_of(row)] if len(adaptations) > 1 else []
         words += [str(row.transform.get("label") or ""), row.part]
         own = words if row.kind != "baseline" else [row.part]
-        names[row] = " · ".join(filter(None, (row.label, *own)))
+        names[row] = JOINT.join(filter(None, (row.label, *own)))
     counts = Counter(names.values())
     return {row: name if counts[name] == 1 else row.title for row, name in names.items()}
 

@@ -5,6 +5,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ptmbench.leaderboard.records.record import THEN
+from ptmbench.leaderboard.text import JOINT
 
 if TYPE_CHECKING:
     from ptmbench.leaderboard.scores.grid import Row
@@ -58,7 +59,7 @@ def words_of(row: "Row") -> str:
     """The second line under the label of ``row``: "mini · pre-trained · fine-tuning · pruned 80 %"."""
     adaptation = "" if row.kind == "baseline" else adaptation_of(row)
     words = (row.size, _KIND_WORDS[row.kind], adaptation, row.transform.get("label"), row.part)
-    return " · ".join(part for part in words if part)
+    return JOINT.join(part for part in words if part)
 
 
 def adaptation_of(row: "Row") -> str:

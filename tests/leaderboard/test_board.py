@@ -10,6 +10,7 @@ import math
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -160,6 +161,15 @@ def test_damaged_records_are_marked_rows(tmp_path):
     assert f"Damaged record records/{path.name}" in page and "Delete it and run the same command again" in page
     assert path.name.replace("_", r"\_") in board.text([tmp_path]) or path.name in board.text([tmp_path])
     assert json.loads(board.text([tmp_path], "json"))["damaged"][0]["file"] == f"records/{path.name}"
+
+
+def test_the_index_of_several_runs_begins_with_the_latest(tmp_path):
+    for name, day in (("alpha", "20"), ("beta", "22"), ("gamma", "21")):
+        older = replace(record(seed=0), finished="2026-11-01T00:00:00Z")
+        run(tmp_path / "runs" / name, [older, replace(record(seed=1), finished=f"2026-11-{day}T00:00:00Z")])
+    index = Page(board.build([tmp_path / "runs"], tmp_path / "site").read_text())
+    assert [one["href"] for tag, one in index.elements if tag == "a"] == ["beta.html", "gamma.html", "alpha.html"]
+    assert "measured 2026-11-01 to 2026-11-22" in index.text
 
 
 def test_an_empty_run_and_an_unknown_format(tmp_path):

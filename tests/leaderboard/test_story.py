@@ -142,3 +142,13 @@ def test_a_name_in_capitals_is_not_cut_off_at_the_edge():
     x = pictures._WIDTH - 8 - 7.2 * len("ELECTRA")
     (small,), (large,) = (pictures._labels([name], [(x, 200.0)], [(x, 200.0)]) for name in ("electra", "ELECTRA"))
     assert 'text-anchor="start"' in small and 'text-anchor="end"' in large
+
+
+def test_names_too_long_for_a_picture_keep_what_tells_them_apart():
+    model = "all-minilm-l6-v2 · 6x384 · fine-tuning"
+    pruned = f"{model} · 50 % of heads removed, then quantised to int8"
+    names = ["BERT", f"{model} · int8", pruned, f"{model} · pruned, seed 1", f"other {model} · pruned, seed 1"]
+    short = pictures._shortened(names)
+    assert short[:2] == ["BERT", "… · int8"] and short[2].startswith("… · 50 % of") and short[2].endswith("to int8")
+    assert short[3].startswith("all-mini") and short[4].startswith("other all") and short[3].endswith("pruned, seed 1")
+    assert max(map(len, short)) == 34

@@ -73,7 +73,7 @@ class UnitRemoval:
     final: bool = False
 
     def label(self, settings: Removal) -> str:
-        chosen = ", drawn" if settings.by == "random" else ""
+        chosen = " at random" if settings.by == "random" else ""
         return f"{100 * settings.share:g} % of {self.noun} removed{chosen}{settings.told()}"
 
     def training(self, settings: Removal, adaptation: Adapting) -> Adapting | None:

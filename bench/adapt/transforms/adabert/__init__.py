@@ -114,7 +114,7 @@ class AdaBert:
     final = False
 
     def label(self, settings: Settings) -> str:
-        found = "searched cells" if settings.searches else "drawn cells"
+        found = "searched cells" if settings.searches else "random cells"
         taught = {"probes": "", "logits": ", taught by logits", "none": ", untaught"}[settings.hints]
         return f"{found}, width {settings.width}{taught}"
 

@@ -109,7 +109,7 @@ class DynaBert:
 
     def label(self, settings: Settings) -> str:
         trained = "adaptive width and depth" if settings.passes else "rewired for adaptive width"
-        return trained + (", drawn order of units" if settings.by == "random" else "")
+        return trained + (", random order of units" if settings.by == "random" else "")
 
     def training(self, settings: Settings, adaptation: Adapting) -> Adapting:
         return to_the_end(settings, adaptation)

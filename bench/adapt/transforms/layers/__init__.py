@@ -86,7 +86,7 @@ class Layers:
     final = False
 
     def label(self, settings: Settings) -> str:
-        told = {"alternate": "every other one", "random": "drawn"}.get(settings.by, settings.by)
+        told = {"alternate": "every other one", "random": "at random"}.get(settings.by, settings.by)
         which = f"{100 * settings.share:g} % of layers removed, {told}"
         return (f"layers {settings.keep.replace('.', ', ')} kept" if settings.keep else which) + settings.told()
 

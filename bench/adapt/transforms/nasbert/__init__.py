@@ -94,7 +94,7 @@ class NasBert:
     final = False
 
     def label(self, settings: Settings) -> str:
-        found = "drawn architecture" if settings.by == "random" else "architecture search"
+        found = "random architecture" if settings.by == "random" else "architecture search"
         limit = f", {100 * settings.flops:g} % of FLOPs" if settings.flops < 1 else ""
         return f"{found}, {100 * settings.parameters:g} % of parameters{limit}"
 

@@ -34,7 +34,7 @@ from ptmbench.leaderboard.records.store import Damaged, load, runs_below
 from ptmbench.leaderboard.scores import export
 from ptmbench.leaderboard.scores.arrange import arrange
 from ptmbench.leaderboard.scores.grid import Grid
-from ptmbench.leaderboard.text import clean, markdown_cell
+from ptmbench.leaderboard.text import capitalize_first, clean, markdown_cell
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -379,7 +379,7 @@ def _template(name: str) -> jinja2.Template:
         lstrip_blocks=True,
         finalize=_final,
     )
-    environment.filters["capitalize_first"] = lambda text: text[:1].upper() + text[1:]
+    environment.filters["capitalize_first"] = capitalize_first
     environment.filters["lower_first"] = lambda text: text if text[:2].isupper() else text[:1].lower() + text[1:]
     return environment.get_template(name)
 

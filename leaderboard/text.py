@@ -32,6 +32,12 @@ def clean(text: object) -> str:
     return "".join(one if one.isprintable() else " " if one.isspace() else _spelled(one) for one in text)
 
 
+def capitalize_first(text: str) -> str:
+    """``text`` with a capital letter, unless it begins with a name that has digits, such as all-minilm-l6-v2."""
+    first, _, _ = text.partition(" ")
+    return text if any(map(str.isdigit, first)) else text[:1].upper() + text[1:]
+
+
 def csv_cell(value: object) -> object:
     """A CSV cell that no spreadsheet takes for a formula; numbers, also as "-1.2 ± 0.3 (3)", stay as they are."""
     if not isinstance(value, str):

@@ -10,7 +10,7 @@ from ptmbench.leaderboard.scores.arrange import arrange
 from ptmbench.leaderboard.scores.contrast import gap
 from ptmbench.leaderboard.scores.words import metric_of
 from ptmbench.leaderboard.stats import Interval
-from ptmbench.leaderboard.text import duration
+from ptmbench.leaderboard.text import capitalize_first, duration
 from tests.leaderboard.made import blank, record, world
 from tests.leaderboard.test_contrast import one
 
@@ -152,3 +152,8 @@ def test_names_too_long_for_a_picture_keep_what_tells_them_apart():
     assert short[:2] == ["BERT", "… · int8"] and short[2].startswith("… · 50 % of") and short[2].endswith("to int8")
     assert short[3].startswith("all-mini") and short[4].startswith("other all") and short[3].endswith("pruned, seed 1")
     assert max(map(len, short)) == 34
+
+
+def test_a_headline_begins_with_a_capital_unless_it_begins_with_a_name_with_digits():
+    assert capitalize_first("bag of words leads") == "Bag of words leads" and capitalize_first("") == ""
+    assert capitalize_first("all-minilm-l6-v2 · int8 leads") == "all-minilm-l6-v2 · int8 leads"

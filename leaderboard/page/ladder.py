@@ -11,7 +11,7 @@ from ptmbench.leaderboard.scores.grid import Grid
 from ptmbench.leaderboard.scores.ladder import Curve, Pair
 from ptmbench.leaderboard.scores.measures import Measure
 from ptmbench.leaderboard.stats import Interval
-from ptmbench.leaderboard.text import clean, number, quantity
+from ptmbench.leaderboard.text import capitalize_first, clean, number, quantity
 
 _MOST_LINES = 2 * charts.COLOURS
 """Lines of one picture; the table has all."""
@@ -51,7 +51,7 @@ def _steps(lines: Sequence[dict[str, Any]]) -> list[str]:
 
 def _picture(measure: Measure, same: Sequence[Curve]) -> dict[str, Any]:
     return {
-        "title": _capital(measure.title),
+        "title": capitalize_first(measure.title),
         "better": "higher" if measure.higher_is_better else "lower",
         "svg": charts.ladder([_plotted(one) for one in same[:_MOST_LINES]], _ticks(same)),
         "left_out": max(0, len(same) - _MOST_LINES),
@@ -89,7 +89,7 @@ def _line(one: Curve) -> dict[str, Any]:
         "number": one.series.number,
         "label": one.series.label,
         "words": one.series.words,
-        "task": _capital(one.measure.title),
+        "task": capitalize_first(one.measure.title),
         "points": [f"{_short(point.rung)}: {number(point.value, decimals=digits)}" for point in one.points],
         "drawn": "; ".join(dict.fromkeys(point.drawn for point in one.points)),
         "gains": [
@@ -112,7 +112,7 @@ def _pair(pair: Pair) -> dict[str, Any]:
         "first": f"{first.number} {first.label}",
         "second": f"{second.number} {second.label}",
         "words": first.words if first.words == second.words else f"{first.words}; {second.words}",
-        "task": _capital(pair.first.measure.title),
+        "task": capitalize_first(pair.first.measure.title),
         "ahead": [
             {"rung": rung, "share": f"{100 * share:.0f} %" if math.isfinite(share) else ""}
             for rung, share in zip(pair.rungs, pair.ahead, strict=True)
@@ -139,7 +139,3 @@ def _signed(value: float, interval: Interval, digits: int) -> dict[str, Any]:
 def _short(rung: str) -> str:
     """A rung without its unit where that is FLOPs, as on the axes of the pictures."""
     return rung.removesuffix(" FLOPs")
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]

@@ -115,17 +115,17 @@ def forest(bars: Sequence[Bar], decimals: int = 1) -> Markup:
     ends = [end for bar in bars for end in (bar.value, *bar.interval) if math.isfinite(end)]
     low, high = widened(min(*ends, 0.0), max(*ends, 0.0), _LEAST_STEPS * 10.0**-decimals)
     levels = round_levels(low, high)
-    names = min(_NAMES, 30 + _LETTER * max(len(bar.name) for bar in bars))
+    shown = _shortened([bar.name for bar in bars])
+    names = min(_NAMES, 30 + _LETTER * max(map(len, shown)))
     across = scale((levels[0], levels[-1]), names, _WIDTH - _NUMBERS)
     height = _ROW * len(bars) + 30
-    parts, shown = [], _shortened([bar.name for bar in bars])
+    parts = []
     for level in levels:
         x, kind = f"{across(level):.1f}", "zero" if level == 0 else "axis"
         parts.append(f'<line class="{kind}" x1="{x}" x2="{x}" y1="4" y2="{height - 24}"/>')
         parts.append(f'<text x="{x}" y="{height - 8}" text-anchor="middle">{f"{level:+g}" if level else 0}</text>')
-    for i, bar in enumerate(bars):
+    for i, (bar, name) in enumerate(zip(bars, shown, strict=True)):
         y, known = _ROW * i + 15, math.isfinite(sum(bar.interval))
-        name = shown[i]
         tooltip = f"<title>{escape(clean(bar.name))}</title>" if name != bar.name else ""
         label = f'<text class="name" x="{names - 12:.1f}" y="{y}" dy="4" text-anchor="end">{escape(clean(name))}'
         label += f"{tooltip}</text>"
@@ -185,11 +185,10 @@ def _shortened(names: Sequence[str]) -> list[str]:
     """The ``names`` with at most `_LONGEST` characters. A longer one is shown by its last part alone ("… · int8") where
     no other name ends with that part, and what is still too long is cut in the middle."""
     ends = [name.rpartition(JOINT)[2] for name in names]
-    found = []
+    found, half = [], _LONGEST // 2
     for name, end in zip(names, ends, strict=True):
         if len(name) > _LONGEST and ends.count(end) == 1:
             name = f"…{JOINT}{end}"
-        half = _LONGEST // 2
         found.append(name if len(name) <= _LONGEST else f"{name[: half - 1]}…{name[-half:]}")
     return found
 

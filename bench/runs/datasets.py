@@ -4,7 +4,11 @@
 and the number of the step alone. So the position in the data is one number, and resuming reads nothing again.
 """
 
+import atexit
+import threading
+import time
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -80,9 +84,11 @@ def from_batches(make: Batches, seed: int, start: int = 0) -> Any:
 
     first: Mapping[str, np.ndarray] = make(start, seed)
     names = sorted(first)
+    calls = _calls()
 
     def arrays(step: np.ndarray) -> list[np.ndarray]:
-        batch = make(int(step), seed)
+        with calls:
+            batch = first if calls.ending else make(int(step), seed)
         return [batch[name] for name in names]
 
     def tensors(step: Any) -> dict[str, Any]:
@@ -92,3 +98,41 @@ def from_batches(make: Batches, seed: int, start: int = 0) -> Any:
         return {name: tf.ensure_shape(one, first[name].shape) for name, one in zip(names, made, strict=True)}
 
     return tf.data.Dataset.range(start, np.iinfo(np.int64).max).map(tensors)
+
+
+class _Calls:
+    """The calls from the threads of tf.data, which reads ahead, and their rest before the interpreter ends.
+
+    A thread that calls Python after the end of the interpreter is ended itself. tf.data waits for its answer, and the
+    process never ends. So the threads fill their buffers first, with a batch at hand that nobody will read.
+    """
+
+    QUIET = 0.1  # seconds without a call that count as rest
+
+    def __init__(self) -> None:
+        self.ending = False
+        self._lock = threading.Lock()
+        self._running = 0
+        self._last = 0.0  # when the last call ended
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._running += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._running -= 1
+            self._last = time.monotonic()
+
+    def rest(self) -> None:
+        """Return when no call runs and none has run for a moment."""
+        self.ending = True
+        while self._running or time.monotonic() - self._last < self.QUIET:
+            time.sleep(self.QUIET / 10)
+
+
+@cache
+def _calls() -> _Calls:
+    calls = _Calls()
+    atexit.register(calls.rest)
+    return calls

@@ -100,6 +100,38 @@ def test_another_process_resumes(text, tmp_path):
     same(dict(np.load(tmp_path / "next.npz")), following)
 
 
+READ_AHEAD = """
+import sys
+import time
+import numpy as np
+from ptmbench.bench.runs.datasets import from_batches
+
+def slow(step, seed):
+    time.sleep(0.3)
+    return {"tokens": np.full((2, 3), step, np.int32)}
+
+if __name__ == "__main__":
+    data = from_batches(slow, seed=0)
+    iterator = iter(data.prefetch(2) if sys.argv[1] == "prefetch" else data)
+    print(next(iterator)["tokens"][0, 0].numpy())
+"""
+
+
+def test_a_script_ends_while_tensorflow_still_reads_ahead(tmp_path):
+    (tmp_path / "script.py").write_text(READ_AHEAD)
+    scripts = [
+        subprocess.Popen([sys.executable, tmp_path / "script.py", how], stdout=subprocess.PIPE, text=True)
+        for how in ("as it is", "prefetch")
+    ]
+    try:
+        for script in scripts:
+            assert script.communicate(timeout=240)[0] == "0\n"
+            assert script.returncode == 0
+    finally:
+        for script in scripts:
+            script.kill()
+
+
 def test_a_checkpoint_gives_its_tokenizer(text, tmp_path):
     ptmbench.pretrain(
         "gpt2", corpus=[text], vocabulary=120, steps=1, out=tmp_path / "c", recipe={"batch": 2, "length": 32}

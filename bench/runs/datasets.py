@@ -88,7 +88,7 @@ def from_batches(make: Batches, seed: int, start: int = 0) -> Any:
 
     def arrays(step: np.ndarray) -> list[np.ndarray]:
         with calls:
-            batch = first if calls.ending else make(int(step), seed)
+            batch = first if calls.ending else make(int(step), seed)  # at the end, nobody reads what fills the buffers
         return [batch[name] for name in names]
 
     def tensors(step: Any) -> dict[str, Any]:
@@ -101,13 +101,13 @@ def from_batches(make: Batches, seed: int, start: int = 0) -> Any:
 
 
 class _Calls:
-    """The calls from the threads of tf.data, which reads ahead, and their rest before the interpreter ends.
+    """Counts the calls from the threads of tf.data, which reads ahead, so that a script can end.
 
-    A thread that calls Python after the end of the interpreter is ended itself. tf.data waits for its answer, and the
-    process never ends. So the threads fill their buffers first, with a batch at hand that nobody will read.
+    A thread that calls Python after the interpreter has ended is stopped without an answer. tf.data waits for the
+    answer, and the process hangs. So the interpreter waits first until the buffers are full and no more calls come.
     """
 
-    QUIET = 0.1  # seconds without a call that count as rest
+    IDLE = 0.1  # seconds without a call, after which no more are expected
 
     def __init__(self) -> None:
         self.ending = False
@@ -124,15 +124,14 @@ class _Calls:
             self._running -= 1
             self._last = time.monotonic()
 
-    def rest(self) -> None:
-        """Return when no call runs and none has run for a moment."""
+    def wait_until_idle(self) -> None:
         self.ending = True
-        while self._running or time.monotonic() - self._last < self.QUIET:
-            time.sleep(self.QUIET / 10)
+        while self._running or time.monotonic() - self._last < self.IDLE:
+            time.sleep(self.IDLE / 10)
 
 
 @cache
 def _calls() -> _Calls:
     calls = _Calls()
-    atexit.register(calls.rest)
+    atexit.register(calls.wait_until_idle)
     return calls

@@ -248,14 +248,16 @@ class TuneOptions(Checked):
     """Adaptations to tune on each task; None tunes pre-trainings."""
     tasks: Sequence[str] | None = None
     """Tasks that adaptations are tuned on; None for the tasks of the suite."""
+    probe: Sequence[str] | None = None
+    """Tasks whose scores compare the trials of pre-trainings, with the encoder frozen; None compares their losses."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Changes to the settings of all adaptations, by name."""
+    """Changes to the settings of all adaptations and probes, by name."""
     limit: int | None = None
     """Use only the first ``limit`` examples of a split."""
     baselines: bool = True
     """Tune the random twins too."""
     seeds: int | None = None
-    """Seeds of each trial of an adaptation on the last rung; None for 5."""
+    """Seeds of each trial of an adaptation on the last rung, None for 5; or of each probe, None for 3."""
     trials: int = 10
     """Number of trials of each model; the first one has the model's own settings."""
     factor: int = 3
@@ -280,11 +282,19 @@ class TuneOptions(Checked):
         if self.adaptations is None:
             if self.training.tuned:
                 raise UsageError("A tuning of pre-trainings begins with the models' own recipes. Leave tuned out.")
-            given = {"tasks": self.tasks, "settings": self.settings, "limit": self.limit, "seeds": self.seeds}
-            if name := next((name for name, value in given.items() if value), ""):
+            if self.tasks:
                 raise UsageError(
-                    f"{name} is for the tuning of adaptations. Name these with adaptations, or leave it out."
+                    "tasks is for the tuning of adaptations. Name these with adaptations, or leave it out. For tasks "
+                    "that compare pre-trainings, give probe."
                 )
+            given = {"settings": self.settings, "limit": self.limit, "seeds": self.seeds}
+            if not self.probe and (name := next((name for name, value in given.items() if value), "")):
+                raise UsageError(
+                    f"{name} is for the tuning of adaptations, and for probes. Name these with adaptations or probe, "
+                    "or leave it out."
+                )
+        elif self.probe:
+            raise UsageError("probe is for the tuning of pre-trainings. Leave it out, or leave adaptations out.")
         elif self.share is not None:
             raise UsageError("share is for the tuning of pre-trainings: adaptations are trained whole. Leave it out.")
 

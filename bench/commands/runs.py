@@ -104,10 +104,19 @@ def run(**options: Any) -> int:
 )
 @named("--adaptation", "adaptations", help="Tune these adaptations on each task, instead of the pre-trainings.")
 @named("--tasks", help="Tasks that adaptations are tuned on (default: the tasks of the suite).")
+@named(
+    "--probe",
+    help="Pre-trainings: compare the trials by their scores on these tasks, with the encoder frozen, instead of by "
+    "their loss.",
+)
 @set_option
 @click.option("--limit", type=EXAMPLES, help="Use only the first N examples of each split of a task.")
 @click.option("--no-baselines", "baselines", flag_value=False, default=True, help="Leave out random twins.")
-@click.option("--seeds", type=SEEDS, help="Seeds of each trial of an adaptation on the last rung (default: 5).")
+@click.option(
+    "--seeds",
+    type=SEEDS,
+    help="Seeds of each trial of an adaptation on the last rung (default: 5), or of each probe (default: 3).",
+)
 @click.option(
     "--trials",
     type=click.IntRange(*BOUNDS["trials"]),
@@ -154,10 +163,10 @@ def run(**options: Any) -> int:
 def tune(**options: Any) -> int:
     """Tune the pre-training of SUITE's models, with the same number of trials for each.
 
-    Searches learning rate, batch and warm-up by successive halving on held-out text. With --adaptation NAME, searches
-    learning rate, batch and epochs of this adaptation for each model, random twin and task. These trials are compared
-    on held-out training examples. `ptmbench run SUITE --tuned OUT` uses the result. An interrupted tuning resumes when
-    it is started again with the same options.
+    Searches learning rate, batch and warm-up by successive halving on held-out text, or with --probe on held-out
+    training examples of tasks. With --adaptation NAME, searches learning rate, batch and epochs of this adaptation for
+    each model, random twin and task. These trials are compared on held-out training examples. `ptmbench run SUITE
+    --tuned OUT` uses the result. An interrupted tuning resumes when it is started again with the same options.
     """
     options["budget"] = budget(options)
     environment.prepare()

@@ -366,7 +366,8 @@ def from_dict(content: Mapping[str, Any]) -> Artefact:
     if kind is Cell:
         return _cell(values)
     if kind is Trial:
-        return Trial(pretraining=from_dict({"kind": Pretraining.kind, **values["pretraining"]}))
+        made = from_dict({"kind": Pretraining.kind, **values["pretraining"]})
+        return Trial(pretraining=made, probes=tuple(map(_cell, values["probes"])))
     if "budget" in values:
         values["budget"] = Budget(**values["budget"])
     if "corpus" in values:

@@ -173,9 +173,10 @@ class Worker:
         value = f"{result.headline['value']:.2f}" if status == "ok" else f"{status}: {told}"
         return f"{cell.title}: {value} ({seconds:.1f} s)"
 
-    def _context(self, cell: Cell, out: Path) -> "Context":
-        """The context of ``cell``, which writes to ``out``."""
-        weights = self._checkpoint(cell.pretraining) if cell.pretraining else None
+    def _context(self, cell: Cell, out: Path, weights: checkpoint.Checkpoint | None = None) -> "Context":
+        """The context of ``cell``, which writes to ``out``. ``weights`` are its pre-training, if the plan has none."""
+        if weights is None and cell.pretraining:
+            weights = self._checkpoint(cell.pretraining)
         neighbours = tuple(self._checkpoint(key) for key in cell.neighbours.values())
         tokenizer = self._tokenizer(cell.tokenizer) if cell.row.model else None
         return self.job.context(
@@ -303,9 +304,14 @@ class Worker:
         return f"{pretraining.title}: {about['steps']} steps, loss {about['loss']:.3f}"
 
     def _try(self, trial: Trial) -> str:
+        def probe(cell: Cell, found: checkpoint.Checkpoint, home: Path) -> Any:
+            from ptmbench.bench.runs import cell as cells
+
+            return cells.attempt(cell, self._context(cell, home, found), trials.HELD_OUT)
+
         def attempt() -> None:
             vocabulary = self._tokenizer(trial.pretraining.tokenizer_key).vocabulary
-            trials.make(trial, self.out, self.train, vocabulary)
+            trials.make(trial, self.out, self.train, vocabulary, probe)
 
         return self._made(trial, attempt) or f"{trial.title}: {trials.outcome(trial, self.out)}"
 

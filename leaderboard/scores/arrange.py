@@ -221,8 +221,9 @@ def _pretraining_identity(record: Record, budget: bool) -> tuple | None:
     made, tokenizer = record.pretraining or {}, tokenizer_of(record)
     if not made and tokenizer is None:
         return None
-    trials = (made.get("tuning") or {}).get("trials")
-    return (made.get("corpus_sha256"), tokenizer, _spent(made) if budget else None, trials)
+    tuning = made.get("tuning") or {}
+    trials = tuning.get("trials"), *map(str, tuning.get("probe", ()))
+    return (made.get("corpus_sha256"), tokenizer, _spent(made) if budget else None, trials if tuning else None)
 
 
 def _spent(made: Mapping[str, Any]) -> Any:

@@ -54,11 +54,13 @@ def budget_words(made: Mapping[str, Any]) -> str:
 
 
 def tuning_of(pretraining: Mapping[str, Any]) -> str:
-    """ "tuned with 10 trials" or "untuned"; "" for a published pre-training, of which nobody knows."""
+    """ "tuned with 10 trials" or "untuned"; "" for a published pre-training, of which nobody knows. Tasks that compared
+    the trials instead of the loss are named: "tuned with 10 trials on sst2"."""
     if not is_number(pretraining.get("steps")):
         return ""
     tuning = pretraining.get("tuning") or {}
-    return f"tuned with {tuning.get('trials')} trials" if tuning else "untuned"
+    probed = f" on {', '.join(map(str, tuning['probe']))}" if tuning.get("probe") else ""
+    return f"tuned with {tuning.get('trials')} trials{probed}" if tuning else "untuned"
 
 
 def adaptation_tuning_of(adaptation: Mapping[str, Any]) -> str:

@@ -51,6 +51,7 @@ def pretrainings(
     """The rungs of each of ``candidates``, after the artefacts among ``others`` that their trials need. With ``out``,
     only what is left to do in this folder."""
     rate = estimate.training_rate()
+    seen: dict[str, Any] = {}
     wanted = [candidate.trial(0, rung) for candidate in candidates for rung in ladder]
     for before in _needed(wanted, others, data, rate, out):
         one = before.piece
@@ -65,13 +66,15 @@ def pretrainings(
             one = candidate.trial(0, rung).pretraining
             tokens, flops, seconds = estimate.pretraining_cost(one, rate)
             measuring = candidate.held_out * flops / tokens / 3  # a forward pass over the held-out tokens
+            probing = [estimate.cell_cost(cell, data, seen, None)[1] for cell in candidate.probes]
+            measuring += sum(probing)
             trials = [candidate.trial(trial, rung) for trial in range(len(candidate.tried))]
             count = _left(rung.trials, trials, out)
             yield Part(
                 cells=(one.model, one.size, str(number), str(count), one.budget.flag()),
                 name=f"rung {number} of {one.model}-{one.size}",
                 flops=count * (flops + measuring),
-                seconds=count * (seconds + measuring / rate + estimate.FIXED),
+                seconds=count * (seconds + measuring / rate + (1 + len(probing)) * estimate.FIXED),
             )
 
 

@@ -38,5 +38,6 @@ def loss_of(record: Mapping[str, Any]) -> float:
 
 
 def flops_of(record: Mapping[str, Any]) -> float:
-    """FLOPs of the training, and of the forward passes that measure the loss."""
-    return record["flops"] + record["held_out"].get("flops", 0.0)
+    """FLOPs of the training, of the forward passes that measure the loss, and of the probes."""
+    probes = sum(probe["flops"] for probe in record.get("probes", ()))
+    return record["flops"] + record["held_out"].get("flops", 0.0) + probes

@@ -11,17 +11,19 @@ from ptmbench.bench.runs.tuning.tuned_settings import TunedSettings
 if TYPE_CHECKING:
     import pandas as pd
 
-COLUMNS = ("model", "size", "rung", "trial", *tuned.TUNED, "budget", "status", "loss", "flops", "winner")
+COLUMNS = ("model", "size", "rung", "trial", *tuned.TUNED, "budget", "status", "loss", "score", "flops", "winner")
 ADAPTED = ("row", "size", "task", "adaptation", "rung", "trial", "learning_rate", "batch", "epochs", "max_steps")
 ADAPTED += ("seeds", "status", "score", "flops", "winner")
 
 
 def result(body: Mapping[str, Any]) -> str:
-    """What was found, as tab-separated lines, and the cost of all of it as the last line."""
-    lines = ["model\tsize\ttrials\tlearning rate\tbatch\twarm-up\tloss with own recipe\tloss tuned\tFLOPs"]
+    """What was found, as tab-separated lines, and the cost of all of it as the last line. With probes, the mean score
+    takes the place of the loss."""
+    what = "score" if body["probe"] else "loss"
+    lines = [f"model\tsize\ttrials\tlearning rate\tbatch\twarm-up\t{what} with own recipe\t{what} tuned\tFLOPs"]
     for one in body["models"]:
-        losses = ["diverged" if loss is None else f"{loss:.4f}" for loss in one["loss"].values()]
-        about = [one["model"], one["size"], str(one["trials"]), *_changed(one), *losses, f"{one['flops']:.3g}"]
+        both = ["diverged" if loss is None else _criterion(loss, body["probe"]) for loss in one["loss"].values()]
+        about = [one["model"], one["size"], str(one["trials"]), *_changed(one), *both, f"{one['flops']:.3g}"]
         lines.append("\t".join(about))
     return "\n".join([*lines, f"total\t\t\t\t\t\t\t\t{body['flops']:.3g}"])
 
@@ -41,12 +43,16 @@ def adaptation_result(body: Mapping[str, Any]) -> str:
 
 
 def frame(out: Path | None) -> "pd.DataFrame":
-    """A line for each trial of each rung of the tuning of pre-trainings in ``out``; none for None."""
-    lines = []
-    for one in Tuned.read(out).body["models"] if out else ():
+    """A line for each trial of each rung of the tuning of pre-trainings in ``out``; none for None. What compared the
+    trials is in the column "loss", or with probes in "score"."""
+    lines, body = [], Tuned.read(out).body if out else {"models": ()}
+    for one in body["models"]:
         for line, budget in _lines(one):
-            known = {"model": one["model"], "size": one["size"]}
-            lines.append(known | line | {"budget": next(iter(budget.values()))})
+            loss, score = line["loss"], None
+            if body.get("probe") and loss is not None:
+                loss, score = None, -loss
+            known = {"model": one["model"], "size": one["size"], "budget": next(iter(budget.values()))}
+            lines.append(line | known | {"loss": loss, "score": score})
     return _table(lines, COLUMNS)
 
 
@@ -80,6 +86,11 @@ def _changed(one: Mapping[str, Any]) -> list[str]:
     """The tuned settings in words: "0.001 -> 0.0005", or the own value where it won."""
     chosen = one["own"] | one["changes"]
     return [f"{own:g} -> {chosen[name]:g}" if chosen[name] != own else f"{own:g}" for name, own in one["own"].items()]
+
+
+def _criterion(loss: float, probe: Sequence[str]) -> str:
+    """The loss that was minimised, or the mean score of the tasks ``probe``, which was maximised."""
+    return f"{0 - loss:.2f}" if probe else f"{loss:.4f}"
 
 
 def _score(one: Mapping[str, Any], loss: float) -> float:

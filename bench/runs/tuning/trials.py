@@ -1,18 +1,19 @@
 """Trials of pre-trainings: the artefact (`bench.runs.artefacts.Artefact`) and its sealed record.
 
-A trial is a pre-training that does not train on some documents. Its record has the loss on these documents and the
-cost. The weights are removed.
+A trial is a pre-training that does not train on some documents. Its record has the loss on these documents, the scores
+of its probes where it has some, and the cost. The weights are removed.
 """
 
 import math
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from ptmbench import models
+from ptmbench import models, tasks
 from ptmbench.bench.engine import checkpoint, place
 from ptmbench.bench.engine.budget import Budget
 from ptmbench.bench.engine.checkpoint import Checkpoint, CheckpointError, digest
@@ -23,6 +24,12 @@ from ptmbench.bench.runs.trainings import Pretraining
 from ptmbench.bench.runs.tuning import records
 from ptmbench.models.text.tokenizers import Vocabulary
 
+if TYPE_CHECKING:
+    from ptmbench.bench.runs.artefacts import Cell
+
+HELD_OUT = 1000
+"""Training examples of a task that a probe is scored on, a fifth of them at most."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
@@ -30,11 +37,17 @@ class Trial:
 
     kind: ClassVar[str] = "trial"
     pretraining: Pretraining
+    probes: tuple["Cell", ...] = ()
+    """Cells of the pre-trained model, scored on held-out training examples. Their mean score compares the trials; () if
+    the loss does."""
     weight: ClassVar[float] = 1.0
 
     @property
     def key(self) -> str:
-        return digest({"trial": self.pretraining.key})
+        matters: dict[str, Any] = {"trial": self.pretraining.key}
+        if self.probes:
+            matters |= {"probes": [cell.key for cell in self.probes], "held_out": HELD_OUT}
+        return digest(matters)
 
     @property
     def title(self) -> str:
@@ -57,36 +70,71 @@ class Trial:
         return out / "trials" / f"{self.pretraining.model}-{self.pretraining.size}.{self.key[:12]}.json"
 
 
-def make(trial: Trial, out: Path, train: Callable[[Pretraining, Path], Checkpoint], vocabulary: Vocabulary) -> None:
-    """Calls ``train``, which writes the checkpoint of ``trial`` to a folder, writes the record below ``out``, and
-    removes the folder. A training that diverges has a record too. ``vocabulary`` belongs to the network's
-    tokenizer."""
+def make(
+    trial: Trial,
+    out: Path,
+    train: Callable[[Pretraining, Path], Checkpoint],
+    vocabulary: Vocabulary,
+    probe: Callable[["Cell", Checkpoint, Path], tuple[float, int, Mapping[str, Any]]],
+) -> None:
+    """Pre-trains ``trial``, scores its probes and writes the record below ``out``. A training that diverges has a
+    record too.
+
+    ``train`` writes the checkpoint to a folder, which is removed. ``probe`` adapts this checkpoint to the task of a
+    cell, in a folder of its own, and returns what `bench.runs.cell.attempt` does. ``vocabulary`` belongs to the
+    network's tokenizer.
+    """
     home = out / "unfinished" / trial.key[:12]
-    diverged = None
+    probing, diverged = home.with_name(f"{home.name}-probes"), None
+    probes: list[dict[str, Any]] = []
     try:
-        about: Mapping[str, Any] = _finished(home) or train(trial.pretraining, home).about
+        found = _finished(home) or train(trial.pretraining, home)
+        about: Mapping[str, Any] = found.about
     except Diverged as error:
         diverged = str(error)
         about = _spent_until(trial.pretraining, error.step, vocabulary)
     held_out = dict(about.get("held_out", {}))
     if diverged is None and not math.isfinite(held_out["loss"]):
         diverged = "The loss on the held-out documents is not finite."
-    records.write(trial.place(out), _body(trial, about, held_out), diverged)
-    shutil.rmtree(home, ignore_errors=True)
-    shutil.rmtree(place.states_of(home), ignore_errors=True)
+    if diverged is None:
+        try:
+            probes = [_probed(cell, *probe(cell, found, probing)) for cell in trial.probes]
+        except Diverged as error:
+            diverged = f"A probe diverged: {error}"
+    records.write(trial.place(out), _body(trial, about, held_out, probes), diverged)
+    for folder in (home, place.states_of(home), probing):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def outcome(trial: Trial, out: Path) -> str:
     """How ``trial`` ended below ``out``, in words."""
     record = records.read(trial.place(out))
-    return f"held-out loss {record['loss']:.4f}" if record["status"] == "ok" else f"diverged: {record['reason']}"
+    if record["status"] != "ok":
+        return f"diverged: {record['reason']}"
+    return f"mean score {-record['loss']:.2f}" if trial.probes else f"held-out loss {record['loss']:.4f}"
 
 
-def _finished(home: Path) -> Mapping[str, Any] | None:
-    """The manifest of a finished training in ``home``, if a worker died before it wrote the record."""
+def _finished(home: Path) -> Checkpoint | None:
+    """The finished training in ``home``, if a worker died before it wrote the record."""
     with suppress(CheckpointError):
-        return checkpoint.read(home).about
+        return checkpoint.read(home)
     return None
+
+
+def _probed(cell: "Cell", score: float, examples: int, cost: Mapping[str, Any]) -> dict[str, Any]:
+    """What the record says of the probe ``cell``."""
+    return {
+        "task": cell.task,
+        "task_version": cell.task_version,
+        "data_sha256": cell.data_sha256,
+        "adaptation": cell.adaptation,
+        "seed": cell.seed,
+        "metric": tasks.load(cell.task).headline,
+        "score": score,
+        "examples": examples,
+        "flops": cost["flops"] + cost["flops_evaluate"],
+        "seconds": cost["seconds"]["total"],
+    }
 
 
 def _spent_until(pretraining: Pretraining, step: int, vocabulary: Vocabulary) -> dict[str, Any]:
@@ -99,8 +147,12 @@ def _spent_until(pretraining: Pretraining, step: int, vocabulary: Vocabulary) ->
     return {"recipe": asdict(recipe), "steps": step, "tokens": tokens, "flops": step * each}
 
 
-def _body(trial: Trial, about: Mapping[str, Any], held_out: Mapping[str, Any]) -> dict[str, Any]:
-    one = trial.pretraining
+def _body(
+    trial: Trial, about: Mapping[str, Any], held_out: Mapping[str, Any], probes: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    one, loss = trial.pretraining, held_out.get("loss")
+    if trial.probes:  # what the tuning minimises
+        loss = -fmean(probe["score"] for probe in probes) if probes else None
     known = ("steps", "tokens", "flops", "seconds", "energy", "threads", "device", "parameters", "tokenizer")
     # A loss that is not finite has no place in JSON; the reason says so.
     finite = {name: value for name, value in held_out.items() if not isinstance(value, float) or math.isfinite(value)}
@@ -113,8 +165,9 @@ def _body(trial: Trial, about: Mapping[str, Any], held_out: Mapping[str, Any]) -
         "recipe": about["recipe"],
         "corpus": one.corpus_name,
         "corpus_sha256": one.corpus_sha256,
-        "loss": finite.get("loss"),
+        "loss": loss if loss is not None and math.isfinite(loss) else None,
         "held_out": finite,
+        **({"probes": list(probes)} if trial.probes else {}),
         "training_loss": about.get("loss"),
         **{name: about.get(name) for name in known},
     }

@@ -5,6 +5,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from ptmbench import models
@@ -17,9 +18,10 @@ from ptmbench.bench.engine.recipe import Recipe, recipe_of, resolved
 from ptmbench.bench.errors import CELLS_FAILED, OK, UsageError
 from ptmbench.bench.options import TuneOptions
 from ptmbench.bench.runs import plan, suites
+from ptmbench.bench.runs.artefacts import Cell, Row
 from ptmbench.bench.runs.execute import alone
 from ptmbench.bench.runs.outlook import announce
-from ptmbench.bench.runs.run import check_rows
+from ptmbench.bench.runs.run import check_lengths, check_rows, tasks_of
 from ptmbench.bench.runs.stages import Trainings
 from ptmbench.bench.runs.trainings import Pretraining
 from ptmbench.bench.runs.tuning import adaptation, halving, outlook, sealed, search, space, tables, trials, tuned
@@ -27,6 +29,12 @@ from ptmbench.bench.runs.tuning.halving import Rung
 from ptmbench.bench.runs.tuning.search import Search
 from ptmbench.bench.runs.tuning.trials import Trial
 
+PROBING = "features"
+"""The adaptation of probes: the encoder stays frozen, and a head learns the task."""
+PROBE_SEEDS = 3
+"""Default of `TuneOptions.seeds` for probes."""
+FIRST_SEED = 1000
+"""The first seed of probes. The seeds of a run count from 0, so no seed chooses its own recipe."""
 LEAST_STEPS = 10
 """Steps that the budget of the first rung must pay for with the largest batch."""
 SHARE = 0.25
@@ -45,11 +53,14 @@ class Candidate:
     tried: Sequence[Mapping[str, Any]]
     """The changes of each trial, by number; the first is {}."""
     held_out: int
+    probes: Sequence[Cell] = ()
+    """As in `Trial`, of the pre-training that is ``planned``."""
 
     def trial(self, number: int, rung: Rung) -> Trial:
         """The trial ``number`` with the budget of ``rung``."""
         budget, recipe = self.budget(rung), {**self.planned.recipe, **self.tried[number]}
-        return Trial(pretraining=replace(self.planned, recipe=recipe, budget=budget, held_out=self.held_out))
+        tried = replace(self.planned, recipe=recipe, budget=budget, held_out=self.held_out)
+        return Trial(pretraining=tried, probes=tuple(replace(cell, pretraining=tried.key) for cell in self.probes))
 
     def budget(self, rung: Rung) -> Any:
         """The budget of a trial of ``rung``."""
@@ -83,9 +94,13 @@ def tune(options: TuneOptions) -> int:
     if data is None and suite.embedded and not training.corpus:
         data = sources.embedded(out)
     trainings = Trainings(suite, training, data or out)
+    probes = _probes(options, suite, rows, trainings, data)
     share, rungs = options.share or SHARE, halving.rungs(options.trials, options.factor)
     ladder = [replace(rung, share=rung.share * share) for rung in rungs]
-    candidates = [candidate_of(trainings(row.model, row.size), options, ladder[0]) for row in rows]
+    candidates = [
+        replace(candidate_of(trainings(row.model, row.size), options, ladder[0]), probes=probes.get(row, ()))
+        for row in rows
+    ]
     around = candidates, ladder, trainings.artefacts, data or out
     if options.dry_run:
         outlook.dry_run(outlook.PRETRAININGS, list(outlook.pretrainings(*around)))
@@ -102,6 +117,40 @@ def tune(options: TuneOptions) -> int:
     for one in body["untuned"]:
         say(f"{one['model']} {one['size']} could not be tuned: {one['reason']}")
     return CELLS_FAILED if body["untuned"] else OK
+
+
+def _probes(
+    options: TuneOptions, suite: suites.Suite, rows: Sequence[Row], trainings: Trainings, data: Path | None
+) -> dict[Row, list[Cell]]:
+    """The cells that compare the trials of each row; {} without probes. Raises `UsageError` for a task that cannot
+    compare them."""
+    if not options.probe:
+        return {}
+    if data is None:
+        raise UsageError(f"The probe {options.probe[0]} needs its data. Give the data folder with --data.")
+    asked = tasks_of(options.probe)
+    for task in asked:
+        if "train" not in task.files or not task.higher_is_better:
+            reason = "has no training examples" if "train" not in task.files else f"is measured by {task.headline}"
+            raise UsageError(
+                f"{task.title} cannot compare pre-trainings, because it {reason}. Give --probe tasks with a training "
+                "set and a score that is better when it is higher."
+            )
+    cells = plan.cells_of(
+        rows,
+        asked,
+        adaptations=(PROBING,),
+        seeds=range(FIRST_SEED, FIRST_SEED + (options.seeds or PROBE_SEEDS)),
+        data_sha256=sources.Fingerprints(data),
+        pretraining_of={row: trainings(row.model, row.size).key for row in rows},
+        tokenizer=trainings.tokenizer().key,
+        own_tokenizers=trainings.own_tokenizers([row.model for row in rows]),
+        suite_settings=suite.settings,
+        settings=options.settings,
+        limit=options.limit or 0,
+    )
+    check_lengths(cells, recipe_of(dict(suite.recipe) | dict(options.training.recipe)).length)
+    return {row: [cell for cell in cells if cell.row == row] for row in rows}
 
 
 def candidate_of(planned: Pretraining, options: TuneOptions, first: Rung) -> Candidate:
@@ -155,6 +204,7 @@ def _result(
         "factor": options.factor,
         "held_out": candidates[0].held_out,
         "seed": options.seed,
+        "probe": list(options.probe or ()),
         "space": space.of_recipe(candidates[0].own).about,
         "models": found,
         "untuned": [

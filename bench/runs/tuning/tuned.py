@@ -74,4 +74,5 @@ class Tuned:
                 f"{self.path} was tuned for {model} {size} from other weights than this run begins with. Give both the "
                 "same --base."
             )
-        return dict(one["changes"]), {"trials": one["trials"], "flops": one["flops"]}
+        probe = {"probe": body["probe"]} if body.get("probe") else {}
+        return dict(one["changes"]), {"trials": one["trials"], "flops": one["flops"], **probe}

@@ -44,6 +44,43 @@ def test_a_tuning_leaves_sealed_trials_and_a_result(ended, world, tmp_path, caps
 
 
 @pytest.mark.slow
+def test_probes_compare_the_trials_by_scores_on_training_examples(here, world, tmp_path, capsys):
+    body = tuning(tmp_path, world, probe=("sst2", "cola"), seeds=2, settings={"epochs": 1, "train_limit": 40})
+    (one,) = body["models"]
+    assert body["probe"] == ["sst2", "cola"]
+    files = [records.read(path) for path in (tmp_path / "trials").iterdir()]
+    assert len(files) == 6 and sum(map(records.flops_of, files)) == pytest.approx(one["flops"])
+    for found in files:
+        probes = found["probes"]
+        assert [(probe["task"], probe["seed"]) for probe in probes] == [
+            ("sst2", 1000), ("sst2", 1001), ("cola", 1000), ("cola", 1001)
+        ]  # fmt: skip
+        assert found["loss"] == pytest.approx(-sum(probe["score"] for probe in probes) / 4) != found["held_out"]["loss"]
+        assert all(probe["flops"] > 0 and probe["examples"] > 0 for probe in probes)
+    last = {trial["number"]: trial["loss"] for trial in one["rungs"][-1]["trials"]}
+    assert last[one["winner"]] == min(last.values()), "a higher score is a lower loss"
+    lines = tables.frame(tmp_path)
+    assert lines.loss.isna().all() and lines[lines.winner].score.max() == -one["loss"]["tuned"]
+    assert "score with own recipe" in capsys.readouterr().out and not list((tmp_path / "unfinished").iterdir())
+    _, tuning_of = Tuned.read(tmp_path).of("word2vec", "tiny", Budget(tokens=18_000), "")
+    assert tuning_of == {"trials": 4, "flops": one["flops"], "probe": ["sst2", "cola"]}
+
+
+def test_a_plan_with_probes_goes_through_json(world, tmp_path, monkeypatch):
+    found = []
+    monkeypatch.setattr(search, "work", lambda what, whole, *_: found.append(whole))
+    for probe in (None, ("sst2",), ("cola",)):
+        with pytest.raises(RuntimeError, match="Not all trials of word2vec tiny could be trained"):
+            asking.tune(**(SMALL | {"data": world, "out": tmp_path, "probe": probe}))
+        assert Plan.from_json(found[-1].to_json()) == found[-1]
+    keys = [{one.key for one in whole.ends} for whole in found]
+    assert len(keys[0] | keys[1] | keys[2]) == 12, "other probes are other trials"
+    assert {cell.pretraining for one in found[1].ends for cell in one.probes} == {
+        one.pretraining.key for one in found[1].ends
+    }
+
+
+@pytest.mark.slow
 def test_a_planted_learning_rate_is_found(here, world, tmp_path):
     """The model's rate, 64 times too small, is a setting here; draws reach eight times as much."""
     rate = 1e-2 / 64
@@ -117,7 +154,11 @@ def test_plans_with_trials_go_through_json(world, tmp_path, monkeypatch):
         ({"share": 1.5}, "share is a number above 0 and at most 1, not 1.5"),
         ({"tuned": "x"}, "A tuning of pre-trainings begins with the models' own recipes"),
         ({"tasks": ("sst2",)}, "tasks is for the tuning of adaptations"),
-        ({"seeds": 3}, "seeds is for the tuning of adaptations"),
+        ({"seeds": 3}, "seeds is for the tuning of adaptations, and for probes"),
+        ({"tasks": ("sst2",)}, "For tasks that compare pre-trainings, give probe"),
+        ({"probe": ("sst2",), "adaptations": ("finetune",)}, "probe is for the tuning of pre-trainings"),
+        ({"probe": ("blimp",)}, "BLiMP cannot compare pre-trainings, because it has no training examples"),
+        ({"probe": ("bits_per_byte",)}, "cannot compare pre-trainings, because it"),
     ],
 )
 def test_a_tuning_that_cannot_be_is_told(world, tmp_path, changes, said):

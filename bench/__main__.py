@@ -1,4 +1,4 @@
-"""``ptmbench``, also installed as ``ptmbench``: command names to modules, exceptions to exit statuses."""
+"""The command line ``ptmbench``: maps command names to modules, and exceptions to exit statuses."""
 
 import contextlib
 import importlib
@@ -59,7 +59,7 @@ def nearest(name: str) -> str:
     "plugins",
     multiple=True,
     metavar="DIR",
-    help="Folder with your own models, tasks or adaptations; allowed anywhere in the command, and repeatedly.",
+    help="Folder with your own models, objectives, tasks or adaptations; may be given anywhere and repeatedly.",
 )
 @click.pass_context
 def commands(ctx: click.Context, debug: bool, plugins: Sequence[str]) -> None:
@@ -70,11 +70,12 @@ def commands(ctx: click.Context, debug: bool, plugins: Sequence[str]) -> None:
     \b
     Exit status:
       0    done
-      1    some cells failed
+      1    some cells failed; gate: a regression
       2    wrong usage
+      3    gate --strict: a pass on average, or inconclusive
       4    missing or broken data, checkpoint or machine
       5    invalid baseline
-      70   error of this program
+      70   internal error, a bug in ptmbench
       130  stopped by Ctrl-C (143: by SIGTERM)
     """
     from importlib import metadata
@@ -138,10 +139,10 @@ def _report(error: BaseException, debug: bool) -> int:
         _drop(sys.stdout)
     if isinstance(error, SystemExit):
         if error.code == errors.TERMINATED:
-            _tell("Stopped by SIGTERM. The same command takes up what is left.")
+            _tell("Stopped by SIGTERM. Run the same command again to resume.")
         return error.code if isinstance(error.code, int) else errors.UNEXPECTED
     if isinstance(error, KeyboardInterrupt | click.Abort):
-        _tell("Stopped. The same command takes up what is left.")
+        _tell("Stopped. Run the same command again to resume.")
         return errors.INTERRUPTED
     if isinstance(error, click.ClickException):
         path = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "ptmbench"
@@ -150,7 +151,7 @@ def _report(error: BaseException, debug: bool) -> int:
     status = errors.status(error)
     _tell(errors.sentence(error))
     if status == errors.UNEXPECTED and not debug:
-        _tell("This is an error of ptmbench itself: the same command with --debug shows where.")
+        _tell("This is a bug in ptmbench. Run the same command with --debug to see the traceback, and report it.")
     return status
 
 

@@ -161,7 +161,7 @@ class WorkerOptions(Checked):
     """Workers: their number, threads, place, devices and time limit."""
 
     jobs: int | None = None
-    """Number of workers; None for one per core."""
+    """Number of workers; None for one per core, but no more than there is work for."""
     threads: int | None = None
     """Threads per worker; None divides the cores among the workers. Scores repeat exactly with the same number."""
     executor: str = "local"
@@ -283,10 +283,7 @@ class TuneOptions(Checked):
             if self.training.tuned:
                 raise UsageError("A tuning of pre-trainings begins with the models' own recipes. Leave tuned out.")
             if self.tasks:
-                raise UsageError(
-                    "tasks is for the tuning of adaptations. Name these with adaptations, or leave it out. For tasks "
-                    "that compare pre-trainings, give probe."
-                )
+                raise UsageError("tasks is for the tuning of adaptations. Name these with adaptations, or give probe.")
             given = {"settings": self.settings, "limit": self.limit, "seeds": self.seeds}
             if not self.probe and (name := next((name for name, value in given.items() if value), "")):
                 raise UsageError(

@@ -77,7 +77,7 @@ _HEADINGS = {
     "table3": "The survey's table 3 (compressed models), reported and measured",
     "benchmarks": "Official scores of benchmarks",
     "twins": "Pre-trained minus random weights: mean ± standard deviation of the differences over seeds (seeds)",
-    "gains": "What pre-training brought, one line per model and task: difference with its 95 % interval",
+    "gains": "Effect of pre-training, one line per model and task: difference with its 95 % interval",
     "blimp": "BLiMP by phenomenon, and published figures",
     "agreement": "Order of models after another pre-training: Kendall's tau with its 95 % interval",
     "survey_order": "Order of models by the GLUE scores in the survey, and here: Kendall's tau with its 95 % interval",

@@ -228,7 +228,7 @@ def dataset(
     from ptmbench.bench.errors import UsageError
 
     if isinstance(corpus, str) or not corpus:
-        raise UsageError("corpus is a sequence of files and folders with text, and not empty.")
+        raise UsageError(f"corpus must be a sequence of files and folders, and not empty. It is {corpus!r:.60}.")
     with _working(verbose):
         from ptmbench.bench.runs import datasets
 
@@ -327,8 +327,9 @@ def diagnose(
     """Measures that tell why pre-trained checkpoints score low; a line for each checkpoint.
 
     ``corpus`` is text: files or folders. Where held-out text lies next to it, this is used instead. The columns are
-    "checkpoint", "loss", "effective rank" of the vectors of tokens, their "width", and "source gain", by how many nats
-    the loss of an encoder-decoder is lower than with the source of another row. NaN stands for what was not measured.
+    "checkpoint", "loss", "effective rank" of the vectors of tokens, their "width", and "source gain" of an
+    encoder-decoder: its loss with the source of another row minus its loss, in nats. NaN stands for what was not
+    measured.
     """
     from os import PathLike
     from pathlib import Path

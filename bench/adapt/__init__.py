@@ -1,4 +1,4 @@
-"""How a pre-trained model meets a task: one folder per adaptation, and the heads that forms put on encoders.
+"""Adaptations of pre-trained models to tasks: one folder per adaptation, and the heads that forms put on encoders.
 
 `bench.adapt.contract` says what an adaptation is, `bench.adapt.parts` what it is made of in TensorFlow. The folder is
 the registry. `bench.adapt.settings` holds the hyper-parameters that all have, `bench.adapt.effort` what they cost.

@@ -1,6 +1,6 @@
 """Rows without a network: what a constant answer, a linear model over words, or the text itself reach. No TensorFlow.
 
-A benchmark number means little without its floor. One file is one row, named like it with "_" for "-", and defines
+One file is one row, named like it with "_" for "-", and defines
 
     LABEL               its name on the board
     PREDICTORS          for each form that it can do, (task, training examples, examples to predict) to predictions

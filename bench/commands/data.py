@@ -141,8 +141,8 @@ def check(folder: Path, corpus: tuple[Path, ...], as_json: bool) -> int:
     """Check every split of every task in FOLDER.
 
     Prints rows, fingerprint, problems, and the overlap of the report split with training data (docs/overlap.md). Exit
-    status 4 if a file is malformed. With --json, the entry of a report split has the counts of the overlap under
-    "overlap".
+    status 4 if a file is malformed, or if FOLDER has no data of any task. With --json, the entry of a report split has
+    the counts of the overlap under "overlap".
     """
     from ptmbench.bench.console import progress
     from ptmbench.bench.runs import counted
@@ -226,7 +226,8 @@ def fetch(names: tuple[str, ...], folder: Path, again: bool, timeout: float) -> 
 @click.option(
     "--deduplicate",
     type=click.Choice(("exact", "near")),
-    help="Leave out documents that repeat an earlier one exactly, or in four fifths of their word 5-grams (near).",
+    help="Remove documents that equal an earlier one (exact), or whose word 5-grams have an estimated Jaccard "
+    "similarity of 0.8 or more with it (near).",
 )
 @click.option("--processes", type=JOBS, help="Number of processes (default: one per core).")
 @click.option("--out", type=Location("folder"), required=True, help="Folder of the tokenised corpus.")

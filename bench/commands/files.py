@@ -108,7 +108,13 @@ def predict(**options: Any) -> int:
 @click.option(
     "--input", "source", type=Existing("input file"), required=True, help="Text file with one example per line."
 )
-@click.option("--out", type=Location("file"), required=True, help="Output file (.npz).")
+@click.option(
+    "--out",
+    type=Location("file"),
+    required=True,
+    help="Output file (.npz): pooled, the vector of each line; tokens, the vectors of all tokens; offsets, the first "
+    "token of each line; ids.",
+)
 @click.option("--batch", type=BATCH, default=32, show_default=True, help="Lines per batch.")
 def encode(**options: Any) -> int:
     """Write the hidden states that CHECKPOINT computes for each line of a text file."""
@@ -131,11 +137,11 @@ def encode(**options: Any) -> int:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON list.")
 def diagnose(checkpoints: tuple[Path, ...], corpus: tuple[Path, ...], as_json: bool) -> int:
-    """Show why pre-trained checkpoints score low, by text alone.
+    """Show why pre-trained checkpoints score low, from text alone.
 
     Prints the loss, the effective rank of the vectors of tokens (near 1: the encoder has collapsed) and, for
-    encoder-decoders, by how many nats the loss is lower than with the source of another row (near 0: the decoder does
-    not read).
+    encoder-decoders, the source gain: the loss with the source of another row minus the loss with the own source, in
+    nats (near 0: the decoder ignores its source).
     """
     from ptmbench.bench.runs import diagnose as work
 

@@ -313,7 +313,7 @@ def cell_options(function: Callable) -> Callable:
             help="Time after which a cell is stopped and recorded as failed: 90, 30m, 2h; 0 for no limit (default: one "
             "hour or 50 times the estimate, counted from the last checkpoint).",
         ),
-        click.option("--retry", is_flag=True, help="Run failed cells again."),
+        click.option("--retry", is_flag=True, help="Run failed and diverged cells again."),
         click.option(
             "--profile/--no-profile",
             default=None,
@@ -344,14 +344,14 @@ def cell_options(function: Callable) -> Callable:
             help="Checkpoint of a teacher that --adaptation names, such as distil:teacher=NAME; it is fine-tuned on "
             "each task with its own tokenizer; may be repeated.",
         ),
-        named("--adaptation", "adaptations", help="How models are adapted to tasks; `ls adaptations` lists all."),
+        named("--adaptation", "adaptations", help="Adaptations to tasks; `ls adaptations` lists all."),
         click.option(
             "--out",
             type=Location("folder"),
-            help="Output folder of the run (default: a folder in runs). A run that was interrupted there resumes.",
+            help="Output folder (default: a folder in runs). An interrupted run in it resumes.",
         ),
         click.option("--seed", type=SEED, help="A single seed instead of --seeds."),
-        click.option("--seeds", type=SEEDS, help="Number of seeds per cell; they count from 0."),
+        click.option("--seeds", type=SEEDS, help="Number of seeds per cell, counted from 0."),
         click.option(
             "--data",
             type=Existing("data folder", folder=True),
@@ -382,8 +382,10 @@ def pretraining_options(function: Callable) -> Callable:
             metavar="CHECKPOINT",
             help="Checkpoint of the teacher of a student such as distilbert; its tokenizer is used; may be repeated.",
         ),
-        click.option("--vocabulary", type=VOCABULARY, metavar="N", help="Size of the vocabulary."),
-        click.option("--tokenizer", type=click.Choice(KINDS), help="Kind of tokenizer."),
+        click.option(
+            "--vocabulary", type=VOCABULARY, metavar="N", help="Size of the vocabulary (without a suite: 8000)."
+        ),
+        click.option("--tokenizer", type=click.Choice(KINDS), help="Kind of tokenizer (without a suite: wordpiece)."),
         click.option(
             "--corpus",
             type=Existing("corpus file"),

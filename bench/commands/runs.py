@@ -161,7 +161,7 @@ def run(**options: Any) -> int:
 @worker_options
 @pretraining_options
 def tune(**options: Any) -> int:
-    """Tune the pre-training of SUITE's models, with the same number of trials for each.
+    """Tune the pre-trainings or adaptations of SUITE, with the same number of trials for each model.
 
     Searches learning rate, batch and warm-up by successive halving on held-out text, or with --probe on held-out
     training examples of tasks. With --adaptation NAME, searches learning rate, batch and epochs of this adaptation for
@@ -180,8 +180,8 @@ def tune(**options: Any) -> int:
 @click.option("--size", type=click.Choice(SIZES), default="tiny", show_default=True, help="Size of the network.")
 @click.option("--out", type=Location("folder"), required=True, help="Folder of the checkpoint.")
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of initial weights, data order and noise.")
-@click.option("--batch", type=BATCH, help="Sequences per step.")
-@click.option("--length", type=LENGTH, help="Tokens per sequence.")
+@click.option("--batch", type=BATCH, help="Sequences per step (default: follows from the budget).")
+@click.option("--length", type=LENGTH, help="Tokens per sequence (default: 128).")
 @click.option(
     "--strategy",
     type=click.Choice(STRATEGIES),
@@ -250,8 +250,9 @@ def evaluate(**options: Any) -> int:
     CHECKPOINT may also be a folder that `import` reads, such as a preset of keras-hub. Without --tasks and --suite, all
     tasks are run.
 
-    Models that come trained are only scored, and their records are of the external division: the preset of a text
-    classifier of keras-hub, given as CHECKPOINT, and with --adapter the model of a user's file.
+    Models that are already trained are only scored, and their records belong to the external division. There are two
+    kinds: a keras-hub preset of a text classifier, given as CHECKPOINT, and a model that your own Python file loads,
+    given with --adapter.
     """
     environment.prepare()
     adapter, given = options.pop("adapter"), options["checkpoint"]

@@ -58,7 +58,7 @@ _SHARES = {
 GATES = {
     "kind": ("A/A gates", "{}"),
     "cells": ("cells", "{}"),
-    "seeds": ("seeds a side", "{}"),
+    "seeds": ("seeds per side", "{}"),
     "gates": ("gates", "{}"),
     "regression": ("false regressions", "{:.1%}"),
     **_SHARES,

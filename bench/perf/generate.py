@@ -2,9 +2,9 @@
 
     ptmbench perf generate --peer transformers [--models t5,bart --sizes mini] [--peer-python PYTHON]
 
-Both sides have the same encoder-decoder with the same weights (random, far from uniform), exported as `bench export`
-does it, and write for the same sources with the same beam, penalty, end of search and longest length, with a cache.
-So the texts have to be the same, too: the share of rows where they are stands in the table. Tokens per second count
+Both sides have the same encoder-decoder with the same weights (random, far from uniform), exported by
+`ptmbench export`. They write for the same sources with the same beam, penalty, end of search and longest length, with
+a cache. So the texts have to be the same, too: the table has the share of rows where they are. Tokens per second count
 the tokens of the best texts, without the other hypotheses.
 """
 
@@ -158,7 +158,7 @@ def command(peer: str | None, peer_python: str, names: str, sizes: str, as_json:
     environment.prepare()
     chosen = names.split(",")
     if silent := [name for name in chosen if not _writes(name)]:
-        raise UsageError(f"`perf generate` takes models that write, such as {MODELS[0]}; '{silent[0]}' does not.")
+        raise UsageError(f"`perf generate` takes models with a decoder, such as {MODELS[0]}; '{silent[0]}' has none.")
     if peer:
         peers.check(peer_python)
     table = Table(COLUMNS, as_json)

@@ -24,7 +24,7 @@ def peer_option(*known: str) -> Callable[[Callable], Callable]:
 
 def interpreter(command: Callable) -> Callable:
     """The option of a command that needs a peer's interpreter."""
-    told = "Interpreter that has the peer's packages."
+    told = "Python interpreter with the peer's packages (default: this one)."
     return click.option("--peer-python", default=sys.executable, metavar="PYTHON", help=told)(command)
 
 

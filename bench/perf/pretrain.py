@@ -144,7 +144,7 @@ COLUMNS = {
     "tokens_per_second": ("tokens/s", "{:.0f}"),
     "gflops": ("GFLOP/s", "{:.1f}"),
     "peak_gflops": ("sgemm", "{:.1f}"),
-    "share_of_peak": ("of it", "{:.0%}"),
+    "share_of_peak": ("share of it", "{:.0%}"),
     "ratio": ("x peer", "{:.2f}"),
     "processor": ("CPU s/step", "{:.3f}"),
     "processor_ratio": ("x peer, by CPU", "{:.2f}"),

@@ -147,7 +147,7 @@ def _deviation(values: Sequence[float]) -> float:
 COLUMNS = {
     "model": ("model", "{}"),
     "by": ("by", "{}"),
-    "times": ("times through", "{}"),
+    "times": ("epochs", "{}"),
     "word_similarity": ("similarity, Spearman", "{}"),
     "word_analogy": ("analogies, % right", "{}"),
 }

@@ -51,7 +51,7 @@ def of_cell(cell: Cell, plan: Plan, data: Path) -> Overlap | None:
         except (CorpusError, OSError) as error:
             counts["corpus"] = {"unknown": f"The corpus could not be read: {error}"}
     elif cell.pretraining or taught:
-        counts["corpus"] = {"unknown": "The corpus of this checkpoint was not at hand."}
+        counts["corpus"] = {"unknown": "The corpus of this checkpoint is not available."}
     return Overlap(counts, tuple(sorted(rows)))
 
 

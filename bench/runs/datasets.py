@@ -97,7 +97,10 @@ def from_batches(make: Batches, seed: int, start: int = 0) -> Any:
         made = tf.numpy_function(arrays, [step], kinds, stateful=False)
         return {name: tf.ensure_shape(one, first[name].shape) for name, one in zip(names, made, strict=True)}
 
-    return tf.data.Dataset.range(start, np.iinfo(np.int64).max).map(tensors)
+    options = tf.data.Options()  # tf.data would start more calls whenever it measures that they pay: also at the end
+    options.experimental_optimization.map_parallelization = False
+    options.experimental_optimization.inject_prefetch = False
+    return tf.data.Dataset.range(start, np.iinfo(np.int64).max).map(tensors).with_options(options)
 
 
 class _Calls:

@@ -1,4 +1,4 @@
-"""Diagnoses pre-trained checkpoints by text alone: does the encoder tell tokens apart, does the decoder read?"""
+"""Diagnoses pre-trained checkpoints from text alone: does the encoder tell tokens apart, does the decoder read?"""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -72,7 +72,7 @@ def execute(whole: Plan, job: Job, out: Path, workers: WorkerOptions, retry: boo
         if before != keys:
             work("Cells", whole, job, out, workers)
         if not recorded(out):
-            raise EnvironmentProblem("No worker could record a cell. `ptmbench doctor` looks for the reason.")
+            raise EnvironmentProblem("No worker could record a cell. Run `ptmbench doctor` to find the reason.")
         ended = _ended(whole, out)
         counts, missing = Counter(ended.values()), len(whole.cells) - len(ended)
         if not job.keep:
@@ -84,7 +84,7 @@ def execute(whole: Plan, job: Job, out: Path, workers: WorkerOptions, retry: boo
         f"Board: {page}"
     )
     if missing:
-        say("The same command goes on with what is left.")
+        say("Run the same command again to resume.")
     return CELLS_FAILED if missing or counts.get("failed") or counts.get("diverged") else OK
 
 
@@ -215,9 +215,9 @@ class _Drive:
             say(how)
             self.alive.discard(worker)
             return
-        say(f"{how} It was at {piece.title}, which is {'given up' if given_up else 'tried once more'}.")
+        say(f"{how} It was running {piece.title}, which is {'not tried again' if given_up else 'tried once more'}.")
         if given_up:
-            text = f"{ATTEMPTS} workers died over it, the last one so: {how}"
+            text = f"{ATTEMPTS} workers ended while running it. The last one: {how}"
             Worker(self.out, self.whole, self.job).give_up(piece, {"code": "worker-died", "text": text})
             self._count(piece)
         self.clocks[worker].turn("start")

@@ -175,8 +175,7 @@ class Worker:
 
     def _context(self, cell: Cell, out: Path, weights: checkpoint.Checkpoint | None = None) -> "Context":
         """The context of ``cell``, which writes to ``out``. ``weights`` are its pre-training, if the plan has none."""
-        if weights is None and cell.pretraining:
-            weights = self._checkpoint(cell.pretraining)
+        weights = weights or (self._checkpoint(cell.pretraining) if cell.pretraining else None)
         neighbours = tuple(self._checkpoint(key) for key in cell.neighbours.values())
         tokenizer = self._tokenizer(cell.tokenizer) if cell.row.model else None
         return self.job.context(
@@ -304,14 +303,9 @@ class Worker:
         return f"{pretraining.title}: {about['steps']} steps, loss {about['loss']:.3f}"
 
     def _try(self, trial: Trial) -> str:
-        def probe(cell: Cell, found: checkpoint.Checkpoint, home: Path) -> Any:
-            from ptmbench.bench.runs import cell as cells
-
-            return cells.attempt(cell, self._context(cell, home, found), trials.HELD_OUT)
-
         def attempt() -> None:
             vocabulary = self._tokenizer(trial.pretraining.tokenizer_key).vocabulary
-            trials.make(trial, self.out, self.train, vocabulary, probe)
+            trials.make(trial, self.out, self.train, vocabulary, self._context)
 
         return self._made(trial, attempt) or f"{trial.title}: {trials.outcome(trial, self.out)}"
 

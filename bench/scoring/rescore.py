@@ -1,4 +1,4 @@
-"""Predictions of a record, scored again on other draws of their examples: what the gate asks of the rooms below.
+"""Predictions of a record, scored again on other draws of their examples: called by the gate.
 
 A record keeps its scores; how much they owe to the examples that were drawn is in the predictions. They are used only
 if their hash is in the record and today's metrics give the recorded score, so that a changed metric never passes for a

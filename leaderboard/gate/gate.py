@@ -119,7 +119,7 @@ def _compare(
     scored = [_scored(group) for group in (one, other) if group]
     if not scored[0] and not _diverged(one):
         if len(scored) > 1 and scored[1]:
-            return Verdict(verdict=NEW, reason="BASE has no score of it.", **about)
+            return Verdict(verdict=NEW, reason="BASE has no score for this cell.", **about)
         text = next((record.reason["text"] for record in one.records.values() if record.reason), "")
         return Verdict(verdict=BLANK, reason=f"Neither side has a score, {text}".rstrip(", "), **about)
     if other is None:
@@ -154,7 +154,7 @@ def _compare(
         notes = (*notes, f"{len(lost)} of {len(other.records)} seeds failed in HEAD: {lost[0].reason['text']}")
     if one.trained and drop.method != IDENTICAL and 1 < min(drop.seeds) < ENOUGH:
         what = "pre-trainings" if math.isfinite(drop.freedom_of_pretraining) else "seeds"
-        notes = (*notes, f"Fewer than {ENOUGH} {what} a side see little.")
+        notes = (*notes, f"Fewer than {ENOUGH} {what} per side detect only large drops.")
     counted = higher and one.identity[3] in ("pretrained", "published", "external") and math.isfinite(drop.variance)
     counted = counted and not known.first.task.get("condition")
     if drop.from_pretraining:

@@ -13,7 +13,7 @@ from ptmbench.leaderboard.records.layout import is_number
 MACRO = 1.0
 """Margin of the mean drop over all cells, in points."""
 DEFAULT = 1.0
-BY_METRIC = {"mcc": 2.0, "bleu": 0.5, "bits_per_character": 0.02}
+BY_METRIC = {"mcc": 2.0, "bleu": 0.5, "bits_per_character": 0.02, "bits_per_byte": 0.02}
 RELATIVE = {"perplexity": 0.02}
 """Shares of BASE's value, for metrics whose units depend on the data."""
 PRETRAINING = 7.0

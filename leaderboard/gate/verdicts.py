@@ -100,25 +100,27 @@ def _judged(cell: Verdict, p: float, alpha: float) -> Verdict:
         return replace(cell, verdict=PASS, p_adjusted=p, reason="No drop as large as the margin.")
     if not math.isfinite(drop.variance):
         if min(drop.seeds) > 1 or math.isfinite(drop.freedom_of_pretraining):
-            words = "The records say nothing of the spread over examples, and the predictions are not there."
+            words = (
+                "The spread over examples is not known: the records do not have it, and the predictions are missing."
+            )
             return replace(cell, verdict=INCONCLUSIVE, p_adjusted=p, reason=words)
-        words = f"One seed a side tells nothing of the next: run at least {ENOUGH}."
+        words = f"One seed per side does not show the spread between seeds. Run at least {ENOUGH}."
         return replace(cell, verdict=INCONCLUSIVE, p_adjusted=p, reason=words, seeds_needed=ENOUGH)
     seen, needed = drop.detectable(alpha), drop.seeds_needed(margin, alpha)
     words = f"A drop below {seen:.{cell.decimals}f} could not have been seen. "
     if high < margin:
-        words += "The seeds that failed may have been the bad ones."
+        words += "The seeds that failed might have had lower scores."
     elif drop.from_pretraining and needed is None:
         words += (
             "More fine-tuning seeds do not help, because the spread between pre-trainings is too large for a margin of "
             f"{margin:g}. Compare several pre-trainings, or state a smaller spread with --pretraining-sd."
         )
     elif needed is None and drop.from_seeds and drop.enough_examples(margin, alpha):
-        words += f"A drop of {margin:g} takes more than {MOST_SEEDS} seeds a side."
+        words += f"A drop of {margin:g} takes more than {MOST_SEEDS} seeds per side."
     elif needed is None:
         words += f"More seeds do not help: {drop.examples} examples are too few for a margin of {margin:g}."
     else:
-        words += f"A drop of {margin:g} takes {needed} seeds a side."
+        words += f"A drop of {margin:g} takes {needed} seeds per side."
     return replace(cell, verdict=INCONCLUSIVE, p_adjusted=p, reason=words, detectable=seen, seeds_needed=needed)
 
 

@@ -27,7 +27,7 @@ _MEASURES = {
 }
 _COSTS = {
     "parameters": "Parameters",
-    "embedding": "of them embeddings",
+    "embedding": "Embedding parameters",
     "tokens": "Pre-training tokens",
     "flops": "Pre-training FLOPs",
     "seconds": "Pre-training time",

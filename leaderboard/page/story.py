@@ -26,7 +26,7 @@ _ORACLE = "oracle"
 
 @dataclass(frozen=True)
 class Gain:
-    """What pre-training brought to one row: the score of the row minus the score of its random twin. Positive is
+    """The effect of pre-training on one row: the score of the row minus the score of its random twin. Positive is
     better, also where a lower score is."""
 
     row: Row
@@ -83,7 +83,7 @@ class Story:
         return f"the average of {len(averaged)} tasks"
 
     def headline(self) -> str:
-        """One sentence: what leads, whether it is separated, and what pre-training brought; "" without a score."""
+        """One sentence: what leads, whether it is separated, and the effect of pre-training; "" without a score."""
         if not self.samples:
             return ""
         return "; ".join(filter(None, (self._lead(), self._ceiling(), self._gain()))) + "."

@@ -57,7 +57,7 @@ def tables(
         },
         {
             "number": 4,
-            "title": "common combinations of adapting",
+            "title": "common combinations of adapting PTMs",
             "heads": ("Where", "FT/FE", "Models"),
             "rows": [
                 {"cells": (one.where, one.how, ", ".join(one.models)), "here": _adapted(one, rows)} for one in TRANSFERS

@@ -45,8 +45,8 @@ def each(job: Callable[..., Any], arguments: Iterable[tuple], processes: int) ->
                 yield pending.popleft().result()
         except BrokenProcessPool as error:
             raise CorpusError(
-                "A tokenising process died, perhaps for want of memory. The same command goes on with what is done; "
-                "fewer --processes take less memory."
+                "A tokenising process ended, perhaps because memory ran out. Run the same command again to resume; "
+                "fewer --processes need less memory."
             ) from error
         finally:
             pool.shutdown(wait=True, cancel_futures=True)

@@ -233,7 +233,7 @@ def test_a_path_is_what_a_user_means_by_it(monkeypatch: pytest.MonkeyPatch, tmp_
         (FileExistsError(17, "File exists", "runs"), 4, "A folder was expected, but this is a file: runs."),
         (PermissionError(13, "Permission denied", "locked"), 4, "Permission denied: locked."),
         (MemoryError(), 4, "out of memory"),
-        (KeyboardInterrupt(), 130, "takes up what is left"),
+        (KeyboardInterrupt(), 130, "Run the same command again to resume"),
         (SystemExit(143), 143, "SIGTERM"),
         (ValueError("odd \x1b[31mthing"), 70, "ValueError: odd \\x1b[31mthing"),
     ],

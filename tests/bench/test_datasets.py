@@ -145,7 +145,7 @@ def test_a_checkpoint_gives_its_tokenizer(text, tmp_path):
 
 
 def test_what_cannot_be_a_dataset(text):
-    with pytest.raises(UsageError, match="corpus is a sequence"):
+    with pytest.raises(UsageError, match="corpus must be a sequence"):
         ptmbench.dataset("bert", corpus="text.txt")
     with pytest.raises(UsageError, match="start is the number of the first step"):
         ptmbench.dataset("bert", corpus=[text], start=-1)

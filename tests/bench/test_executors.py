@@ -80,7 +80,7 @@ def test_a_piece_that_kills_two_workers_is_a_failure_with_a_reason(world, tmp_pa
     assert found.task["name"] == "cola" and found.status == "failed" and found.reason["code"] == "worker-died"
     assert "2 workers died" in found.reason["text"] and found.device is None
     said = capsys.readouterr().err
-    assert "tried once more" in said and "given up" in said and "goes on with what is left" in said
+    assert "tried once more" in said and "not tried again" in said and "Run the same command again to resume" in said
 
 
 def test_workers_that_cannot_start_end_the_run(world, tmp_path, monkeypatch, capsys):

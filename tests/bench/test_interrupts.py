@@ -32,7 +32,7 @@ def test_a_signal_saves_and_leaves_with_its_status(number, status, text, tmp_pat
     stopped.send_signal(number)
     _, said = stopped.communicate(timeout=PATIENCE)
     assert stopped.returncode == status
-    assert "takes up what is left" in said and "Traceback" not in said
+    assert "Run the same command again to resume" in said and "Traceback" not in said
     saved = max(states(tmp_path / "stopped"))
     assert (saved / "manifest.json").exists() and not (tmp_path / "stopped").exists()
     again = start(text, tmp_path / "stopped", *steps)

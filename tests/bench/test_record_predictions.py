@@ -135,7 +135,7 @@ def test_one_seed_of_a_fixed_system_is_enough(tmp_path, world, capsys):
         status = main(["gate", *map(str, folders), "--strict"])
         assert status == (1 if fixed else 3)
     said = capsys.readouterr().out
-    assert "One seed a side tells nothing of the next" in said
+    assert "One seed per side does not show the spread between seeds" in said
 
 
 def lines_of(path: Path) -> list[dict]:

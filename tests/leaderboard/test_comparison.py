@@ -44,7 +44,7 @@ def test_paired_seeds_give_the_paired_t():
 
 
 def test_variance_parts_by_hand():
-    """Two seeds a side, two examples: seeds' means 3 and 4 against 1 and 1."""
+    """Two seeds per side, two examples: seeds' means 3 and 4 against 1 and 1."""
     base, head = np.array([[2.0, 4.0], [4.0, 4.0]]), np.array([[1.0, 1.0], [0.0, 2.0]])
     drop = mixed_t(base, head, paired=False)
     assert drop.value == 2.5

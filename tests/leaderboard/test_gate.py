@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from ptmbench import tasks
 from ptmbench.leaderboard.gate import margins
 from ptmbench.leaderboard.gate import report as gate_report
 from ptmbench.leaderboard.gate.gate import gate
@@ -19,6 +20,14 @@ def test_the_same_records_pass(tmp_path):
     found = between(tmp_path, [cells()], [cells()])
     assert found.verdict == "pass" and found.status(strict=True) == 0
     assert only(found).method == "identical predictions" and only(found).drop.interval() == (0, 0)
+
+
+def test_losses_have_margins_of_their_own():
+    """A point, the margin of scores in percent, is as much as a whole pre-training takes from bits per byte."""
+    judged = [(tasks.load(name), {"name": name, "higher_is_better": False}) for name in tasks.names()]
+    losses = [about | {"headline": task.headline} for task, about in judged if not task.higher_is_better]
+    assert {about["headline"] for about in losses} >= {"perplexity", "bits_per_byte"}
+    assert all(margins.margin(about, base=2.0) <= 0.05 for about in losses)
 
 
 def rescored(records, change, name="headline"):

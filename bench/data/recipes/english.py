@@ -1,4 +1,4 @@
-"""English: 19th-century novels and Wikipedia articles, 16.8 million words as distributed.
+"""English: 19th-century novels and Wikipedia articles, 16.8 million words.
 
     ptmbench data corpus english --data DIR
 

@@ -50,7 +50,10 @@ def exchanged(
     Raises `UsageError` for a budget in minutes, and for a folder of another pre-training.
     """
     if course.steps is None:
-        raise UsageError("Another machine has other minutes. Carry a pre-training of --steps, --tokens or --flops.")
+        raise UsageError(
+            "--carry takes no budget in --minutes, because the speed of the other machine is not known. Give "
+            "--steps, --tokens or --flops."
+        )
     run = f"`python {folder / DRIVER}`"
     if not folder.exists():
         _write(folder, title, states.identity, course, step, network.loss.variables, make, rate, flops_per_step)

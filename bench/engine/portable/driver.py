@@ -193,7 +193,7 @@ class Batches:
             with np.load(path, allow_pickle=False) as file:
                 return {name: file[name].astype(dtype) for name, dtype in self.plan["batch"].items()}
         except (OSError, ValueError, KeyError, EOFError) as error:
-            raise Damaged(f"{path} cannot be read: {error}. Carry the folder again.") from error
+            raise Damaged(f"{path} cannot be read: {error}. Copy the folder again.") from error
 
 
 def read_plan(folder: Path) -> dict:
@@ -367,11 +367,11 @@ def main(arguments: list[str] | None = None) -> int:
     folders = parser.add_argument("folders", nargs="*", metavar="FOLDER", type=Path)
     folders.help = "pre-trainings; by default the one around this file, or all in the folders beside it"
     parser.add_argument("--out", type=Path, help="write the states of each folder to OUT/<name of the folder>")
-    parser.add_argument("--save-every", type=float, default=120.0, metavar="SECONDS")
-    parser.add_argument("--minutes", type=float, default=math.inf, help="save and end after so many minutes")
-    parser.add_argument("--piece", type=int, default=15, metavar="MIB", help="size of the files of a state")
-    parser.add_argument("--utilisation", action="store_true", help="measure a product of matrices in bfloat16 first")
-    parser.add_argument("--measure", type=int, metavar="STEPS", help="only measure the speed of so many steps")
+    parser.add_argument("--save-every", type=float, default=120.0, metavar="SECONDS", help="time between states (120)")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="minutes after which to save and exit")
+    parser.add_argument("--piece", type=int, default=15, metavar="MIB", help="size of the state files in MiB (15)")
+    parser.add_argument("--utilisation", action="store_true", help="measure a product of bfloat16 matrices first")
+    parser.add_argument("--measure", type=int, metavar="STEPS", help="measure so many steps, and write nothing")
     chosen = parser.parse_args(arguments)
     here = Path(__file__).resolve().parent
     found = chosen.folders or sorted(plan.parent for plan in [*here.glob(PLAN), *here.glob(f"*/{PLAN}")])

@@ -80,7 +80,7 @@ def check_recipe(recipe: Recipe) -> None:
             "rematerialise=true out, or use --strategy one."
         )
     if recipe.xla is True:
-        raise UsageError("XLA compiles no step of --strategy tensor. Leave xla=true out, or use --strategy one.")
+        raise UsageError("--strategy tensor cannot be compiled with XLA. Leave xla=true out, or use --strategy one.")
 
 
 def told(model: Model, devices: int) -> dict[str, int]:

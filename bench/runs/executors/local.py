@@ -91,7 +91,7 @@ class Local:
         code = process.wait()
         listener.join(timeout=5)
         how = f"was killed by signal {-code}" if code < 0 else f"ended with status {code}"
-        self._events.put(Died(worker, f"Worker {worker} {how}; {self._log(worker)} holds what it said."))
+        self._events.put(Died(worker, f"Worker {worker} {how}; {self._log(worker)} has its output."))
 
     def _listen(self, worker: int, process: subprocess.Popen) -> None:
         """Pass on what a worker says, and keep it. Tracebacks stay in the log: people are told by the exit. On a full

@@ -22,7 +22,7 @@ def result(given: Path, name: str, kind: str) -> tuple[Path, dict[str, Any]]:
     """The path and the content of a tuning's result: the file ``given``, or ``name`` in the folder ``given``. Raises
     `RecordError` as `read` does."""
     path = given / name if given.is_dir() else given
-    return path, read(path, kind, "Give the command that made it once more: its trials are kept.")
+    return path, read(path, kind, "Run the command again that made it: its trials are kept.")
 
 
 def read(path: Path, kind: str, advice: str) -> dict[str, Any]:

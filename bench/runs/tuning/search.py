@@ -100,8 +100,8 @@ def _climb(searches: Sequence[Search], rung: Rung, others: Sequence[Artefact], j
             continue
         if any(not trial.place(out).exists() for trial in trials):
             raise EnvironmentProblem(
-                f"Not all trials of {search.name} could be trained. `ptmbench doctor` looks for the reason; the same "
-                "command goes on with what is left."
+                f"Not all trials of {search.name} could be trained. Run `ptmbench doctor` to find the reason, then "
+                "run the same command again to resume."
             )
         read = {number: [records.read(one.place(out)) for one in several] for number, several in wanted.items()}
         search.done.append(read)

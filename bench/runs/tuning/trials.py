@@ -25,6 +25,7 @@ from ptmbench.bench.runs.tuning import records
 from ptmbench.models.text.tokenizers import Vocabulary
 
 if TYPE_CHECKING:
+    from ptmbench.bench.runs.answers import Context
     from ptmbench.bench.runs.artefacts import Cell
 
 HELD_OUT = 1000
@@ -75,14 +76,13 @@ def make(
     out: Path,
     train: Callable[[Pretraining, Path], Checkpoint],
     vocabulary: Vocabulary,
-    probe: Callable[["Cell", Checkpoint, Path], tuple[float, int, Mapping[str, Any]]],
+    context: Callable[["Cell", Path, Checkpoint], "Context"],
 ) -> None:
     """Pre-trains ``trial``, scores its probes and writes the record below ``out``. A training that diverges has a
     record too.
 
-    ``train`` writes the checkpoint to a folder, which is removed. ``probe`` adapts this checkpoint to the task of a
-    cell, in a folder of its own, and returns what `bench.runs.cell.attempt` does. ``vocabulary`` belongs to the
-    network's tokenizer.
+    ``train`` writes the checkpoint to a folder, which is removed. ``context`` gives the context of a probe with this
+    checkpoint, and a folder for its training states. ``vocabulary`` belongs to the network's tokenizer.
     """
     home = out / "unfinished" / trial.key[:12]
     probing, diverged = home.with_name(f"{home.name}-probes"), None
@@ -98,7 +98,7 @@ def make(
         diverged = "The loss on the held-out documents is not finite."
     if diverged is None:
         try:
-            probes = [_probed(cell, *probe(cell, found, probing)) for cell in trial.probes]
+            probes = [_probed(cell, context(cell, probing, found)) for cell in trial.probes]
         except Diverged as error:
             diverged = f"A probe diverged: {error}"
     records.write(trial.place(out), _body(trial, about, held_out, probes), diverged)
@@ -121,8 +121,11 @@ def _finished(home: Path) -> Checkpoint | None:
     return None
 
 
-def _probed(cell: "Cell", score: float, examples: int, cost: Mapping[str, Any]) -> dict[str, Any]:
-    """What the record says of the probe ``cell``."""
+def _probed(cell: "Cell", context: "Context") -> dict[str, Any]:
+    """Adapts the model in ``context`` to the task of ``cell``, and returns what the record says of it."""
+    from ptmbench.bench.runs.cell import attempt
+
+    score, examples, cost = attempt(cell, context, HELD_OUT)
     return {
         "task": cell.task,
         "task_version": cell.task_version,

@@ -124,7 +124,7 @@ def test_damaged_files_are_told(ended, world, capsys):
     assert f"{path} is damaged: it is not sealed JSON." in capsys.readouterr().err
     found = ended / tuned.FILE
     found.write_text(found.read_text().replace('"trials": 4', '"trials": 400'))
-    with pytest.raises(RecordError, match=r"does not match its seal.*Give the command that made it once more"):
+    with pytest.raises(RecordError, match=r"does not match its seal.*Run the command again that made it"):
         Tuned.read(ended)
     found.write_text(path.read_text())
     with pytest.raises(RecordError, match="is a file of kind trial, schema 1, not tuned"):
@@ -155,7 +155,7 @@ def test_plans_with_trials_go_through_json(world, tmp_path, monkeypatch):
         ({"tuned": "x"}, "A tuning of pre-trainings begins with the models' own recipes"),
         ({"tasks": ("sst2",)}, "tasks is for the tuning of adaptations"),
         ({"seeds": 3}, "seeds is for the tuning of adaptations, and for probes"),
-        ({"tasks": ("sst2",)}, "For tasks that compare pre-trainings, give probe"),
+        ({"tasks": ("sst2",)}, "Name these with adaptations, or give probe"),
         ({"probe": ("sst2",), "adaptations": ("finetune",)}, "probe is for the tuning of pre-trainings"),
         ({"probe": ("blimp",)}, "BLiMP cannot compare pre-trainings, because it has no training examples"),
         ({"probe": ("bits_per_byte",)}, "cannot compare pre-trainings, because it"),

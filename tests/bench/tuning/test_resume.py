@@ -13,6 +13,8 @@ from tests.bench.processes import PATIENCE, ROOT, wait_for
 from tests.bench.tuning.asked import unmeasured
 
 PRETRAININGS = ["--models", "word2vec,glove", "--tokens", "60000", "--share", "1", "--held-out", "2000"]
+PROBES = ["--models", "word2vec", "--tokens", "18000", "--share", "1", "--held-out", "2000", "--probe", "sst2,cola"]
+PROBES += ["--seeds", "2", "--set", "epochs=2", "--set", "train_limit=200"]
 ADAPTATIONS = ["--models", "word2vec", "--tokens", "18000", "--adaptation", "finetune", "--tasks", "sst2"]
 ADAPTATIONS += ["--limit", "200", "--seeds", "2"]
 
@@ -21,6 +23,7 @@ ADAPTATIONS += ["--limit", "200", "--seeds", "2"]
     ("asked", "file"),
     [
         pytest.param(PRETRAININGS, tuned.FILE, marks=pytest.mark.slow, id="pretrainings"),
+        pytest.param(PROBES, tuned.FILE, marks=pytest.mark.sweep, id="probes"),
         pytest.param(ADAPTATIONS, tuned_settings.FILE, marks=pytest.mark.sweep, id="adaptations"),
     ],
 )
@@ -43,7 +46,7 @@ def test_killed_and_started_again_it_ends_with_the_same_result(world, tmp_path, 
     said, _ = straight.communicate(timeout=PATIENCE)
     assert straight.returncode == 0, said
     out = tmp_path / "killed"
-    for records in (1, 6):
+    for records in (1, 5):
         process = start(out)
         wait_for(lambda n=records: len(list(out.glob("trials/*.json"))) >= n)
         process.send_signal(signal.SIGKILL)

@@ -1,6 +1,6 @@
 """Progress for people, on stderr: live bars on a terminal, a plain line now and then anywhere else.
 
-stdout belongs to data. Both faces show the same: how far, how fast, how long still, and the values the caller reports.
+Data go to stdout. Both displays show the progress, the rate, the remaining time and the values that the caller reports.
 """
 
 import math

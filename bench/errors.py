@@ -1,8 +1,8 @@
 """Exit statuses, and which exceptions mean what to the shell.
 
-Only the command line catches: the rooms raise with a sentence, `status` turns the exception into an exit status. The
-table names classes by their path, because importing the rooms to name their classes would cost what laziness saves: an
-error can only come from a module that is loaded.
+Only the command line catches exceptions. Other modules raise them with a message for the user, and `status` converts
+them to exit statuses. The table names classes by their paths, so this module imports none of the modules that define
+them.
 """
 
 import errno

@@ -21,8 +21,8 @@ What the command line does is a function here. Options are keywords with the nam
 
 In place of keywords, each function takes the options object of `ptmbench.bench.options` that its help names.
 
-Mistakes raise `ptmbench.bench.errors.UsageError`, and what is missing or broken raises the errors that
-`ptmbench.bench.errors.STATUSES` lists, each with a sentence that says what to do. Progress goes to stderr;
+A wrong name, option or value raises `ptmbench.bench.errors.UsageError`. A missing or broken file raises one of the
+errors that `ptmbench.bench.errors.STATUSES` lists. Each has a message that says what to do. Progress goes to stderr;
 ``verbose=False`` leaves it out.
 
 Importing ptmbench imports neither TensorFlow nor pandas nor NumPy. What a function needs is imported when it is called.
@@ -250,8 +250,8 @@ def load(source: "str | PathLike[str]") -> "keras.Model":
 
     The model (`ptmbench.bench.runs.keras_model.PretrainedEncoder`) takes token ids [B, T], which its ``tokenize`` makes
     of texts, and gives a dict of vectors: "tokens" [B, T, D] and "pooled" [B, D]. ``fit`` works with a head on top, and
-    so do ``save``, ``quantize``, ``enable_lora`` and ``export``. Of a file NAME.keras, any Keras model with such an
-    encoder inside is loaded; `keras.saving.load_model` finds the classes only after this function has run once.
+    so do ``save``, ``quantize``, ``enable_lora`` and ``export``. ``source`` may also be a file NAME.keras of any Keras
+    model with such an encoder; `keras.saving.load_model` finds the classes only after this function has run once.
     """
     from pathlib import Path
 

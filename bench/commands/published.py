@@ -1,4 +1,4 @@
-"""``import`` and ``export``: networks and word vectors of others, and ours in their layouts."""
+"""``import`` and ``export``: published models and word vectors, and checkpoints in their layouts."""
 
 from typing import Any
 

@@ -332,7 +332,7 @@ def _describe(path: Path, amounts: Iterable[Amount]) -> dict[str, Any]:
         found = layout(path.name, text.readlines(1 << 20))
     if whole.words and found != "plain":
         raise CorpusError(
-            f"{path} would be read in the layout '{found}'; expected was one paragraph per line. Report this."
+            f"{path} would be read in the layout '{found}'; expected: one paragraph per line. Report this."
         )
     return {"file": path.name, "sha256": sum_of(path), **asdict(whole)}
 

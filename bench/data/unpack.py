@@ -41,7 +41,9 @@ def unpack(
     name = name or archive.name
     folder.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=".unpack-", dir=folder))
-    too_many = f"{name} holds more than {most_files} files and folders; which is not the data set. It was removed."
+    too_many = (
+        f"{name} holds more than {most_files} files and folders, so it is not the expected data set. It was removed."
+    )
     try:
         written: list[PurePosixPath] = []
         folders: set[PurePosixPath] = set()
@@ -67,8 +69,8 @@ def unpack(
                     room -= len(piece)
                     if room < 0:
                         raise UnpackError(
-                            f"{name} unpacks to more than {most_bytes} bytes; which is not the data set. It was "
-                            "removed."
+                            f"{name} unpacks to more than {most_bytes} bytes, so it is not the expected data set. It "
+                            "was removed."
                         )
                     file.write(piece)
             written.append(path)

@@ -114,7 +114,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         parts = urlsplit(newurl)
         _ = parts.port  # ValueError beyond 65535, where the system would take the remainder
         if req.type == "https" and parts.scheme != "https":
-            raise FetchError(f"{req.full_url} leads to {newurl:.200}, which is not safe to follow.")
+            raise FetchError(f"{req.full_url} redirects to {newurl:.200}, which is not safe to follow.")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
@@ -147,7 +147,7 @@ def opened(request: urllib.request.Request, timeout: float, where: str) -> Itera
     except TimeoutError as error:
         raise Broken(f"{url}: no answer within {timeout:g} s.") from error
     except (http.client.InvalidURL, ValueError) as error:
-        which = f"{url} leads to {redirects.place!r:.200}, which" if redirects.place else f"{url!r:.200}"
+        which = f"{url} redirects to {redirects.place!r:.200}, which" if redirects.place else f"{url!r:.200}"
         raise FetchError(f"{which} is not the address of a file ({error}). Nothing was kept. {look}") from error
     except (http.client.HTTPException, ConnectionError) as error:
         raise Broken(f"{url}: the connection broke ({type(error).__name__}).") from error
@@ -156,18 +156,18 @@ def opened(request: urllib.request.Request, timeout: float, where: str) -> Itera
 
 
 def _of_status(url: str, code: int, place: str, look: str) -> FetchError:
-    """What an answer of status ``code`` means, which leads to ``place`` if it leads anywhere."""
+    """What an answer of status ``code`` means, which redirects to ``place`` if it redirects."""
     if 300 <= code < 400:
         if not place:
-            return FetchError(f"{url}: the server leads elsewhere (status {code}) and does not say where. {look}")
+            return FetchError(f"{url}: the server redirects (status {code}) but gives no address. {look}")
         if urlsplit(place).scheme not in ("", "http", "https"):
-            return FetchError(f"{url} leads to {place:.200}, which is not safe to follow.")
+            return FetchError(f"{url} redirects to {place:.200}, which is not safe to follow.")
         return FetchError(f"{url}: more than {_REDIRECTS} redirections, or a circle of them. {look}")
     if code in (404, 410):
         return FetchError(f"{url}: there is no such file any more (status {code}). {look}")
     if code in (401, 403):
         return FetchError(f"{url}: the server refuses access (status {code}). {look}")
-    broken = Broken(f"{url}: the server is in trouble (status {code}).")
+    broken = Broken(f"{url}: the server failed (status {code}).")
     broken.afresh = code == 416  # it has no such range: the file is another one by now
     return broken
 

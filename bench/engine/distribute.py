@@ -4,8 +4,8 @@ Every worker runs the same command. TF_CONFIG says who is who, as TensorFlow doc
 
     TF_CONFIG='{"cluster": {"worker": ["host1:port", "host2:port"]}, "task": {"type": "worker", "index": 0}}'
 
-The first worker (or the "chief", if there is one) writes and speaks; the others compute. All of them make the same
-global batches and train on their own rows, so nothing but gradients travels.
+The first worker (or the "chief", if there is one) writes files and prints messages; the others compute. All of them
+make the same global batches and train on their own rows, so nothing but gradients travels.
 """
 
 import contextlib
@@ -42,7 +42,7 @@ def strategy_of(name: str, model_parallel: int | None = None) -> Any:
 
 
 def is_chief(strategy: Any) -> bool:
-    """Whether this process is the one that writes and speaks."""
+    """Whether this process is the one that writes files and prints messages."""
     resolver = getattr(strategy, "cluster_resolver", None)
     if resolver is None or not resolver.task_type:
         return True

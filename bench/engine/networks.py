@@ -94,8 +94,8 @@ def assign(variables: list, arrays: Mapping[str, np.ndarray]) -> None:
     for variable in variables:
         array = arrays.get(variable.path)
         if array is None or tuple(array.shape) != tuple(variable.shape):
-            found = "is missing" if array is None else f"has shape {array.shape}"
+            found = "is missing in the checkpoint" if array is None else f"has shape {array.shape} in the checkpoint"
             raise CheckpointError(
-                f"The weights of {variable.path} {tuple(variable.shape)}: the array {found} in the checkpoint."
+                f"The array {variable.path} {found}. The network needs shape {tuple(variable.shape)}."
             )
         variable.assign(array)

@@ -55,7 +55,7 @@ def carry(whole: Plan, job: Job, out: Path, folder: Path) -> int:
         shutil.copy(driver.__file__, folder / "driver.py")
         say(f"{len(waiting)} pre-trainings wait in {folder}: `python {folder}/driver.py` trains them all.")
     if later:
-        say(f"{', '.join(later)}: what they need is not made yet. Give this command again when it is.")
+        say(f"{', '.join(later)}: a pre-training that they need is not finished. Give this command again when it is.")
     if failed:
         say(f"{', '.join(failed)} failed, for the reasons above.")
     if not waiting and not later:

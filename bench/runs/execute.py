@@ -47,7 +47,7 @@ def executor_of(workers: WorkerOptions, whole: Plan, job: Job, out: Path) -> Exe
 
         return Ray(whole, job, out, workers.jobs, workers.threads, workers.ray_address)
     if workers.ray_address:
-        raise UsageError("--ray-address is for --executor ray.")
+        raise UsageError("--ray-address is for --executor ray. Add --executor ray, or leave --ray-address out.")
     from ptmbench.bench.runs.executors.local import Local
 
     # Tiny networks gain more from two processes than from two threads.

@@ -78,7 +78,7 @@ def _import(found: folders.Folder | vectors.VectorFile, source: Path, out: Path,
     if absent:
         say(f"Not there, so the objective's weights begin afresh: {_some(absent)}.")
     if unused:
-        say(f"There, but of no use here: {_some(unused)}.")
+        say(f"Not used: {_some(unused)}.")
     unknown: dict[str, Any] = dict.fromkeys(("seed", "steps", "tokens", "flops", "seconds", "loss", "corpus_sha256"))
     about = unknown | {
         "kind": "pretrained",

@@ -252,7 +252,9 @@ def _headroom(column: Column, scored: Sequence[float]) -> str:
     left, reached = (number(value, decimals=column.decimals) for value in (100 - best, best))
     room = f"{left} points from the best row ({reached}) to the metric's bound of 100"
     if isinstance(chance, (int, float)) and math.isfinite(chance) and chance < 100:
-        room += f"; the best row has gone {100 * (best - chance) / (100 - chance):.0f} % of the way from chance"
+        room += (
+            f"; the best row closes {100 * (best - chance) / (100 - chance):.0f} % of the gap between chance and 100"
+        )
     return room
 
 

@@ -143,8 +143,8 @@ def _accepted_before(folder: Path, warn: Callable[[str], None]) -> _Before | Non
             digest = (_packed(folder)[0] if (folder / PACK).is_file() else _manifest(folder / MANIFEST)).digest
         if not digest:
             raise BaselineError(
-                f"{error} It was not replaced, because its digest is lost, which the new baseline would name. To begin "
-                f"anew without it, delete {folder} and give the same command again."
+                f"{error} It was not replaced, because its digest is lost, which the new one has to name. To start "
+                f"without a history, delete {folder} and run the same command again."
             ) from error
         warn(f"The old baseline is replaced although it is damaged: {error}")
         return _Before(digest=digest)
@@ -309,8 +309,8 @@ def _tell_of_paths(records: Sequence[Record], warn: Callable[[str], None]) -> No
     if found:
         warn(
             f"The commands of {len(found)} of {len(records)} records name paths of this machine, such as {found[0]}. "
-            "If you publish them, others cannot repeat them as they stand. A run from a folder in which relative paths "
-            "lead to data, corpus and checkpoints has commands that they can."
+            "If you publish them, others cannot repeat them as they stand. Before you publish, repeat the run with "
+            "relative paths to data, corpus and checkpoints."
         )
 
 

@@ -144,7 +144,7 @@ def definition(grid: Grid) -> str:
     scales = Centred(grid=grid).scales
     told = ", ".join(f"{column.title} (chance {scale.chance:.4g})" for column, scale in scales.items())
     return (
-        "Centred average: on each instrument the share of the way from chance (0) to certainty (100), and the mean of "
-        f"these over {len(scales)} instruments that all models can be asked: {told}. Chance is what the task states, "
-        "or the majority baseline. Seed by seed; the interval is over seeds and examples."
+        "Centred average: each score is rescaled so that chance is 0 and the best possible score is 100. The average "
+        f"is over {len(scales)} instruments that apply to all models: {told}. Chance is what the task states, or the "
+        "score of the majority baseline. The interval is over seeds and examples."
     )

@@ -72,7 +72,7 @@ def read(path: Path, model: str | None = None, most: int | None = None) -> Vecto
     what is wrong with the file, and where.
     """
     if model and model not in MODELS:
-        raise Unsupported(f"Word vectors become {', '.join(MODELS[:-1])} or {MODELS[-1]}, not '{model}'.")
+        raise Unsupported(f"The model of word vectors must be {', '.join(MODELS[:-1])} or {MODELS[-1]}, not '{model}'.")
     words, vectors, layout = _read(path, most)
     first: dict[str, int] = {}
     for number, word in enumerate(words):  # of a word that comes twice the first one counts

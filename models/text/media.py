@@ -87,9 +87,9 @@ def _pictures(path: Path, changed: int, size: int) -> Pictures:
     arrays = _arrays(path)
     ids, ends = arrays.pop("ids", None), arrays.pop("ends", None)
     if ids is None or ids.ndim != 1 or ids.dtype.kind != "U" or len(set(ids.tolist())) != len(ids):
-        raise CorpusError(f'{path}: "ids" are the names of the pictures, texts that differ, in one dimension.')
+        raise CorpusError(f'{path}: "ids" must be the names of the pictures, different texts in one dimension.')
     if ends is None or ends.shape != ids.shape or ends.dtype.kind not in "iu" or (np.diff(ends, prepend=0) < 0).any():
-        raise CorpusError(f'{path}: "ends" says for each of the {len(ids)} names where its regions end, in order.')
+        raise CorpusError(f'{path}: "ends" must say where the regions of each of {len(ids)} names end, in order.')
     wide = [name for name in arrays if name in WIDTHS]
     if len(wide) != 1 or set(arrays) != set(media(wide[0])):
         wanted = " or ".join(" and ".join(media(name)) for name in WIDTHS)

@@ -61,13 +61,13 @@ FAULTS = {
     ),
     "an address of no host": (
         redirect("http://[bad/"),
-        r"leads to 'http://\[bad/', which is not the address of a file",
+        r"redirects to 'http://\[bad/', which is not the address of a file",
     ),
     "an address of a long name": (redirect(f"http://{'a' * 70}.org/"), "which is not the address of a file"),
     "an address of no port": (redirect("http://127.0.0.1:port/"), "which is not the address of a file"),
     "an address of no such port": (redirect("http://127.0.0.1:99999/"), "which is not the address of a file"),
     "an address of a blank": (redirect("http://127.0.0.1 x/"), "which is not the address of a file"),
-    "no address": (reply(b"", status=302), r"leads elsewhere \(status 302\) and does not say where"),
+    "no address": (reply(b"", status=302), r"redirects \(status 302\) but gives no address"),
     "XHTML": (reply(XHTML, kind="application/xhtml+xml; charset=utf-8"), "a web page instead"),
     "XHTML in disguise": (reply(XHTML + b" " * 255_000, claim=256_000), "a web page instead|closed the connection"),
     "a page in UTF-16": (reply("<!DOCTYPE html><p>Moved".encode("utf-16").ljust(256_000)), "a web page instead"),
@@ -89,7 +89,7 @@ FAULTS = {
     "silence": (silent, "no answer within 0.3 s|sent nothing for 0.3 s"),
     "nothing there": (reply(b"", status=404), r"no such file any more \(status 404\)"),
     "no access": (reply(b"", status=403), r"refuses access \(status 403\)"),
-    "trouble": (reply(b"", status=503), r"in trouble \(status 503\)"),
+    "trouble": (reply(b"", status=503), r"the server failed \(status 503\)"),
     "an unsafe address": (reply(b"", status=302, Location="file:///etc/passwd"), "not safe to follow"),
 }
 

@@ -191,7 +191,7 @@ def drive(folder, *options, expect=0):
 def test_carried_away_and_back_it_is_the_same_checkpoint(text, here, tmp_path):
     needs_jax()
     folder, out = tmp_path / "carried", tmp_path / "out"
-    carried(text, out, folder, "12 steps, .* Carry it to a machine with JAX")
+    carried(text, out, folder, "12 steps, .* Copy it to a machine with JAX")
     carried(text, out, folder, "has no states yet")
     with pytest.raises(UsageError, match="steps is 12 there and 14 here. Give another folder to --carry"):
         pretrain(text, tmp_path / "other", steps=14, carry=folder)

@@ -264,7 +264,7 @@ def test_a_deleted_manifest_is_told_and_accept_replaces_a_damaged_baseline(tmp_p
         again = accept(run, baseline, "Anew.", warn=told.append)
         assert again.replaces == made.digest and verify(baseline) == again and "although it is damaged" in told[-1]
     (baseline / PACK).write_bytes((baseline / PACK).read_bytes()[:30])
-    with pytest.raises(BaselineError, match="digest is lost.*delete .*baseline and give the same command again"):
+    with pytest.raises(BaselineError, match="digest is lost.*delete .*baseline and run the same command again"):
         accept(run, baseline, "Lost.")
     shutil.rmtree(baseline)
     assert accept(run, baseline, "Lost.").replaces is None

@@ -118,7 +118,7 @@ def test_model_and_task_sheets():
     assert "0: 60.00; 1: 61.00; 2: diverged, The loss was not finite." in text
     assert "share of right answers, in percent" in text and "1000 examples of dev" in text
     assert "39.5 points from the best row (60.5) to the metric's bound of 100" in text
-    assert "gone 20 % of the way from chance" in text  # (60.5 - 50.9) / (100 - 50.9)
+    assert "closes 20 % of the gap between chance and 100" in text  # (60.5 - 50.9) / (100 - 50.9)
 
 
 def test_what_the_intervals_leave_out_stands_on_the_page():

@@ -59,8 +59,8 @@ def exchanged(
         _write(folder, title, states.identity, course, step, network.loss.variables, make, rate, flops_per_step)
         size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 2**20
         raise Carried(
-            f"{folder} holds {title}, {course.steps - course.step} steps, {size:.1f} MiB. Carry it to a machine with "
-            f"JAX, run {run} there, carry it back, and give this command again."
+            f"{folder} holds {title}, {course.steps - course.step} steps, {size:.1f} MiB. Copy it to a machine with "
+            f"JAX, run {run} there, copy it back, and give this command again."
         )
     found = _newest(folder, states.identity, warn)
     if found is None:
@@ -74,7 +74,7 @@ def exchanged(
             states.save(course)
     if course.step < course.steps:
         raise Carried(
-            f"{folder} is after {course.step} of {course.steps} steps. Run {run} again where it ran, or leave out "
+            f"{folder} has finished {course.step} of {course.steps} steps. Run {run} again where it ran, or leave out "
             "--carry to do the other steps here."
         )
     return course, {name: about[name] for name in ("device", "peak_memory_bytes")}

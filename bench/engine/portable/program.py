@@ -57,7 +57,7 @@ def lowered(step: TrainStep, weights: Sequence[Any], batch: Mapping[str, np.ndar
     """
     if step.strategy is not None or step.accumulate > 1 or step.sparse:
         raise UsageError(
-            "Only a step on one device, in one part and with dense gradients leaves TensorFlow. Use "
+            "The portable step needs one device, no gradient accumulation and dense gradients. Use "
             "--strategy one, accumulate=1, and the optimizer adamw or lamb."
         )
     example = ({name: tf.constant(array) for name, array in batch.items()}, tf.constant((0, 0), tf.int32))

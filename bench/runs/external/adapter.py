@@ -94,7 +94,7 @@ class Adapter:
         if not isinstance(model, keras.Model):
             raise BrokenFile(
                 f"{self.path}: load returned {type(model).__name__} for {task.name}, but a keras.Model was expected. "
-                "Wrap what computes in a keras.Model."
+                "Wrap the computation in a keras.Model."
             )
         return model
 

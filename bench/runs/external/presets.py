@@ -118,8 +118,8 @@ def check_classifier(task: Any, origin: str) -> None:
 
     if not isinstance(task, keras_hub.models.TextClassifier):
         raise UsageError(
-            f"{origin} is {type(task).__name__}, and of keras-hub's tasks only classifiers of texts come trained for a "
-            "task of the suite. Save its backbone and its tokenizer with `save_to_preset` and evaluate that folder."
+            f"{origin} is {type(task).__name__}, but only text classifiers of keras-hub can be scored without "
+            "training. Save its backbone and its tokenizer with `save_to_preset` and evaluate that folder."
         )
     if task.preprocessor is None:
         raise UsageError(f"{origin} has no preprocessor, so it reads no texts. Give it one before it is saved.")

@@ -7,8 +7,8 @@ encoder-decoders, and encoders under a new decoder.
 A random twin is the Transformer from scratch. 4 + 4 layers of width 256, one BPE vocabulary of both languages, which
 reads and writes: small, since 29,000 captions are few. A batch of 128 captions has about 2,000 tokens of each language.
 What is pre-trained learns the captions of both languages too, so that all models have the same vocabulary; --corpus
-gives it more. Under a new decoder the encoder's rate is as high as the decoder's, for the twin's sake, which learns
-from nothing; --set encoder_rate=2e-4 is what a well-trained encoder wants.
+gives it more. Under a new decoder the encoder's rate is as high as the decoder's, so that the random
+twin is trained fairly. For a well-trained encoder, use --set encoder_rate=2e-4.
 
 The encoder as extra memory (BERT-fused NMT) is read by a translator, which learns alone for half of the epochs;
 fused:stages=1+drop_net=0 leaves both of its tricks out:
@@ -16,7 +16,7 @@ fused:stages=1+drop_net=0 leaves both of its tricks out:
     ptmbench run multi30k --data DIR --models bert --adaptation fused
 
 Without pairs, from a model that has read both languages; fine-tuning sees one side of each example. The suite's corpus
-has both sides, each in a file of its own: name other text with --corpus where the model shall never have met the other.
+has both sides, each in a file of its own: give other text with --corpus if the model must not see both.
 
     ptmbench run multi30k --data DIR --models mass,roberta --adaptation unsupervised
 """

@@ -5,8 +5,8 @@
 Films and questions: SST-2, SST-5, IMDb and TREC, each alone and with the other three learnt in turns, by the same
 network and as many passes over its own texts (see `bench.adapt.multitask`). A pre-trained model is the paper's shared
 layer that begins as a language model, its random twin the one that does not; fine-tuning is the network without layers
-of the tasks' own. The paper has SUBJ in the place of TREC. A cell whose others are not all in DIR says so: name those
-that are, or run the microworld's:
+of the tasks' own. The paper has SUBJ in the place of TREC. If DIR lacks one of the other tasks, the record says so:
+name only tasks that DIR has, or use the microworld:
 
     ptmbench run demo --models lm_lstm --tasks sst2,cola --adaptation multitask,multitask:auxiliary=sst2+cola
 """

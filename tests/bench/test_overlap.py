@@ -210,7 +210,7 @@ def test_the_corpus_of_a_pretraining_is_counted_too(world, tmp_path):
     both = found(tmp_path / "a.txt", "a" * 64)
     assert both.counts["corpus"]["covered"] == 1 and both.overlapping == tuple(sorted({0, *own.overlapping}))
     assert "no corpus file" in found(tmp_path / "b.txt", "b" * 64).counts["corpus"]["unknown"]
-    assert "not at hand" in found(tmp_path / "a.txt", "a" * 64, "checkpoint:x").counts["corpus"]["unknown"]
+    assert "not available" in found(tmp_path / "a.txt", "a" * 64, "checkpoint:x").counts["corpus"]["unknown"]
 
 
 def test_a_failure_to_count_costs_no_record(world, tmp_path, monkeypatch, capsys):

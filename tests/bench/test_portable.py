@@ -86,7 +86,7 @@ def step_of(name, **options):
 @pytest.mark.parametrize("options", [{"accumulate": 2}, {"optimizer": "adagrad"}], ids=str)
 def test_what_stays_in_tensorflow_is_a_sentence(options):
     network, step, batches = step_of("bert", **options)
-    with pytest.raises(UsageError, match="in one part and with dense gradients"):
+    with pytest.raises(UsageError, match="no gradient accumulation and dense gradients"):
         lowered(step, network.loss.variables, batches(0, 1))
 
 
@@ -214,7 +214,7 @@ def test_a_killed_driver_ends_with_the_same_weights_and_training_may_go_on_here(
     needs_jax()
     straight, killed = tmp_path / "straight", tmp_path / "killed"
     for folder in (straight, killed):
-        carried(text, tmp_path / "out", folder, "Carry it to", steps=200)
+        carried(text, tmp_path / "out", folder, "Copy it to", steps=200)
     drive(straight)
     command = [sys.executable, killed / "driver.py", "--save-every", "0.05"]
     for after in ("step-000000002", "step-000000080"):  # or a later one
@@ -320,7 +320,10 @@ def test_the_pretrainings_of_a_run_are_carried_and_its_cells_run_here(tmp_path, 
         return capsys.readouterr().err
 
     first = told("--carry", str(away))
-    assert "1 pre-trainings wait in" in first and "distilbert-tiny (wordpiece): what they need is not made yet" in first
+    assert (
+        "1 pre-trainings wait in" in first
+        and "distilbert-tiny (wordpiece): a pre-training that they need is not finished" in first
+    )
     drive(away)
     second = told("--carry", str(away))
     assert "Pre-training bert-tiny (wordpiece): done." in second and "1 pre-trainings wait in" in second

@@ -167,7 +167,7 @@ def test_networks_that_cannot_be_split_are_answered(name, size, devices, words):
     ("changes", "words"),
     [
         ({"optimizer": "adagrad"}, "gradients are sparse"),
-        ({"xla": True}, "XLA compiles no step"),
+        ({"xla": True}, "cannot be compiled with XLA"),
         ({"rematerialise": True}, "recomputes no activations"),
     ],
 )

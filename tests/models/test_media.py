@@ -91,9 +91,9 @@ def test_a_tokenizer_that_knows_no_pictures_passes_them_over(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"ids": None}, '"ids" are the names'),
-        ({"ids": np.array(["dog", "dog", "cat"])}, '"ids" are the names'),
-        ({"ends": np.array([3, 2, 6])}, '"ends" says for each of the 3 names'),
+        ({"ids": None}, '"ids" must be the names'),
+        ({"ids": np.array(["dog", "dog", "cat"])}, '"ids" must be the names'),
+        ({"ends": np.array([3, 2, 6])}, '"ends" must say where the regions of each of 3 names end'),
         ({"boxes": None}, "has the arrays regions. Expected ids, ends, regions and boxes"),
         ({"smells": np.zeros((6, 2))}, "has the arrays boxes, regions, smells"),
         ({"regions": np.zeros((5, 5))}, r'"regions" is an array of decimal numbers of shape \[6, F\]'),

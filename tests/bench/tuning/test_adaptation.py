@@ -149,5 +149,7 @@ def test_a_changed_result_is_told(adapted, world, tmp_path):
     body = json.loads(path.read_text())
     body["adaptations"][0]["changes"] = {"learning_rate": 1.0}
     path.write_text(json.dumps(body))
-    with pytest.raises(ValueError, match=r"tuned-settings.json does not match its seal.*Give the command that made it"):
+    with pytest.raises(
+        ValueError, match=r"tuned-settings.json does not match its seal.*Run the command again that made it"
+    ):
         asking.run_suite(suite="demo", data=world, out=tmp_path / "run", tuned=adapted, dry_run=True)

@@ -101,6 +101,8 @@ def make(
             probes = [_probed(cell, context(cell, probing, found)) for cell in trial.probes]
         except Diverged as error:
             diverged = f"A probe diverged: {error}"
+        if not all(math.isfinite(probe["score"]) for probe in probes):
+            probes, diverged = [], "The score of a probe is not a number."
     records.write(trial.place(out), _body(trial, about, held_out, probes), diverged)
     for folder in (home, place.states_of(home), probing):
         shutil.rmtree(folder, ignore_errors=True)

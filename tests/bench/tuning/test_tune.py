@@ -1,5 +1,7 @@
 """Tuning pre-trainings: trials and their records, the result, and what cannot be tuned."""
 
+import math
+
 import pytest
 
 from ptmbench.bench.engine.budget import Budget
@@ -56,14 +58,24 @@ def test_probes_compare_the_trials_by_scores_on_training_examples(here, world, t
             ("sst2", 1000), ("sst2", 1001), ("cola", 1000), ("cola", 1001)
         ]  # fmt: skip
         assert found["loss"] == pytest.approx(-sum(probe["score"] for probe in probes) / 4) != found["held_out"]["loss"]
-        assert all(probe["flops"] > 0 and probe["examples"] > 0 for probe in probes)
+        assert all(probe["examples"] > 0 and probe["metric"] for probe in probes)
     last = {trial["number"]: trial["loss"] for trial in one["rungs"][-1]["trials"]}
     assert last[one["winner"]] == min(last.values()), "a higher score is a lower loss"
     lines = tables.frame(tmp_path)
-    assert lines.loss.isna().all() and lines[lines.winner].score.max() == -one["loss"]["tuned"]
+    assert lines.loss.isna().all() and lines[lines.winner & (lines.rung == 2)].score.item() == -one["loss"]["tuned"]
     assert "score with own recipe" in capsys.readouterr().out and not list((tmp_path / "unfinished").iterdir())
     _, tuning_of = Tuned.read(tmp_path).of("word2vec", "tiny", Budget(tokens=18_000), "")
     assert tuning_of == {"trials": 4, "flops": one["flops"], "probe": ["sst2", "cola"]}
+
+
+@pytest.mark.slow
+def test_a_probe_without_a_score_is_a_trial_that_diverged(here, world, tmp_path, monkeypatch):
+    cost = {"flops": 1.0, "flops_evaluate": 1.0, "seconds": {"total": 1.0}}
+    monkeypatch.setattr("ptmbench.bench.runs.cell.attempt", lambda *_: (math.nan, 1, cost))
+    (one,) = tuning(tmp_path, world, probe=("sst2",), seeds=1, trials=2)["models"]
+    assert one["loss"] == {"own": None, "tuned": None}
+    found = records.read(next((tmp_path / "trials").iterdir()))
+    assert (found["status"], found["reason"]) == ("diverged", "The score of a probe is not a number.")
 
 
 def test_a_plan_with_probes_goes_through_json(world, tmp_path, monkeypatch):

@@ -127,7 +127,7 @@ def test_what_is_no_classifier_of_texts(tmp_path, world, capsys):
     network = presets.save("gpt2", tmp_path / "p")
     options = {"tasks": ["sst2"], "data": world, "out": tmp_path / "run"}
     for given, reason in (
-        (network, "The model is GPT2Backbone, and of keras-hub's tasks only classifiers"),
+        (network, "The model is GPT2Backbone, but only text classifiers of keras-hub"),
         (classifier(world, preprocessor=False, balanced=False), "no preprocessor, so it reads no texts"),
         (classifier(world, activation="relu", balanced=False), "has the activation 'relu' .* linear or softmax"),
     ):

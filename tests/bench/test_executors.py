@@ -78,7 +78,7 @@ def test_a_piece_that_kills_two_workers_is_a_failure_with_a_reason(world, tmp_pa
     assert sorted(piece.task for piece in doomed.given) == ["cola", "cola", "sst2"]
     (found,) = records(tmp_path).values()
     assert found.task["name"] == "cola" and found.status == "failed" and found.reason["code"] == "worker-died"
-    assert "2 workers died" in found.reason["text"] and found.device is None
+    assert "2 workers ended while running it" in found.reason["text"] and found.device is None
     said = capsys.readouterr().err
     assert "tried once more" in said and "not tried again" in said and "Run the same command again to resume" in said
 

@@ -11,7 +11,7 @@ from ptmbench.leaderboard.records import record
 from tests.bench.test_schedule import BERT, CELLS, WORDS
 
 PLAN = Plan((WORDS, BERT, CELLS[0]))
-DIED = {"code": "worker-died", "text": "2 workers died over it."}
+DIED = {"code": "worker-died", "text": "2 workers ended while running it."}
 
 
 @pytest.fixture

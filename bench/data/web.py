@@ -156,7 +156,7 @@ def opened(request: urllib.request.Request, timeout: float, where: str) -> Itera
 
 
 def _of_status(url: str, code: int, place: str, look: str) -> FetchError:
-    """What an answer of status ``code`` means, which redirects to ``place`` if it redirects."""
+    """What an answer of status ``code`` means; ``place`` is the address that it redirects to, if it does."""
     if 300 <= code < 400:
         if not place:
             return FetchError(f"{url}: the server redirects (status {code}) but gives no address. {look}")

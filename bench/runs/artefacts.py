@@ -367,7 +367,7 @@ def from_dict(content: Mapping[str, Any]) -> Artefact:
         return _cell(values)
     if kind is Trial:
         made = from_dict({"kind": Pretraining.kind, **values["pretraining"]})
-        return Trial(pretraining=made, probes=tuple(map(_cell, values["probes"])))
+        return Trial(pretraining=made, probes=tuple(map(_cell, values.get("probes", ()))))
     if "budget" in values:
         values["budget"] = Budget(**values["budget"])
     if "corpus" in values:

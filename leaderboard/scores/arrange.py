@@ -222,7 +222,7 @@ def _pretraining_identity(record: Record, budget: bool) -> tuple | None:
     if not made and tokenizer is None:
         return None
     tuning = made.get("tuning") or {}
-    trials = tuning.get("trials"), *map(str, tuning.get("probe", ()))
+    trials = tuning.get("trials"), str(tuning.get("probe"))
     return (made.get("corpus_sha256"), tokenizer, _spent(made) if budget else None, trials if tuning else None)
 
 

@@ -59,7 +59,8 @@ def tuning_of(pretraining: Mapping[str, Any]) -> str:
     if not is_number(pretraining.get("steps")):
         return ""
     tuning = pretraining.get("tuning") or {}
-    probed = f" on {', '.join(map(str, tuning['probe']))}" if tuning.get("probe") else ""
+    probe = tuning.get("probe")
+    probed = f" on {', '.join(map(str, probe))}" if isinstance(probe, list) and probe else ""
     return f"tuned with {tuning.get('trials')} trials{probed}" if tuning else "untuned"
 
 

@@ -33,8 +33,6 @@ PROBING = "features"
 """The adaptation of probes: the encoder stays frozen, and a head learns the task."""
 PROBE_SEEDS = 3
 """Default of `TuneOptions.seeds` for probes."""
-FIRST_SEED = 1000
-"""The first seed of probes. The seeds of a run count from 0, so no seed chooses its own recipe."""
 LEAST_STEPS = 10
 """Steps that the budget of the first rung must pay for with the largest batch."""
 SHARE = 0.25
@@ -140,7 +138,7 @@ def _probes(
         rows,
         asked,
         adaptations=(PROBING,),
-        seeds=range(FIRST_SEED, FIRST_SEED + (options.seeds or PROBE_SEEDS)),
+        seeds=range(adaptation.FIRST_SEED, adaptation.FIRST_SEED + (options.seeds or PROBE_SEEDS)),
         data_sha256=sources.Fingerprints(data),
         pretraining_of={row: trainings(row.model, row.size).key for row in rows},
         tokenizer=trainings.tokenizer().key,

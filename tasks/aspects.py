@@ -36,7 +36,7 @@ class Wording(NamedTuple):
 def construction(task: Task, way: str, wordings: Mapping[str, Wording]) -> Task:
     """``task`` asked in the named ``way``; ``wordings`` has the sentences of each phrase. `UnknownTask` for no way."""
     if way not in _WAYS:
-        raise UnknownTask(f"{task.title} has no construction '{way}'. There are {', '.join(_WAYS)}.")
+        raise UnknownTask(f"{task.title} has no construction '{way}'. Choices: {', '.join(_WAYS)}.")
     ask, answers = _WAYS[way](task.labels, wordings)
     return replace(
         task,

@@ -323,6 +323,6 @@ def _value(f: Field, value: str | int | float) -> Any:
             read = math.nan  # which no setting holds
     most = MOST.get(f.name, _SLIPS) if own is int else math.inf
     if not f.metadata["holds"](read) or (own is not str and read > most):
-        at_most = f", at most {most}" if own is int else ""
-        raise SettingError(f"{f.name}={brief(value)} is out of range: it is {what}{f.metadata['takes']}{at_most}.")
+        expected = what + f.metadata["takes"] + (f", at most {most}" if own is int else "")
+        raise SettingError(f"{f.name}={brief(value)} is not valid. Expected: {expected}.")
     return read

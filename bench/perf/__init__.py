@@ -18,7 +18,7 @@ class Measurements(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
         if cmd_name not in self.list_commands(ctx):
-            raise UsageError(f"There is no measurement '{cmd_name}'. There are {', '.join(self.list_commands(ctx))}.")
+            raise UsageError(f"There is no measurement '{cmd_name}'. Choices: {', '.join(self.list_commands(ctx))}.")
         return importlib.import_module(f"ptmbench.bench.perf.{cmd_name}").command
 
 

@@ -220,7 +220,7 @@ def command(
     """
     chosen = list(dict.fromkeys((OURS, *(name.strip() for name in names.split(",")))))
     if wrong := [name for name in chosen if name not in ENGINES]:
-        raise UsageError(f"There is no engine '{wrong[0]}'. There are {', '.join(ENGINES)}.")
+        raise UsageError(f"There is no engine '{wrong[0]}'. Choices: {', '.join(ENGINES)}.")
     sizes = [one.strip() for one in batches.split(",")]
     if not all(one.isdecimal() and 0 < int(one) <= 1024 for one in sizes):
         raise UsageError(f"--batches takes numbers from 1 to 1024, separated by commas, not '{batches}'.")

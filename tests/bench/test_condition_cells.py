@@ -108,9 +108,9 @@ def test_a_condition_has_one_name_whatever_its_spelling():
     [
         ("noise", UsageError, "There is no condition 'noise'. Choices: misspellings."),
         ("misspellings:share", UsageError, "'misspellings:share' is not a condition with settings"),
-        ("misspellings:share=2", SettingError, "misspellings:share=2: share=2 is out of range: it is from 0 to 1"),
+        ("misspellings:share=2", SettingError, "misspellings:share=2: share=2 is not valid. Expected: from 0 to 1"),
         ("misspellings:shore=0.2", SettingError, "There is no setting 'shore' here. Nearest: share"),
-        ("misspellings:kinds=swap+swap", SettingError, "kinds=swap[+]swap is out of range: it is some of insert,"),
+        ("misspellings:kinds=swap+swap", SettingError, "kinds=swap[+]swap is not valid. Expected: some of insert,"),
     ],
 )
 def test_a_condition_that_cannot_be_is_told_before_anything_runs(asked, error, told):

@@ -266,7 +266,7 @@ def test_flops_by_hand():
 
 @pytest.mark.parametrize("name, value", [("drop_net", 1.1), ("drop_net", -0.1), ("stages", 3), ("own_layers", -1)])
 def test_settings_out_of_range_are_refused(name, value):
-    with pytest.raises(settings.SettingError, match=f"{name}={value} is out of range"):
+    with pytest.raises(settings.SettingError, match=f"{name}={value} is not valid"):
         settings.changed(of_fused.Own(), {name: value})
     assert {"drop_net", "stages"} <= set(settings.recorded(settings.defaults(Form.GENERATION, "fused")))
 

@@ -335,7 +335,7 @@ def test_settings_that_make_no_sense_are_refused_and_the_usual_ones_not_recorded
     settings = adaptation_settings.defaults(Form.GENERATION, "finetune")
     generation = ({"beam": 0}, {"top_p": 1.5}, {"temperature": 0}, {"sample": 2}, {"length_penalty": -1})
     for wrong in (*generation, {"warmup": 500}, {"dropout": 1}):
-        with pytest.raises(adaptation_settings.SettingError, match=f"{next(iter(wrong))}=.* is out of range"):
+        with pytest.raises(adaptation_settings.SettingError, match=f"{next(iter(wrong))}=.* is not valid"):
             adaptation_settings.changed(settings, wrong)
     plain = adaptation_settings.recorded(adaptation_settings.defaults(Form.TAGGING, "finetune"))
     written = adaptation_settings.recorded(settings)

@@ -149,7 +149,7 @@ def test_what_reads_no_label_or_fills_no_blank_says_so(name, code):
 def test_texts_without_a_label_are_not_for_it():
     with pytest.raises(NotApplicable, match="because its texts have no label"):
         infilling.Codec(load("multi30k"), TOKENIZER, Own(), [])
-    with pytest.raises(settings.SettingError, match="beam=4 is out of range"):
+    with pytest.raises(settings.SettingError, match="beam=4 is not valid"):
         settings.changed(settings.defaults(Form.GENERATION, "infill"), {"beam": 4})
 
 

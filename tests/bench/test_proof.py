@@ -135,7 +135,7 @@ def test_what_is_trained_follows_from_the_devices():
     assert [one.size for one in planned("GPU")] == ["base", "large"]
     assert planned(checks=("speed", "graph"))[0].checks == ("graph", "speed")
     assert len(planned(names=None)) == len(models.names())
-    with pytest.raises(UsageError, match="bert has no size 'huge' here. There are tiny, mini, small, base, large."):
+    with pytest.raises(UsageError, match="bert has no size 'huge' here. Choices: tiny, mini, small, base, large."):
         planned(sizes=("huge",))
     with pytest.raises(UsageError, match="There is no check 'everything'"):
         planned(checks=("everything",))

@@ -195,7 +195,7 @@ def test_encoder_and_decoder_have_rates_of_their_own():
     [("stages", 3), ("label_smoothing", 1), ("warm_decoder", 2), ("epochs", 0.5), ("learning_rate", "inf")],
 )
 def test_settings_out_of_range_are_refused(name, value):
-    with pytest.raises(settings.SettingError, match=f"{name}={value} is out of range"):
+    with pytest.raises(settings.SettingError, match=f"{name}={value} is not valid"):
         settings.changed(of_seq2seq.Own(), {name: value})
 
 

@@ -257,7 +257,7 @@ def test_an_embedding_that_is_read_alone_costs_what_makes_it(model, each):
 )
 def test_who_reads_in_one_way_is_not_told_another(adaptation):
     """Taken, the setting would name a row, and count no FLOPs of an encoder whose top layer is read all the same."""
-    with pytest.raises(SettingError, match="layers=embedding is out of range: it is empty: the "):
+    with pytest.raises(SettingError, match="layers=embedding is not valid. Expected: empty: the "):
         changed(defaults(Form.GENERATION, adaptation), {"layers": "embedding"})
 
 

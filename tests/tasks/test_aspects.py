@@ -173,7 +173,7 @@ def test_the_ways_of_asking_share_examples_and_measures(name: str, tmp_path: Pat
             assert task.chosen(certain) == example.gold  # asking and deciding are each other's inverse
             unlabelled = Example(id="0", inputs=example.inputs)
             assert all(question.gold is None for question in task.questions(unlabelled))
-    with pytest.raises(UnknownTask, match="no construction 'qa'. There are single, qa-m"):
+    with pytest.raises(UnknownTask, match="no construction 'qa'. Choices: single, qa-m"):
         tasks.load(f"{name}-qa")
 
 

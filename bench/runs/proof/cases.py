@@ -43,9 +43,9 @@ def planned(
     for name in names:
         sizes_of = (*models.load(name).SIZES, LARGE)
         if wrong := next((size for size in sizes if size not in sizes_of), None):
-            raise UsageError(f"{name} has no size '{wrong}' here. There are {', '.join(sizes_of)}.")
+            raise UsageError(f"{name} has no size '{wrong}' here. Choices: {', '.join(sizes_of)}.")
     if wrong := next((check for check in checks or () if check not in CHECKS), None):
-        raise UsageError(f"There is no check '{wrong}'. There are {', '.join(CHECKS)}.")
+        raise UsageError(f"There is no check '{wrong}'. Choices: {', '.join(CHECKS)}.")
     batch, length = (given.get(name, usual[name]) for name in ("batch", "length"))
     if kind == "CPU" and batch % DEVICES:
         raise UsageError(f"A batch of {batch} cannot be shared by {DEVICES} logical devices. Give an even --batch.")

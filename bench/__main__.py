@@ -18,7 +18,7 @@ from ptmbench.bench.commands import COMMANDS
 
 
 class Lazy(click.Group):
-    """A group that knows its commands' names and one-line helps from a table, and imports the one that is called."""
+    """A command group that reads names and help texts from `COMMANDS`, and imports only the command that is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -42,7 +42,7 @@ class Lazy(click.Group):
 
 
 def nearest(name: str) -> str:
-    """ " Nearest: run." or nothing."""
+    """Returns a hint such as " Nearest: run.", or "" if no command has a similar name."""
     import difflib
 
     near = difflib.get_close_matches(name, COMMANDS, n=3)
@@ -91,16 +91,16 @@ def commands(ctx: click.Context, debug: bool, plugins: Sequence[str]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit status; never raises for what a user did."""
+    """Runs one command and returns its exit status. Reports every exception on stderr and raises none."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given or os.environ.get("PTMBENCH_DEBUG", "0") not in ("", "0")
     given = _first("--plugin", [argument for argument in given if argument != "--debug"])
     _open_closed()
     try:
-        if signal.getsignal(signal.SIGTERM) is not signal.SIG_IGN:  # what the caller has us ignore stays ignored
+        if signal.getsignal(signal.SIGTERM) is not signal.SIG_IGN:  # a caller may start us with SIGTERM ignored
             signal.signal(signal.SIGTERM, _terminated)
         code = _run(given)
-        sys.stdout.flush()  # here, where a full disk or a closed pipe can still be told
+        sys.stdout.flush()  # here, so that a full disk or a closed pipe is still reported
         return code if isinstance(code, int) else errors.OK
     except BaseException as error:
         if debug and not isinstance(error, BrokenPipeError):
@@ -111,7 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _first(flag: str, arguments: list[str]) -> list[str]:
-    """``arguments`` with each ``flag`` and its value at the front, where the group of all commands reads it."""
+    """Moves each ``flag`` and its value to the front of ``arguments``, where the top-level group reads them."""
     front, rest, left = [], [], iter(arguments)
     for argument in left:
         if argument == flag and (value := next(left, None)) is not None:
@@ -122,7 +122,7 @@ def _first(flag: str, arguments: list[str]) -> list[str]:
 
 
 def _run(arguments: list[str]) -> object:
-    """What click's own ``main`` does, without its ideas about pipes and interrupts."""
+    """Does what click's own ``main`` does, except for its handling of pipes and interrupts."""
     try:
         with commands.make_context("ptmbench", arguments) as context:
             return commands.invoke(context)
@@ -131,7 +131,7 @@ def _run(arguments: list[str]) -> object:
 
 
 def _report(error: BaseException, debug: bool) -> int:
-    """Say on stderr what went wrong; the exit status."""
+    """Prints on stderr what went wrong, and returns the exit status."""
     if isinstance(error, BrokenPipeError):
         _drop(sys.stdout)
         return errors.BROKEN_PIPE
@@ -156,7 +156,7 @@ def _report(error: BaseException, debug: bool) -> int:
 
 
 def _tell(text: str) -> None:
-    """A sentence on stderr, if anybody still listens there."""
+    """Prints a sentence on stderr, unless stderr is closed."""
     try:
         print(f"ptmbench: {text}", file=sys.stderr, flush=True)
     except OSError:
@@ -164,15 +164,15 @@ def _tell(text: str) -> None:
 
 
 def _open_closed() -> None:
-    """Open standard streams that the caller closed (``>&-``) on nothing: the next file would get their number, and
-    what libraries print would go into it."""
+    """Opens standard streams that the caller closed (``>&-``) on the null device. Otherwise the next file would get the
+    stream's number, and the output of libraries would be written into it."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115  it stays open
 
 
 def _drop(stream: TextIO) -> None:
-    """Point a stream that cannot be written at nothing, or Python complains about it once more when it ends."""
+    """Redirects a stream that cannot be written to the null device, or Python would report it again at exit."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 

@@ -1,6 +1,6 @@
-"""Progress for people, on stderr: live bars on a terminal, a plain line now and then anywhere else.
+"""Progress and messages on stderr: live bars on a terminal, and a plain line every `INTERVAL` seconds elsewhere.
 
-Data go to stdout. Both displays show the progress, the rate, the remaining time and the values that the caller reports.
+Both displays show the progress, the rate, the remaining time and the values that the caller reports. Data go to stdout.
 """
 
 import math
@@ -18,21 +18,21 @@ INTERVAL = 10.0
 
 
 class Bar:
-    """One piece of work under way. ``total`` None means that its end is not known."""
+    """The progress of one piece of work. ``total`` is None if its size is not known."""
 
     def __init__(self, title: str, total: float | None, unit: str) -> None:
         self.title, self.total, self.unit = printable(title), total, unit
         self.done, self.before, self.values, self.start = 0.0, 0.0, "", time.monotonic()
 
     def advance(self, amount: float = 1, **values: Any) -> None:
-        """``amount`` more of ``unit`` is done; ``values`` (loss=2.31) are shown next to the bar from now on."""
+        """Adds ``amount`` to the finished work. The bar shows ``values``, such as loss=2.31, from now on."""
         self.done += amount
         if values:
             self.values = printable("  ".join(f"{name} {_short(value)}" for name, value in values.items()))
         self._shown()
 
     def skip(self, amount: float) -> None:
-        """``amount`` was done by an earlier run: it counts for how far, not for how fast."""
+        """Adds ``amount`` that an earlier run has done: it counts as progress, but not for the rate."""
         self.before += amount
         self.advance(amount)
 
@@ -40,7 +40,7 @@ class Bar:
         """Called after each advance."""
 
     def text(self) -> str:
-        """The state as one line: title, how far, rate, time left, values."""
+        """The state as one line: title, progress, rate, remaining time, values."""
         seconds = time.monotonic() - self.start
         rate = (self.done - self.before) / seconds if seconds > 0 else 0.0
         far = f"{_short(self.done)}/{_short(self.total)}" if self.total else _short(self.done)
@@ -57,7 +57,7 @@ class Bar:
 
 
 class PlainBar(Bar):
-    """Lines for logs and pipes: one every `INTERVAL` seconds, one at the end."""
+    """Prints lines for logs and pipes: one every `INTERVAL` seconds, and one at the end."""
 
     def __init__(self, title: str, total: float | None, unit: str, stream: TextIO) -> None:
         super().__init__(title, total, unit)
@@ -85,12 +85,12 @@ class LiveBar(Bar):
 
 
 _silent = False
-"""Whether nothing is said or shown: a matter of the process, since threads speak for workers."""
+"""Whether messages and bars are off. It holds for the whole process, because threads print messages of workers."""
 
 
 @contextmanager
 def silenced(yes: bool = True) -> Iterator[None]:
-    """No messages and no bars inside, where ``yes``."""
+    """Turns messages and bars off within the ``with`` block, if ``yes``."""
     global _silent
     before, _silent = _silent, _silent or yes
     try:
@@ -101,20 +101,20 @@ def silenced(yes: bool = True) -> Iterator[None]:
 
 @contextmanager
 def stdout_aside() -> Iterator[None]:
-    """What is printed on stdout inside goes to stderr, or nowhere while `silenced`."""
+    """Redirects stdout to stderr within the ``with`` block, or drops it while `silenced`."""
     with open(os.devnull, "w") if _silent else nullcontext(sys.stderr) as stream, redirect_stdout(stream):
         yield
 
 
 _open: list[Any] = []
-"""The live display, once per open bar: the last to close stops it. rich allows one at a time."""
+"""The live display, once per open bar. rich allows one display at a time; closing the last bar stops it."""
 
 
 @contextmanager
 def progress(title: str, total: float | None = None, unit: str = "steps", *, brief: bool = False) -> Iterator[Bar]:
-    """A `Bar` for the work in the ``with`` block; may be nested.
+    """Yields a `Bar` for the work in the ``with`` block; may be nested.
 
-    ``brief`` is for small parts of something larger: their bar vanishes, and a plain log gets no closing line for them.
+    ``brief`` is for small parts of larger work: their bar is removed, and a plain log has no final line for them.
     """
     if _silent:
         yield Bar(title, total, unit)
@@ -140,7 +140,7 @@ def progress(title: str, total: float | None = None, unit: str = "steps", *, bri
 
 
 def say(text: str) -> None:
-    """One line for people on stderr, above the bars when there are any."""
+    """Prints a message on stderr, above the bars if there are any."""
     if _silent:
         return
     if _open:
@@ -150,7 +150,7 @@ def say(text: str) -> None:
 
 
 def duration(seconds: float) -> str:
-    """ "8 s", "3 min 20 s", "2 h 05 min"."""
+    """Formats a duration: "8 s", "3 min 20 s", "2 h 05 min"."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
@@ -174,7 +174,7 @@ def _display() -> Any:
 
 
 def _short(value: Any) -> str:
-    """Numbers as people read them: 1234 stays, 20000000 is 20M, 0.123456 is 0.1235."""
+    """Shortens a number: 1234 stays, 20000000 becomes 20M, 0.123456 becomes 0.1235."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         try:
             value = float(value)

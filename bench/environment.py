@@ -1,6 +1,6 @@
-"""The machine below the run: quiet libraries, threads, and what a record says about where it was made.
+"""The process and the machine: log levels, threads, the cache folder, and what a record says about the machine.
 
-Every function imports what it needs when it is called: the command line starts without TensorFlow.
+Every function imports what it needs when it is called, so the command line starts without TensorFlow.
 """
 
 import importlib.abc
@@ -42,16 +42,17 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def prepare(threads: int | None = None) -> None:
-    """Settle what TensorFlow reads once, at its import: call this before anything imports it.
+    """Sets the environment variables that TensorFlow reads at its import. Call this before anything imports it.
 
-    ``threads`` bounds the threads of one operation and of BLAS; None leaves both to the libraries. Logs come back when
-    TF_CPP_MIN_LOG_LEVEL is set outside. oneDNN is on unless TF_ENABLE_ONEDNN_OPTS=0: TensorFlow itself turns it on only
-    where it finds AVX-512, and an AVX2 machine trained 1.1 to 1.4 times as fast with it (bench/perf/README.md).
+    ``threads`` limits the threads of one operation and of BLAS; None leaves both to the libraries. Values of
+    TF_CPP_MIN_LOG_LEVEL and TF_ENABLE_ONEDNN_OPTS in the environment are kept. By default oneDNN is on: TensorFlow
+    itself turns it on only if it finds AVX-512, but an AVX2 machine trained 1.1 to 1.4 times as fast with it
+    (bench/perf/README.md).
 
-    Raises `UsageError` in a process that is importing its parent's script: a script without a guarded entry point would
-    otherwise begin its run again in each process that tokenises, and all of them would wait for one lock.
+    Raises `UsageError` in a process that is importing its parent's script. Otherwise, a script without a guarded entry
+    point would start its run again in each process that tokenises, and all of them would wait for one lock.
     """
-    if getattr(multiprocessing.current_process(), "_inheriting", False):  # as multiprocessing itself finds out
+    if getattr(multiprocessing.current_process(), "_inheriting", False):  # multiprocessing itself checks this
         raise UsageError(
             "This script calls ptmbench while it is imported by another process. Put its calls below "
             "`if __name__ == '__main__':`."
@@ -71,14 +72,14 @@ def prepare(threads: int | None = None) -> None:
 
 
 def threads() -> int:
-    """Threads of one operation, as `prepare` has settled them: sums are added up in another order with another number,
-    so scores repeat to the last digit only with the same one."""
+    """The number of threads of one operation, as `prepare` has set it. It changes the order in which sums are added up,
+    so scores repeat to the last digit only with the same number."""
     return int(os.environ.get("TF_NUM_INTRAOP_THREADS") or cores())
 
 
 @cache
 def versions() -> dict[str, str]:
-    """Versions of Python and of `PACKAGES`, from the installed metadata; nothing is imported."""
+    """Versions of Python and of `PACKAGES`, from the installed metadata. Imports none of them."""
     from importlib import metadata
 
     found = {"python": platform.python_version()}
@@ -92,7 +93,7 @@ def versions() -> dict[str, str]:
 
 @cache
 def commit() -> str:
-    """The clone's git commit, "+changes" appended when tracked files differ from it; "unknown" outside a clone."""
+    """The clone's git commit, with "+changes" if tracked files differ from it; "unknown" outside a clone."""
     head = _git("rev-parse", "HEAD")
     if not head:
         return "unknown"
@@ -101,7 +102,7 @@ def commit() -> str:
 
 @cache
 def device() -> str:
-    """What computes: the accelerators TensorFlow sees, or the processor. Imports TensorFlow."""
+    """The names of the accelerators that TensorFlow finds, or the name of the processor. Imports TensorFlow."""
     prepare()
     import tensorflow as tf
 
@@ -115,7 +116,7 @@ def device() -> str:
 
 @cache
 def processor() -> str:
-    """The processor's name as its maker prints it."""
+    """The processor's name as given by its manufacturer."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -125,12 +126,12 @@ def processor() -> str:
 
 
 def cores() -> int:
-    """Processor cores that this process may use, which a container makes fewer than the machine has."""
+    """The number of processor cores that this process may use. A container may have fewer than the machine."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def peak_memory_bytes() -> int:
-    """The most memory this process held since its start, or since `reset_peak_memory`."""
+    """The peak memory of this process in bytes, since its start or the last `reset_peak_memory`."""
     try:
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
@@ -139,12 +140,12 @@ def peak_memory_bytes() -> int:
         pass
     import resource
 
-    unit = 1 if sys.platform == "darwin" else 1024  # macOS counts bytes, the others KiB
+    unit = 1 if sys.platform == "darwin" else 1024  # macOS counts in bytes, other systems in KiB
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def reset_peak_memory() -> bool:
-    """Begin a new peak, so that each cell has its own; False where the kernel does not offer it."""
+    """Resets the peak memory, so that each cell has its own. Returns False if the kernel does not support this."""
     try:
         Path("/proc/self/clear_refs").write_text("5")
     except OSError:
@@ -153,7 +154,7 @@ def reset_peak_memory() -> bool:
 
 
 def cache_folder() -> Path:
-    """Where tokenizers and tokenised corpora are kept: PTMBENCH_CACHE, or the user's cache folder."""
+    """The folder of tokenizers and tokenised corpora: PTMBENCH_CACHE, or "ptmbench" in the user's cache folder."""
     if chosen := os.environ.get("PTMBENCH_CACHE"):
         return Path(os.path.expanduser(chosen)).resolve()
     from platformdirs import user_cache_path
@@ -162,8 +163,8 @@ def cache_folder() -> Path:
 
 
 def cached(part: str) -> Path:
-    """The folder ``part`` of the cache, made where it is not there yet; `EnvironmentProblem` where nothing can be
-    written, as on machines whose users have no home."""
+    """Returns the folder ``part`` of the cache and creates it if needed. Raises `EnvironmentProblem` if it cannot be
+    written, for example on machines whose users have no home folder."""
     folder = cache_folder() / part
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -177,7 +178,7 @@ def cached(part: str) -> Path:
 
 
 class _QuietImport(importlib.abc.MetaPathFinder):
-    """Keeps TensorFlow's import quiet: its C++ side logs there before it has read any log level."""
+    """Keeps TensorFlow's import quiet: its C++ code writes logs during the import, before it reads any log level."""
 
     def find_spec(self, fullname: str, path: object, target: object = None) -> importlib.machinery.ModuleSpec | None:
         if fullname != "tensorflow":
@@ -200,7 +201,7 @@ _LOG_LINE = re.compile(rb"WARNING: All log messages before absl|[IWE]\d{4} \d\d:
 
 @contextmanager
 def without_log_lines() -> Iterator[None]:
-    """Hold back what the block writes on the stderr of the process, then write it without the lines of C++ logs."""
+    """Collects what the block writes to the stderr of the process, then writes it without the lines of C++ logs."""
     sys.stderr.flush()
     with tempfile.TemporaryFile() as held:
         stderr = os.dup(2)

@@ -1,4 +1,4 @@
-"""Exit statuses, and which exceptions mean what to the shell.
+"""Exit statuses, and the exceptions that they stand for.
 
 Only the command line catches exceptions. Other modules raise them with a message for the user, and `status` converts
 them to exit statuses. The table names classes by their paths, so this module imports none of the modules that define
@@ -14,21 +14,21 @@ BROKEN_PIPE, INTERRUPTED, TERMINATED = 141, 130, 143
 
 
 class UsageError(ValueError):
-    """An option, a name or a value that the command line cannot take; the message says which there are."""
+    """An invalid option, name or value. The message says what is valid."""
 
 
 class EnvironmentProblem(RuntimeError):
-    """Something outside the program is missing or broken: a file, a checkpoint, a folder, a library."""
+    """A file, a checkpoint, a folder, a library or something else outside the program is missing or broken."""
 
 
 class BrokenFile(EnvironmentProblem):
-    """A suite, an adaptation or a baseline whose file cannot be imported or lacks what it has to define."""
+    """A file of a suite, an adaptation or a baseline that cannot be imported, or lacks a required definition."""
 
 
 class Diverged(ArithmeticError):
-    """Training met a number that is not finite, at ``step`` (counted from 1) of the run with ``seed``.
+    """Training produced a number that is not finite, at ``step`` (counted from 1) of the run with ``seed``.
 
-    ``last_good`` is the training state on disk from before, if there is one.
+    ``last_good`` is the path of the last training state saved before this step, if there is one.
     """
 
     def __init__(self, step: int, seed: int, what: str = "The loss is", last_good: Path | None = None):
@@ -38,11 +38,11 @@ class Diverged(ArithmeticError):
 
 
 class Carried(Exception):
-    """A pre-training that goes on at another machine (`bench.engine.portable.carry`); the message says how."""
+    """A pre-training that has to continue on another machine (`bench.engine.portable.carry`). The message says how."""
 
 
 class NotApplicable(Exception):
-    """A pair of model and task that cannot be: ``code`` for machines, the message ("because ...") for the board."""
+    """A model that cannot be used for a task. ``code`` is for programs, the message ("because ...") for the board."""
 
     def __init__(self, code: str, text: str):
         super().__init__(text)
@@ -50,7 +50,7 @@ class NotApplicable(Exception):
 
 
 class NoDecoder(NotApplicable):
-    """A model that cannot write meets a task that wants it to."""
+    """A model without a decoder that is given a generation task."""
 
     def __init__(self) -> None:
         super().__init__("no-decoder", "because this model has no decoder to generate text with.")
@@ -89,7 +89,7 @@ _DISK = {
 
 
 def status(error: BaseException) -> int:
-    """The exit status for ``error``; subclasses count as what they derive from."""
+    """The exit status for ``error``. A subclass has the status of its base class."""
     known = _known(error)
     if known is not None:
         return known
@@ -97,7 +97,7 @@ def status(error: BaseException) -> int:
 
 
 def sentence(error: BaseException) -> str:
-    """What to tell the user about ``error``: one line, safe to print on a terminal."""
+    """The message about ``error`` for the user, safe to print on a terminal."""
     if isinstance(error, MemoryError):
         return "The machine ran out of memory: take a smaller --size, --batch or --limit, or fewer --jobs."
     if isinstance(error, OSError) and _known(error) is None:
@@ -115,12 +115,12 @@ def brief(value: object) -> str:
 
 
 def printable(text: str) -> str:
-    """``text`` with control characters made visible: names from data sets must not steer a terminal."""
+    """``text`` with control characters escaped, so that names from data sets cannot control a terminal."""
     return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text).strip()
 
 
 def _known(error: BaseException) -> int | None:
-    """The status of the first class in the table that ``error`` is an instance of."""
+    """The status of the first class in `STATUSES` that ``error`` is an instance of, or None."""
     for path, known in STATUSES.items():
         module, _, name = path.rpartition(".")
         cls = getattr(sys.modules.get(module), name, None)

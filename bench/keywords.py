@@ -1,7 +1,7 @@
-"""Options by name: flat keywords to the nested options objects of `bench.options`.
+"""Builds the nested options objects of `bench.options` from flat keywords.
 
-The command line and the functions of `ptmbench` build their options here, so both know the same names. Error messages
-name the flags of the command line; the functions of `ptmbench` raise them with the names of keywords (`spoken`).
+The command line and the functions of `ptmbench` both use it, so they accept the same names. Error messages name the
+flags of the command line. In the functions of `ptmbench`, `spoken` replaces these flags by keywords.
 """
 
 import difflib
@@ -19,17 +19,17 @@ from ptmbench.bench.options import CHANGES, SEVERAL
 Options = TypeVar("Options")
 UNITS = tuple(one.name for one in fields(Budget))
 _OTHER_NAMES = {"set": ("settings", "recipe"), "workers": ("jobs",)}
-"""Keywords of flags whose name is neither the keyword nor its singular."""
+"""The keywords of a flag, for flags that are neither the keyword nor its singular."""
 _FLAG = re.compile(r"--(?P<no>no-)?(?P<flag>[a-z][a-z-]*)(?: (?P<value>\w+=[^\s,;]*[^\s,;.]|\d[\de+.]*\b))?")
-"""A flag in a sentence. Its value is taken for one where it cannot be a word of the sentence."""
+"""A flag in a sentence. The next word counts as its value only if it is a number or has the form name=value."""
 _QUOTED_FLAG = re.compile(r"`--(?P<no>no-)?(?P<flag>[a-z][a-z-]*)(?: (?P<value>[^`]*))?`")
 
 
 def built(kind: type[Options], values: Mapping[str, Any]) -> Options:
-    """The options of ``kind`` with the flat ``values``, each in the group that has its name.
+    """Builds the options of ``kind`` and puts each of the flat ``values`` into the group that has a field of its name.
 
-    Options with a budget also take "steps", "tokens", "flops" or "minutes" in its place: a number or several. Raises
-    `UsageError` for a name that no group has, and for an option that has to be given and is not.
+    Options with a budget also take "steps", "tokens", "flops" or "minutes" instead of it: a number or several. Raises
+    `UsageError` for a name that no group has, and for a missing required option.
     """
     values, known = dict(values), names_of(kind)
     if "budget" in known:
@@ -46,8 +46,8 @@ def built(kind: type[Options], values: Mapping[str, Any]) -> Options:
 
 
 def names_of(kind: type) -> tuple[str, ...]:
-    """The keywords of ``kind``: the names of all its options, with the options of its groups in place of the groups,
-    and the units of a budget."""
+    """The keywords of ``kind``: the names of its options and of the options in its groups, and the units of a
+    budget."""
     found: list[str] = []
     for one in fields(kind):
         found += names_of(one.default_factory) if is_dataclass(one.default_factory) else [one.name]
@@ -56,8 +56,10 @@ def names_of(kind: type) -> tuple[str, ...]:
 
 @contextmanager
 def keywords_in_errors(names: Collection[str]) -> Iterator[None]:
-    """Errors with a sentence for the user leave the block with `spoken` messages. ``names`` are the caller's
-    keywords."""
+    """Makes the messages of errors for the user name keywords instead of flags (`spoken`) within the ``with`` block.
+
+    ``names`` are the keywords of the caller.
+    """
     try:
         yield
     except Exception as error:
@@ -80,7 +82,7 @@ def spoken(message: str, names: Collection[str]) -> str:
         known = [name for name in (flag, f"{flag}s", *_OTHER_NAMES.get(flag, ())) if name in names]
         return f"`{known[0]}{_value(known[0], found)}`" if known else found[0]
 
-    parts = re.split(r"(`[^`]*`)", message)  # quoted parts are at odd places
+    parts = re.split(r"(`[^`]*`)", message)  # parts in backticks have odd indices
     return "".join((_QUOTED_FLAG if i % 2 else _FLAG).sub(keyword, part) for i, part in enumerate(parts))
 
 
@@ -114,7 +116,7 @@ def _grouped(kind: type[Options], values: Mapping[str, Any]) -> Options:
 
 
 def _budget(units: Mapping[str, Any]) -> Budget | tuple[Budget, ...]:
-    """The budget of an amount by its unit, or several budgets of several amounts."""
+    """Converts an amount by its unit to a budget, and a sequence of amounts to several budgets."""
     (name, amount), *others = units.items()
     if others or isinstance(amount, str) or not isinstance(amount, Sequence):
         return Budget(**units)

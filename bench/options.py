@@ -1,9 +1,8 @@
-"""Options of runs, evaluations, pre-trainings and predictions, as frozen dataclasses. Exports have theirs in
-`bench.runs.exports.options`.
+"""Options of runs, tunings, evaluations, pre-trainings and predictions, as frozen dataclasses.
 
 The command line builds them from its arguments. A Python program passes them to the function of `ptmbench` that has the
-name of the command. None means the default of the suite. A wrong value is a `UsageError`; names
-of models, tasks and adaptations are looked up later, when the run is planned.
+name of the command. None means the default of the suite. A wrong value raises `UsageError`. Names of models, tasks and
+adaptations are looked up later, when the run is planned. The options of exports are in `bench.runs.exports.options`.
 """
 
 import math
@@ -30,7 +29,7 @@ CHOICES = {
     "format": FORMATS,
     "quantize": ("int8",),
 }
-"""The values that an option may have, by its name."""
+"""The valid values of options, by the name of the option."""
 BOUNDS = {
     "seeds": (1, 1000),
     "seed": (0, 2**32 - 1),
@@ -47,8 +46,8 @@ BOUNDS = {
     "batch": (1, 10**6),
     "length": (1, 2**17),
 }
-"""Minimum and maximum of whole numbers. A plan holds a cell for each seed in memory; Keras and NumPy take seeds of 32
-bits; several thousand threads stall a machine."""
+"""Minimum and maximum of integer options. Reasons: a plan holds a cell for each seed in memory, Keras and NumPy take
+seeds of 32 bits, and several thousand threads stall a machine."""
 _NAMES = ("models", "sizes", "tasks", "adaptations", "conditions", "transforms")
 _PATHS = ("carry", "data", "out", "checkpoint", "tuned", "adapter", "preset", "predictions")
 _SEVERAL_PATHS = ("corpus", "extra_encoders", "checkpoints", "bases", "teachers", "task_teachers")
@@ -100,7 +99,7 @@ class CellOptions(Checked):
     seed: int | None = None
     """A single seed instead of ``seeds``."""
     limit: int | None = None
-    """Use only the first ``limit`` examples of a split."""
+    """Use only the first ``limit`` examples of each split."""
     task_teachers: Sequence[Path] = ()
     """Checkpoints of teachers that adaptations name, such as "distil:teacher=all-minilm-l6-v2"."""
 
@@ -118,9 +117,9 @@ class TrainingOptions(Checked):
     budget: Budget | Sequence[Budget] = Budget()
     """A run may have several: every model is pre-trained once with each."""
     pretraining_seeds: int | None = None
-    """In a run: times that each model is pre-trained with each budget, with seeds counted from 0."""
+    """In a run: number of pre-trainings per model and budget; their seeds count from 0."""
     pretraining_seed: int | None = None
-    """In a run: this one seed of pre-training only, in place of ``pretraining_seeds``."""
+    """In a run: a single seed of pre-training, instead of ``pretraining_seeds``."""
     corpus: Sequence[Path] = ()
     """Unlabelled text: files or folders."""
     tokenizer: str | None = None
@@ -133,17 +132,17 @@ class TrainingOptions(Checked):
     teachers: Sequence[Path] = ()
     """Checkpoints of teachers, instead of teachers that the run pre-trains. Their tokenizer is used."""
     tuned: Path | None = None
-    """The folder of one or more tunings (`ptmbench.tune`): models are pre-trained with the recipes found there, and
-    adapted with the settings found there."""
+    """The folder of one or more tunings (`ptmbench.tune`). Its recipes are used for pre-training, and its settings for
+    adaptation."""
 
     @property
     def budgets(self) -> tuple[Budget, ...]:
-        """The budgets that are asked for; () for the suite's own."""
+        """The budgets of these options; () for the budgets of the suite."""
         return rungs(self.budget)
 
     def arguments(self) -> list[str]:
-        """Arguments for ``ptmbench run``, without those that differ between the pre-trainings of one model: several
-        budgets, or several seeds."""
+        """Arguments for ``ptmbench run``. Several budgets or several seeds are left out, because they differ between
+        the pre-trainings of one model."""
         bases = [part for folder in self.bases for part in ("--base", str(folder))]
         bases += [part for folder in self.teachers for part in ("--teacher", str(folder))]
         corpus = ["--corpus", *map(str, self.corpus)] if self.corpus else []
@@ -158,10 +157,10 @@ class TrainingOptions(Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerOptions(Checked):
-    """Workers: their number, threads, place, devices and time limit."""
+    """Workers: their number, threads, location, devices and time limit."""
 
     jobs: int | None = None
-    """Number of workers; None for one per core, but no more than there is work for."""
+    """Number of workers; None for one per core, at most one per model and adaptation."""
     threads: int | None = None
     """Threads per worker; None divides the cores among the workers. Scores repeat exactly with the same number."""
     executor: str = "local"
@@ -189,18 +188,19 @@ class WorkerOptions(Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class OutputOptions(Checked):
-    """Output folder of a run, and what is kept in it."""
+    """Output folder of a run, and the optional results that are stored in it."""
 
     out: Path | None = None
-    """Folder of the run; None for ``runs/NAME``, after the suite or the checkpoint."""
+    """Folder of the run; None for ``runs/NAME``, where NAME is the suite or the folder of the checkpoint."""
     keep: bool = False
     """Keep the weights of adapted models, which ``predict`` needs."""
     retry: bool = False
-    """Run failed cells again."""
+    """Run failed and diverged cells again."""
     save_every: float = SAVE_SECONDS
     """Seconds between checkpoints of the training state."""
     profile: bool | None = None
-    """Measure what compressed models are compared by (`bench.runs.inference`); None for what the suite says."""
+    """Measure latency and memory of adapted models (`bench.runs.inference`), and record resampled scores; None for the
+    value of the suite."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -222,7 +222,7 @@ class RunOptions(Checked):
     dry_run: bool = False
     """Print the plan with each cell's cost estimate; run nothing."""
     carry: Path | None = None
-    """Folder of pre-trainings that train on another machine; no cells are run."""
+    """Folder for pre-trainings on another machine. If it is given, no cells are run."""
     log: LogOptions = field(default_factory=LogOptions)
     cells: CellOptions = field(default_factory=CellOptions)
     training: TrainingOptions = field(default_factory=TrainingOptions)
@@ -236,28 +236,29 @@ class RunOptions(Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class TuneOptions(Checked):
-    """A search for the pre-training recipe of each model of ``suite``, or for the settings of its ``adaptations``, with
-    as many trials for each."""
+    """A search for the pre-training recipe of each model of ``suite``, or for the settings of its ``adaptations``. Each
+    search has the same number of trials."""
 
     suite: str
     models: Sequence[str] | None = None
     sizes: Sequence[str] | None = None
     data: Path | None = None
-    """Data folder, for the suite's corpus; None for the embedded microworld, where the suite runs on it."""
+    """Data folder, for the suite's corpus; None for the embedded microworld, if the suite supports it."""
     adaptations: Sequence[str] | None = None
     """Adaptations to tune on each task; None tunes pre-trainings."""
     tasks: Sequence[str] | None = None
     """Tasks that adaptations are tuned on; None for the tasks of the suite."""
     probe: Sequence[str] | None = None
-    """Tasks whose scores compare the trials of pre-trainings, with the encoder frozen; None compares their losses."""
+    """Tasks for probes: the trials of pre-trainings are compared by their scores on these tasks, with the encoder
+    frozen. None compares their losses."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Changes to the settings of all adaptations and probes, by name."""
     limit: int | None = None
-    """Use only the first ``limit`` examples of a split."""
+    """Use only the first ``limit`` examples of each split."""
     baselines: bool = True
     """Tune the random twins too."""
     seeds: int | None = None
-    """Seeds of each trial of an adaptation on the last rung, None for 5; or of each probe, None for 3."""
+    """Seeds of each trial of an adaptation on the last rung (None for 5), or of each probe (None for 3)."""
     trials: int = 10
     """Number of trials of each model; the first one has the model's own settings."""
     factor: int = 3
@@ -265,10 +266,10 @@ class TuneOptions(Checked):
     share: float | None = None
     """Pre-trainings: budget of the last rung, as a share of the budget that is tuned for; None for 0.25."""
     held_out: int | None = None
-    """What no trial trains on and all are measured on. Pre-trainings: tokens of the corpus, None for 32,768, a
-    twentieth of the corpus at most. Adaptations: training examples of each task, None for 1,000, a fifth at most."""
+    """Size of the held-out part that compares the trials. Pre-trainings: tokens of the corpus (None for 32,768, at most
+    a twentieth). Adaptations: training examples of each task (None for 1,000, at most a fifth)."""
     seed: int = 0
-    """Which settings are tried."""
+    """Seed of the choice of settings."""
     dry_run: bool = False
     """Print the rungs with their cost estimates; run nothing."""
     training: TrainingOptions = field(default_factory=TrainingOptions)
@@ -297,7 +298,7 @@ class TuneOptions(Checked):
 
     @property
     def out(self) -> Path:
-        """Folder of the trials and of the result."""
+        """Folder of the trials and the result."""
         return self.output.out or Path("runs") / f"{self.suite}-tuning"
 
 
@@ -306,11 +307,11 @@ class EvaluateOptions(Checked):
     """An evaluation of the pre-trained model in the folder ``checkpoint``: a checkpoint, or a folder to import."""
 
     checkpoint: Path
-    name: str | None = None  # of the row of an imported folder; None for the folder's own name
+    name: str | None = None  # name of the row of an imported folder; None for the name of the folder
     extra_encoders: Sequence[Path] = ()
-    """Checkpoints of extra encoders, for adaptations that read several."""
+    """Checkpoints of extra encoders, for adaptations that use several encoders."""
     suite: str | None = None
-    """A suite that gives the tasks, adaptations, seeds and settings; other options change them."""
+    """A suite that sets the tasks, adaptations, seeds and settings; other options override them."""
     data: Path | None = None
     dry_run: bool = False
     cells: CellOptions = field(default_factory=CellOptions)
@@ -339,9 +340,9 @@ class PretrainOptions(Checked):
     model_parallel: int | None = None
     """Devices that "tensor" splits each weight over."""
     runtime: str = "tensorflow"
-    """What computes the steps: "tensorflow", or "pjrt" for the runtime of JAX."""
+    """Library that computes the steps: "tensorflow", or "pjrt" for the PJRT runtime of JAX."""
     carry: Path | None = None
-    """Folder to train in on another machine that has JAX but no TensorFlow."""
+    """Folder for training on another machine, with JAX and without TensorFlow."""
     save_every: float = SAVE_SECONDS
     log: LogOptions = field(default_factory=LogOptions)
     training: TrainingOptions = field(default_factory=TrainingOptions)
@@ -363,7 +364,7 @@ class PredictOptions(Checked):
     """The data folder of the tasks."""
     split: str = "test"
     out: Path | None = None
-    """Folder for files of the predictions; None writes none."""
+    """Folder for files with the predictions; None writes no files."""
 
 
 def _command(name: str, subject: str, options: RunOptions | EvaluateOptions, more: Sequence[str]) -> str:
@@ -377,7 +378,7 @@ def _command(name: str, subject: str, options: RunOptions | EvaluateOptions, mor
 
 
 def given(flag: str, value: object) -> list[str]:
-    """The arguments ``flag`` and ``value``; none for None."""
+    """The arguments ``flag`` and ``value``; [] if ``value`` is None."""
     return [] if value is None else [flag, str(value)]
 
 

@@ -1,1 +1,1 @@
-"""The leaderboard: records in, tables, pages and verdicts out. It knows nothing of TensorFlow, models or tasks."""
+"""The leaderboard: makes tables, pages and verdicts from records. It does not depend on TensorFlow, models or tasks."""

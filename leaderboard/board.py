@@ -1,10 +1,9 @@
-"""The board: records in, static pages out, or the same tables as text.
+"""Builds the board from records: static HTML pages, or the same tables as text.
 
 Runs that are given by name share one page. A folder of runs gets one page per run, and a page that lists them with
-their headlines. A page opens from file:// and needs no other file: style, script and data are inlined, a content
-security policy allows exactly these two and no request at all, and every table is there without JavaScript. It is a
-pure function of the records, and for baselines of the commits that git has of them: built twice, it is the same to the
-byte, so it carries no build time.
+their headlines. A page opens from file:// and needs no other file: style, script and data are inlined. A content
+security policy allows only these and no requests, and every table works without JavaScript. A page depends only on the
+records, and for baselines on their commits in git. It has no build time, so two builds are identical to the byte.
 """
 
 import base64
@@ -43,11 +42,11 @@ _SITE = Path(__file__).parent / "site"
 _STYLES = ("board.css", "lessons.css")
 _SCRIPTS = ("logic.js", "place.js", "board.js", "texts.js", "compare.js")
 _PLAIN_SCRIPTS = ("logic.js", "place.js", "plain.js")
-"""The scripts of pages without filters."""
+"""Scripts of pages without filters."""
 PAGE = "index.html"
 MODELS = "models.html"
 LARGE = 100
-"""Cells of a board from which on the lessons on models are a page of their own."""
+"""Number of cells above which the lessons on models are a page of their own."""
 TABLES = {
     "scores": tables.scores,
     "average": tables.macro,
@@ -93,24 +92,24 @@ _HEADINGS = {
 _WHERE_FOUND = (
     "overlap", "blimp", "agreement", "survey_order", "centred", "compression", "ladder", "scaling", "crossings",
 )  # fmt: skip
-"""Tables that Markdown leaves out where they are empty."""
+"""Tables that Markdown leaves out if they are empty."""
 _LONG = ("cells", "gains")
-"""Tables with a line per model and task, for programs: Markdown and LaTeX have them only if asked for one by name."""
+"""Tables with a line per model and task, for programs. Markdown and LaTeX have them only if asked for by name."""
 
 
 def build(
     folders: Sequence[Path], out: Path, catalogue: Catalogue | None = None, texts: examples.Texts | None = None
 ) -> Path:
-    """Write the board of all records below ``folders`` to ``out``/index.html and return that path. The ``catalogue``
-    (`leaderboard.page.lessons`) tells about models beyond their records, ``texts`` gives the texts of examples.
+    """Writes the board of all records below ``folders`` to ``out``/index.html and returns that path.
 
-    A single folder of several runs becomes one page per run, ``out``/RUN.html, and index.html lists them, the latest
-    first. The ``catalogue`` is then a page of its own, ``out``/models.html, and so are its sheets of models and
-    objectives where a board is `LARGE`. Predictions that a run kept come along as ``out``/examples/*.js, which the page
-    loads when a reader asks.
+    The ``catalogue`` (`leaderboard.page.lessons`) describes models beyond their records, and ``texts`` gives the texts
+    of examples. A single folder of several runs becomes one page per run, ``out``/RUN.html, and index.html lists them,
+    the latest first. The lessons on models and the objectives of the ``catalogue`` are then on a page of their own,
+    ``out``/models.html. A single board with more than `LARGE` cells has such a page too. Predictions that a run kept
+    are written to ``out``/examples/*.js, which the page loads when a reader asks.
 
-    Each file is replaced in one step: a reader sees the old page or the new one. `RecordError` when there is no run to
-    show.
+    Each file is replaced in one step, so a reader sees either the old page or the new one. Raises `RecordError` if
+    there is no run to show.
     """
     out = Path(out)
     runs = _runs(folders)
@@ -132,7 +131,7 @@ def build(
 
 
 def _runs(folders: Sequence[Path]) -> list[Path]:
-    """The runs that get a page each: those below a single folder of runs."""
+    """Returns the runs that get a page each: those in a single folder of runs."""
     if len(folders) != 1:
         return []
     home, runs = Path(folders[0]), runs_below(Path(folders[0]))
@@ -140,7 +139,7 @@ def _runs(folders: Sequence[Path]) -> list[Path]:
 
 
 def _files(runs: Sequence[Path]) -> dict[Path, str]:
-    """A file name for the page of each run: harmless, and another one for every run."""
+    """Returns a safe and unique file name for the page of each run."""
     names = {run: slug(run.name) for run in runs}
     taken = Counter([Path(PAGE).stem, Path(MODELS).stem, *names.values()])
     digest = {run: hashlib.sha256(ascii(run.name).encode()).hexdigest()[:8] for run in runs}
@@ -150,8 +149,8 @@ def _files(runs: Sequence[Path]) -> dict[Path, str]:
 def _page(
     folders: Sequence[Path], out: Path, catalogue: Catalogue | None, texts: examples.Texts | None, title: str = ""
 ) -> tuple[str, dict[str, Any]]:
-    """One page with all records below ``folders``, and what other pages say of it. A page with a ``title`` is one of
-    several, which share a page of models."""
+    """Returns a page with all records below ``folders``, and the facts about it that other pages show. A page with a
+    ``title`` is one of several, which share a page of models."""
     store = load(folders, remember=True)
     out.mkdir(parents=True, exist_ok=True)
     scripts, notes = examples.write_all(store.records, folders, out, texts)
@@ -166,8 +165,8 @@ def _page(
 
 
 def _models(catalogue: Catalogue, back: str, pages: Sequence[Mapping[str, Any]]) -> str:
-    """The page of the ``catalogue``: the survey's figure and tables, models and objectives, with links to the ``pages``
-    that have rows of a model. ``back`` are the words of the link to `PAGE`."""
+    """Returns the page of the ``catalogue``: the survey's figure and tables, models and objectives, with links to the
+    ``pages`` that have rows of a model. ``back`` is the text of the link to `PAGE`."""
     boards: dict[str, list[dict[str, str]]] = {}
     for page in pages:
         for model, sheet in page["sheets"].items():
@@ -184,14 +183,14 @@ def _overview(pages: Sequence[Mapping[str, Any]], models: bool) -> str:
 
 
 def _plain(template: str, styles: Sequence[str], **values: Any) -> str:
-    """A page without filters."""
+    """Returns a page without filters."""
     style, script = "\n".join(map(_site, styles)), "\n".join(map(_site, _PLAIN_SCRIPTS))
     policy = _policy(style, script)
     return _template(template).render(policy=policy, style=Markup(style), script=Markup(script), **values)
 
 
 def _write(path: Path, page: str) -> Path:
-    """Write ``page`` to ``path`` in one step, and return the path."""
+    """Writes ``page`` to ``path`` in one step, and returns the path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
     try:
@@ -204,8 +203,8 @@ def _write(path: Path, page: str) -> Path:
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Without rounds of the garbage collector: what a build makes lives until its page stands and holds no cycles, and
-    every round would walk through all of it."""
+    """Turns the garbage collector off. The objects of a build live until the page is written and have no cycles, and
+    every collection would walk through all of them."""
     collected = gc.isenabled()
     gc.disable()
     try:
@@ -219,11 +218,11 @@ FORMATS = ("markdown", "csv", "json", "latex", "every-eval-ever")
 
 
 def text(folders: Sequence[Path], format: str = "markdown", table: str | None = None) -> str:
-    """The tables in one of `FORMATS`; all of them, or the one called ``table``.
+    """Returns the tables in one of `FORMATS`: all of them, or the one called ``table``.
 
-    CSV holds one table, "cells" unless told otherwise: a line per model and task, with unrounded numbers in columns of
-    their own. JSON has this table among the others. Every Eval Ever holds every cell that has a score, as a JSON list
-    with one evaluation per row.
+    CSV holds one table, "cells" by default: a line per model and task, with unrounded numbers in columns of their own.
+    JSON has this table among the others. Every Eval Ever holds every cell that has a score, as a JSON list with one
+    evaluation per row. Raises `RecordError` for an unknown format or table.
     """
     if table is not None and table not in TABLES:
         raise RecordError(f"There is no table '{table}'. There are: {', '.join(TABLES)}.")
@@ -234,9 +233,10 @@ def text(folders: Sequence[Path], format: str = "markdown", table: str | None = 
 
 
 def write_exports(folders: Sequence[Path], out: Path) -> Path:
-    """Every format as files below ``out``/exports, for spreadsheets, papers and other boards; returns that folder.
+    """Writes every format to files below ``out``/exports, for spreadsheets, papers and other boards; returns that
+    folder.
 
-    ``every_eval_ever`` has one file per row, ``hugging_face`` one folder per row with the `.eval_results` of its
+    ``every_eval_ever`` has one file per row. ``hugging_face`` has one folder per row with the `.eval_results` of its
     repository (official data only).
     """
     store = load(folders, remember=True)
@@ -280,8 +280,8 @@ def render(
     catalogue: Catalogue | None = None,
     found: Mapping[str, courses.Points] | None = None,
 ) -> str:
-    """The whole page as text. ``scripts`` are the files of examples beside it, {seal: path}, ``notes`` about them;
-    ``found`` are the courses of pre-trainings."""
+    """Returns the whole page as text. ``scripts`` are the files of examples next to it, {seal: path}, and ``notes`` are
+    about them. ``found`` are the courses of pre-trainings."""
     return _rendered(_shown(records, scripts or {}, catalogue, found or {}), damaged, notes)
 
 
@@ -293,8 +293,8 @@ def _shown(
     past: history.Past = history.NOTHING,
     shared: bool = False,
 ) -> dict[str, Any]:
-    """What the template writes. The lessons are on a page of their own where it is ``shared`` by several boards, or
-    where this board is large."""
+    """Returns the values for the template. The lessons are on a page of their own if it is ``shared`` by several
+    boards, or if this board is large."""
     grid = arrange(records)
     home = MODELS if catalogue and (shared or len(grid.cells) > LARGE) else ""
     if catalogue and shared:  # the survey's figure and tables are on the shared page only
@@ -351,21 +351,21 @@ def _site(name: str) -> str:
 
 
 def _policy(style: str, script: str = "") -> str:
-    """Content security policy: our own style and script, the files of examples that our script loads (which is what
-    'strict-dynamic' allows, from a file as well as from a server), and no other request of any kind."""
+    """Returns the content security policy. It allows our own style and script, and the files of examples that our
+    script loads ('strict-dynamic' allows these, from a file or a server). It allows no other requests."""
     allowed = f"style-src {_allowed(style)}"
     allowed += f"; script-src {_allowed(script)} 'strict-dynamic'" if script else ""
     return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
 
 
 def _allowed(source: str) -> str:
-    """The policy's word for exactly this inline text."""
+    """Returns the policy's source expression for exactly this inline text."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()}'"
 
 
 def _inline_json(value: Any) -> Markup:
-    """JSON that cannot close its script element, whatever the strings in it say."""
-    dumped = json.dumps(value, sort_keys=True, separators=(",", ":"))  # ASCII: U+2028 and friends are escaped already
+    """Returns JSON that cannot close its script element, whatever strings it has."""
+    dumped = json.dumps(value, sort_keys=True, separators=(",", ":"))  # ASCII: U+2028 and the like are escaped already
     return Markup(dumped.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 
@@ -385,5 +385,5 @@ def _template(name: str) -> jinja2.Template:
 
 
 def _final(value: Any) -> Any:
-    """Invisible characters are spelled out on the page too; our own markup is left alone."""
+    """Spells out invisible characters in text, but leaves our own markup alone."""
     return value if isinstance(value, Markup) or not isinstance(value, str) else clean(value)

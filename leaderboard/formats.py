@@ -1,4 +1,4 @@
-"""Tables of the board as text: Markdown and CSV."""
+"""Writes the board's tables as Markdown and CSV."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def to_markdown(frame: pd.DataFrame) -> str:
-    """A pipe table in which no cell can break out of its place, without the columns that are blank in every row."""
+    """Returns a pipe table without the columns that are blank in every row. Markup in cells is escaped."""
     if len(frame):
         frame = frame.loc[:, ~frame.map(_blank).all()]
     safe = frame.map(lambda value: "" if _blank(value) else markdown_cell(_plain(value)))
@@ -21,7 +21,7 @@ def to_markdown(frame: pd.DataFrame) -> str:
 
 
 def to_csv(frame: pd.DataFrame) -> str:
-    """CSV in which no cell starts a formula; numbers keep all their digits."""
+    """Returns CSV in which no cell starts a formula. Numbers keep all their digits."""
     safe = frame.astype(object).map(csv_cell)
     safe.columns = [csv_cell(name) for name in frame.columns]
     return safe.to_csv(index=False, lineterminator="\n")

@@ -1,4 +1,5 @@
-"""The history of a baseline as lines of text, for the command ``history``. The board has the same in its drill-down."""
+"""The history of a baseline as lines of text, for the command ``history``. The board shows the same in its
+drill-down."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -19,12 +20,12 @@ _MOST_NAMED = 5
 @dataclass(frozen=True)
 class Told:
     lines: tuple[tuple[str, ...], ...]
-    """A line of titles and the lines below it."""
+    """The titles of the columns, then the lines below them."""
     notes: tuple[str, ...]
 
 
 def commits(folder: Path) -> Told:
-    """The commits of the baseline in ``folder``: date, number of records, number of changed cells, reason."""
+    """Returns the commits of the baseline in ``folder``: date, number of records, number of changed cells, reason."""
     found = history(folder)
     changed = Counter(id(one.version) for _, changes in _named(found).values() for one in changes)
     told = [
@@ -35,9 +36,9 @@ def commits(folder: Path) -> Told:
 
 
 def cells(folder: Path, part: str) -> Told:
-    """The commits that changed the cells whose names hold ``part``, with the scores after each.
+    """Returns the commits that changed the cells whose names contain ``part``, with the scores after each commit.
 
-    `HistoryError` where no cell of the baseline has such a name.
+    Raises `HistoryError` if no cell of the baseline has such a name.
     """
     found = history(folder)
     named = _named(found)
@@ -58,7 +59,7 @@ def cells(folder: Path, part: str) -> Told:
 
 
 def _named(found: History) -> Mapping[str, tuple[Column, Sequence[Point]]]:
-    """{name of a cell: its column and its points}; names are the anchors of the board without "cell-"."""
+    """Returns {cell name: (column, points)}. The names are the anchors of the board without "cell-"."""
     grid = arrange(found.versions[-1].records)
     rows, columns = row_anchors(grid.rows), column_anchors(grid.columns)
     return {

@@ -1,6 +1,6 @@
-"""How sure a number is: spread over seeds, intervals over examples, and both together.
+"""Uncertainty of scores: spread over seeds, intervals over examples, and both together.
 
-Two sources of chance are kept apart because they shrink differently: more seeds average out training noise, but every
+Two sources of chance are kept apart because they shrink differently. More seeds average out training noise. But every
 seed is scored on the same examples, so only more examples shrink the rest (Sellam et al., 2022, "The MultiBERTs",
 section 4).
 """
@@ -15,9 +15,9 @@ import numpy as np
 
 CONFIDENCE = 0.95
 LARGEST = 1e150
-"""From here on squares are no numbers any more: spreads are unknown, and nothing is drawn."""
+"""Values of this size or more cannot be squared: their spread is unknown, and they are not drawn."""
 _CHUNK = 4_000_000  # counts held at once by the bootstrap, about 32 MB
-_MOST_UNDEFINED = 0.05  # share of undefined replicates from which an interval says nothing
+_MOST_UNDEFINED = 0.05  # share of undefined replicates above which there is no interval
 
 
 class Interval(NamedTuple):
@@ -25,39 +25,39 @@ class Interval(NamedTuple):
     high: float
 
     def within(self, bounds: "Interval") -> "Interval":
-        """The part that lies within ``bounds``, for a quantity that is nowhere else; NaN stays.
+        """Returns the part of the interval that lies within ``bounds``, for a bounded quantity; NaN stays NaN.
 
-        A t interval knows nothing of the 0 and the 100 of a percentage. What it loses here cannot hold the true value,
-        so it covers that exactly as often as before (Mandelkern, 2002, "Setting confidence intervals for bounded
-        parameters", Statistical Science 17). An interval that is bounded by itself, on the logit scale, would say
-        nothing about a score near 0, the likeliest one of a metric such as Matthews correlation.
+        A t interval ignores that a percentage lies between 0 and 100. The part cut off cannot hold the true value, so
+        the coverage stays the same (Mandelkern, 2002, "Setting confidence intervals for bounded parameters",
+        Statistical Science 17). An interval on the logit scale respects the bounds by itself. But it would say nothing
+        about a score near 0, the likeliest score of a metric such as Matthews correlation.
         """
         return Interval(max(self.low, bounds.low), min(self.high, bounds.high))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """Values of one quantity over seeds: ``sd`` is the sample standard deviation (n - 1); NaN when n = 1."""
+    """Values of one quantity over seeds. ``sd`` is the sample standard deviation (n - 1); NaN when n = 1."""
 
     n: int
     mean: float
     sd: float
     interval: Interval
-    """t interval of the mean over seeds; NaN when n = 1."""
+    """The t interval of the mean over seeds; NaN when n = 1."""
 
 
 def mean_of(values: Sequence[float]) -> float:
-    """Their mean; infinite or NaN where one of them is, or where floats end."""
+    """Returns the mean of ``values``; infinite or NaN if a value is, or if the sum overflows."""
     try:
         return math.fsum(values) / len(values)
-    except (OverflowError, ValueError):  # of partial sums, and of infinities of both signs
+    except (OverflowError, ValueError):  # partial sums overflow, or there are infinities of both signs
         return sum(values) / len(values)
 
 
 def summarise(values: Sequence[float], confidence: float = CONFIDENCE) -> Summary:
-    """Mean, sample standard deviation and Student's t interval of the mean. NaN throughout for no values; NaN but for
-    the mean where one is not finite, or too large to be squared."""
-    x = [float(value) for value in values]  # a handful each time, but of thousands of cells: arrays would be slower
+    """Returns the mean, the sample standard deviation and Student's t interval of the mean. Without values, all are
+    NaN. If a value is not finite or is too large to be squared, all but the mean are NaN."""
+    x = [float(value) for value in values]  # few values, but thousands of cells: arrays would be slower
     nowhere = Interval(math.nan, math.nan)
     mean = mean_of(x) if x else math.nan
     if len(x) < 2 or not all(abs(value) < LARGEST for value in x):
@@ -68,21 +68,21 @@ def summarise(values: Sequence[float], confidence: float = CONFIDENCE) -> Summar
 
 
 class Error(NamedTuple):
-    """How far a mean may be off: its standard error, and the degrees of freedom behind that."""
+    """The standard error of a mean, and its degrees of freedom."""
 
     size: float
     freedom: float
     seeds: float = 0.0
-    """The part of ``size`` that comes from seeds, or from pre-trainings where there are several."""
+    """The part of ``size`` that comes from seeds, or from pre-trainings if there are several."""
     freedom_of_seeds: float = math.inf
 
     def widest(self, confidence: float = CONFIDENCE) -> tuple[float, float]:
-        """The standard error and degrees of freedom that the interval rests on: of seeds and examples together, or of
-        the seeds alone where that is wider.
+        """Returns the standard error and degrees of freedom behind the interval: for seeds and examples together, or
+        for seeds alone if that interval is wider.
 
-        Satterthwaite's degrees of freedom grow with the share of the examples in the variance. Of two seeds that happen
-        to agree, the share is overrated, and an interval with these degrees alone holds the truth in 88 % instead of
-        95 % (docs/statistics.md).
+        Satterthwaite's degrees of freedom grow with the share of the examples in the variance. If two seeds happen to
+        agree, that share is overestimated, and an interval with these degrees of freedom alone holds the truth in 88 %
+        of cases instead of 95 % (docs/statistics.md).
         """
         pairs = ((self.size, self.freedom), (self.seeds, self.freedom_of_seeds))
         return max(pairs, key=lambda one: _t(one[1], confidence) * one[0])
@@ -96,18 +96,19 @@ class Error(NamedTuple):
 
 
 def from_examples(examples: Sequence[Interval]) -> float:
-    """Variance over examples: the mean squared standard error behind 95 % intervals; NaN where one is unknown."""
+    """Returns the variance over examples: the mean squared standard error behind 95 % intervals; NaN if one is
+    unknown."""
     errors = [(high - low) / (2 * 1.959963984540054) for low, high in examples]
     known = errors and all(abs(error) < LARGEST for error in errors)
     return math.fsum(error**2 for error in errors) / len(errors) if known else math.nan
 
 
 def error(summary: Summary, examples: float) -> Error:
-    """Standard error of a mean over new seeds and new examples of the same kind.
+    """Returns the standard error of a mean over new seeds and new examples of the same kind.
 
-    Its square is s^2 / n from seeds + the variance ``examples``, which n does not divide because all seeds share the
-    examples. Degrees of freedom after Satterthwaite, the example part taken as known. One seed says nothing about
-    seeds, and an unknown variance over examples (NaN) leaves the seeds alone.
+    Its square is s^2 / n from seeds plus the variance ``examples``, which is not divided by n because all seeds share
+    the examples. Degrees of freedom are Satterthwaite's, with the variance over examples taken as known. With one seed,
+    only ``examples`` counts. An unknown variance over examples (NaN) is left out.
     """
     if summary.n <= 1:
         return Error(math.sqrt(examples), math.inf)
@@ -119,9 +120,10 @@ def error(summary: Summary, examples: float) -> Error:
 
 
 def combined(values: Sequence[float], examples: Sequence[Interval], confidence: float = CONFIDENCE) -> Interval:
-    """Interval of the mean over new seeds and new examples, after `error`; of one seed that over examples alone.
+    """Returns the interval of the mean over new seeds and new examples (see `error`). For one seed, it is the interval
+    over examples.
 
-    ``examples`` holds each seed's own interval over examples (95 %, whatever ``confidence`` asks for here).
+    ``examples`` holds each seed's own interval over examples (95 %, whatever ``confidence`` is).
     """
     summary = summarise(values, confidence)
     variance = from_examples(examples) if len(examples) == len(values) else math.nan
@@ -133,19 +135,18 @@ def combined(values: Sequence[float], examples: Sequence[Interval], confidence: 
 
 
 def differences(ours: Mapping[int, float], theirs: Mapping[int, float], confidence: float = CONFIDENCE) -> Summary:
-    """``ours - theirs`` seed by seed (both sides of a seed share data order and head initialisation), then
-    `summarise`."""
+    """Summarises ``ours - theirs`` seed by seed. Both sides of a seed share data order and head initialisation."""
     shared = sorted(set(ours) & set(theirs))
     return summarise([ours[seed] - theirs[seed] for seed in shared], confidence)
 
 
 def units(values: Mapping[tuple[Hashable, int], float]) -> list[float]:
-    """What counts as one draw of scores by (pre-training, seed): each seed's score; the mean score of each
-    pre-training over its seeds, where there are several.
+    """Returns the independent draws behind scores by (pre-training, seed): the score of each seed. If there are several
+    pre-trainings, it is the mean score of each pre-training over its seeds.
 
     With S seeds each, the mean over P pre-trainings has the variance sigma_a^2 / P + sigma_e^2 / (P S). The sample
-    variance of the pre-trainings' own means has the expectation sigma_a^2 + sigma_e^2 / S. Divided by P it estimates
-    just that, with P - 1 degrees of freedom.
+    variance of the pre-trainings' own means has the expectation sigma_a^2 + sigma_e^2 / S. Divided by P, it estimates
+    the variance of the mean, with P - 1 degrees of freedom.
     """
     parts: dict[Hashable, list[float]] = {}
     for (pretraining, _), value in values.items():
@@ -154,7 +155,7 @@ def units(values: Mapping[tuple[Hashable, int], float]) -> list[float]:
 
 
 def by_seed(values: Mapping[tuple[Hashable, int], float]) -> dict[int, float]:
-    """Scores by (pre-training, seed) as means over pre-trainings, by seed."""
+    """Returns the scores by (pre-training, seed) as means over pre-trainings, by seed."""
     parts: dict[int, list[float]] = {}
     for (_, seed), value in values.items():
         parts.setdefault(seed, []).append(value)
@@ -162,19 +163,19 @@ def by_seed(values: Mapping[tuple[Hashable, int], float]) -> dict[int, float]:
 
 
 def redrawable(draws: Iterable[tuple[Hashable, int]]) -> bool:
-    """Whether ``draws`` started from weights of a pre-training that could be drawn again. A network with random weights
-    has no seed of a pre-training, a published checkpoint has a pre-training without a seed."""
+    """Whether ``draws`` started from pre-trained weights that could be drawn again. A network with random weights has
+    no pre-training, and a published checkpoint has a pre-training without a seed."""
     return any(pretraining not in ((), ("null",)) for pretraining, _ in draws)
 
 
 def difference(ours: Mapping[tuple[Hashable, int], float], theirs: Mapping[tuple[Hashable, int], float]) -> Summary:
-    """``ours - theirs``, scores by (pre-training, seed): `differences` by seed. Where a side has several pre-trainings,
-    the interval includes the spread between them.
+    """Returns the summary of ``ours - theirs``, for scores by (pre-training, seed): `differences` by seed. If a side
+    has several pre-trainings, the interval includes the spread between them.
 
-    Then the sides are taken as independent: the variances of both means are added, with degrees of freedom after
-    Satterthwaite. A side with one pre-training, or one value, does not show its spread. It is taken to be as large as
-    the spread of the other side's pre-trainings, as in Crawford and Howell's comparison of one case with a sample
-    (1998, The Clinical Neuropsychologist 12), with their degrees of freedom.
+    In that case the sides are taken as independent: the variances of both means are added, with Satterthwaite's degrees
+    of freedom. A side with one value, or with a single pre-training that could be drawn again, does not show its
+    spread. Its spread is taken to be as large as that of the other side's pre-trainings, as in Crawford and Howell's
+    comparison of one case with a sample (1998, The Clinical Neuropsychologist 12), with their degrees of freedom.
     """
     sides = [units(ours), units(theirs)]
     shared = differences(by_seed(ours), by_seed(theirs))
@@ -197,9 +198,9 @@ def difference(ours: Mapping[tuple[Hashable, int], float], theirs: Mapping[tuple
 
 
 def apart(sides: Sequence[Summary], examples: float = 0.0) -> Error:
-    """The standard error of the difference of independent means: their variances over seeds added, with Satterthwaite's
-    degrees of freedom, and the variance over ``examples``, which is taken as known. A side with one value shows no
-    spread and adds none."""
+    """Returns the standard error of the difference of independent means. It adds their variances over seeds, with
+    Satterthwaite's degrees of freedom, and the variance over ``examples``, which is taken as known. A side with one
+    value adds no variance."""
     variances = [(one.sd**2 / one.n, one.n - 1) for one in sides if one.n > 1]
     seeds = math.fsum(variance for variance, _ in variances)
     squares = math.fsum(variance**2 / freedom for variance, freedom in variances)
@@ -218,12 +219,14 @@ def bootstrap_interval(
     seed: int = 0,
     confidence: float = CONFIDENCE,
 ) -> dict[str, Interval]:
-    """Expanded percentile bootstrap over examples (see `_tail`) for metrics that are functions of summed statistics.
+    """Returns expanded percentile bootstrap intervals over examples (see `_tail`), for metrics of summed statistics.
 
-    ``statistics`` [N, K] per example and ``value(sums [K]) -> {name: value}``. With ``groups`` (one per example, None
-    for an example on its own) whole groups are drawn: questions of one passage are not independent. Equal rows are
-    pooled first, so a replicate is one multinomial draw over the distinct rows and all replicates are one matrix
-    product; the distribution is exactly the same as if examples were drawn.
+    ``statistics`` is [N, K], one row per example, and ``value`` maps sums [K] to {name: value}. With ``groups`` (one
+    per example, None for an example on its own) whole groups are drawn, because questions about one passage are not
+    independent. Equal rows are pooled first. A replicate is then one multinomial draw over the distinct rows, and all
+    replicates are one matrix product. The distribution is exactly the same as if examples were drawn.
+
+    Raises `ValueError` without examples.
     """
     units = _pool(np.asarray(statistics, dtype=float), groups)  # [G, K]
     if not len(units):
@@ -247,7 +250,11 @@ def bootstrap_metric(
     seed: int = 0,
     confidence: float = CONFIDENCE,
 ) -> dict[str, Interval]:
-    """The same for a metric that does not add up: it is called once per replicate, hence the fewer replicates."""
+    """Returns bootstrap intervals for a metric that is not a function of sums.
+
+    The metric is called once per replicate, so there are fewer replicates than in `bootstrap_interval`. Raises
+    `ValueError` if ``gold`` is empty or its length differs from the length of ``predictions``.
+    """
     if not gold or len(gold) != len(predictions):
         raise ValueError(
             f"The bootstrap needs gold and predictions of one length, not {len(gold)} and {len(predictions)}."
@@ -266,7 +273,8 @@ def bootstrap_rows(
     seed: int = 0,
     confidence: float = CONFIDENCE,
 ) -> dict[str, Interval]:
-    """As `bootstrap_metric`, with the same draws, for ``value`` of any rows of ``table`` [N, K], one per example."""
+    """Does the same as `bootstrap_metric`, with the same draws. ``value`` takes rows of ``table`` [N, K], one per
+    example."""
     members = _members(len(table), groups)
     values = [value(table[drawn]) for drawn in _draws(members, replicates, seed)]
     return _intervals(values, _tail(len(members), confidence))
@@ -278,11 +286,11 @@ def redrawn(
     groups: Sequence[Hashable] | None = None,
     replicates: int = 200,
 ) -> np.ndarray:
-    """[R] values of a metric on replicates of the examples. ``statistics`` and ``value`` as in `bootstrap_interval`,
-    for one metric.
+    """Returns the values [R] of a metric on replicates of the examples. ``statistics`` and ``value`` are as in
+    `bootstrap_interval`, for one metric.
 
-    Which examples a replicate has follows from their number and groups alone. So replicates of two models on the same
-    examples rise and fall together, and their covariance is the covariance of the two scores over examples.
+    The examples of a replicate depend only on the number of examples and the groups. So two models have the same
+    replicates, and their covariance is the covariance of the two scores over examples.
     """
     units = _pool(np.asarray(statistics, dtype=float), groups)  # [G, K]
     rng, share = np.random.default_rng(0), np.full(len(units), 1 / len(units))
@@ -290,14 +298,15 @@ def redrawn(
 
 
 def _draws(members: Sequence[np.ndarray], replicates: int, seed: int) -> Iterator[np.ndarray]:
-    """The indexes of the examples of each replicate."""
+    """Yields the indexes of the examples of each replicate."""
     rng = np.random.default_rng(seed)
     for _ in range(replicates):
         yield np.concatenate([members[i] for i in rng.integers(0, len(members), len(members))])
 
 
 def _members(n: int, groups: Sequence[Hashable] | None) -> list[np.ndarray]:
-    """The indexes of each group, in order of first appearance; an example without a group is a group of its own."""
+    """Returns the indexes of each group, in order of first appearance. An example without a group is a group of its
+    own."""
     if groups is None:
         return [np.array([i]) for i in range(n)]
     if len(groups) != n:
@@ -309,7 +318,7 @@ def _members(n: int, groups: Sequence[Hashable] | None) -> list[np.ndarray]:
 
 
 def _pool(statistics: np.ndarray, groups: Sequence[Hashable] | None) -> np.ndarray:
-    """[N, K] per example to [G, K] per group."""
+    """Sums statistics per example [N, K] to statistics per group [G, K]."""
     if statistics.ndim != 2:
         raise ValueError(f"The statistics must have the shape [examples, statistics], not {list(statistics.shape)}.")
     if groups is None:
@@ -318,11 +327,12 @@ def _pool(statistics: np.ndarray, groups: Sequence[Hashable] | None) -> np.ndarr
 
 
 def _tail(units: int, confidence: float) -> float:
-    """The share of replicates beyond either end of an interval over ``units`` examples or groups.
+    """Returns the share of replicates beyond either end of an interval over ``units`` examples or groups.
 
-    Less than (1 - ``confidence``) / 2, since replicates spread by the variance of n where n - 1 is due, and normally
-    where Student's t is: Hesterberg (2015), "What teachers should know about the bootstrap", The American Statistician
-    69, the "expanded percentile interval". It tells where texts are few; of a thousand examples it is 2.48 % for 2.5 %.
+    It is less than (1 - ``confidence``) / 2 for two reasons. Replicates have the variance for n instead of n - 1, and
+    their quantiles are those of a normal distribution instead of Student's t. See the "expanded percentile interval" of
+    Hesterberg (2015), "What teachers should know about the bootstrap", The American Statistician 69. It matters if
+    there are few texts; for a thousand examples the share is 2.48 % instead of 2.5 %.
     """
     if units < 2:
         return (1 - confidence) / 2
@@ -332,7 +342,7 @@ def _tail(units: int, confidence: float) -> float:
 
 
 def _intervals(values: Sequence[Mapping[str, float]], tail: float) -> dict[str, Interval]:
-    """Percentiles of every named value; NaN where too many replicates leave the value out or undefined."""
+    """Returns percentiles of every named value; NaN if too many replicates leave the value out or undefined."""
     result = {}
     for name in dict.fromkeys(name for value in values for name in value):
         x = np.array([value.get(name, math.nan) for value in values], dtype=float)
@@ -347,7 +357,7 @@ def _intervals(values: Sequence[Mapping[str, float]], tail: float) -> dict[str, 
 
 @lru_cache(maxsize=4096)
 def _t(freedom: float, confidence: float) -> float:
-    """Two-sided quantile of Student's t."""
+    """Returns the two-sided quantile of Student's t."""
     from scipy.special import ndtri, stdtrit  # scipy.stats takes a second to import and uses these
 
     return float(ndtri(0.5 + confidence / 2) if math.isinf(freedom) else stdtrit(freedom, 0.5 + confidence / 2))

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Records = Iterable[Record] | Grid
-"""Every table takes records, or the grid of them where several tables share one."""
+"""Records, or the grid of them if several tables share one."""
 
 
 def spread(summary: Summary, signed: bool = False, decimals: int = 1) -> str:
-    """ "mean ± sd (n)"; without the middle part for a single seed, "" for none."""
+    """Returns "mean ± sd (n)"; without the middle part for a single seed, "" for none."""
     if not summary.n:
         return ""
     deviation = f" ± {number(summary.sd, decimals=decimals)}" if math.isfinite(summary.sd) else ""
@@ -39,14 +39,16 @@ def spread(summary: Summary, signed: bool = False, decimals: int = 1) -> str:
 
 
 def shown(cell: Cell | None) -> str:
-    """What a cell shows: its score with spread and marks, or in brackets the code of the reason for the blank."""
+    """Returns the text of a cell: its score with spread and marks, or the code of the reason for the blank in
+    brackets."""
     code = NOT_RUN[0] if cell is None else cell.blank[0] if cell.blank else ""
     several = [cell.drawn] if cell and cell.pretrainings > 1 else []
     return f"[{code}]" if code else "; ".join((spread(cell.summary, decimals=cell.decimals), *several, *cell.marks))
 
 
 def scores(records: Records) -> pd.DataFrame:
-    """Models x tasks: "mean ± sd (n)" of the headlines, or the reason code of a blank; the average in front."""
+    """Returns models x tasks: "mean ± sd (n)" of the headlines, or the reason code of a blank. The average comes
+    first."""
     grid = _grid(records)
     lines = [
         [*_identity(row), spread(grid.macro_summary(row))]
@@ -57,16 +59,17 @@ def scores(records: Records) -> pd.DataFrame:
 
 
 def cells(records: Records) -> pd.DataFrame:
-    """One line per model and task, numbers unrounded: for spreadsheets and other programs."""
+    """Returns one line per model and task with unrounded numbers, for spreadsheets and other programs."""
     grid = _grid(records)
     lines = [_cell_line(row, column, grid.cells.get((row, column))) for row in grid.rows for column in grid.columns]
     return _frame(lines, [*_IDENTITY, *_CELL])
 
 
 def macro(records: Records) -> pd.DataFrame:
-    """The average over tasks per row with its spread over seeds; blank, with what is missing, for incomplete rows.
+    """Returns the average over tasks per row with its spread over seeds. For incomplete rows it is blank, with what is
+    missing.
 
-    The definition stands in ``frame.attrs["definition"]``.
+    The definition is in ``frame.attrs["definition"]``.
     """
     grid = _grid(records)
     lines = []
@@ -81,8 +84,10 @@ def macro(records: Records) -> pd.DataFrame:
 
 
 def centred_average(records: Records) -> pd.DataFrame:
-    """The average over instruments with the chance of each at 0, per row with its spread over seeds; empty where there
-    is nothing to centre. The definition stands in ``frame.attrs["definition"]``."""
+    """Returns the average over instruments per row, with the chance of each at 0, and its spread over seeds.
+
+    It is empty if there is nothing to centre. The definition is in ``frame.attrs["definition"]``.
+    """
     grid, lines = _grid(records), []
     for one in centred.lines(grid):
         numbers = _numbers(one.summary, one.interval)
@@ -94,9 +99,10 @@ def centred_average(records: Records) -> pd.DataFrame:
 
 
 def benchmarks(records: Records) -> pd.DataFrame:
-    """The official scores of the benchmarks whose tasks all have a column, per row with their spread over seeds.
+    """Returns the official scores of the benchmarks whose tasks all have a column, per row with their spread over
+    seeds.
 
-    Their definitions stand in ``frame.attrs["definition"]``.
+    Their definitions are in ``frame.attrs["definition"]``.
     """
     lines, definition = benchmark_lines(_grid(records))
     frame = _frame(lines, ["benchmark", *_IDENTITY, *_SUMMARY, "missing"])
@@ -119,9 +125,10 @@ def benchmark_lines(grid: Grid) -> tuple[list[dict[str, Any]], str]:
 
 
 def twins(records: Records) -> pd.DataFrame:
-    """Pre-trained minus the same network with random weights, seed by seed: what pre-training brought.
+    """Returns the effect of pre-training: the score of each pre-trained row minus the score of the same network with
+    random weights.
 
-    Mean and sample standard deviation of the differences over seeds, and the t interval of their mean.
+    It has the mean and sample standard deviation of the differences over seeds, and the t interval of their mean.
     """
     grid = _grid(records)
     lines = []
@@ -135,8 +142,9 @@ def twins(records: Records) -> pd.DataFrame:
 
 
 def gains(records: Records) -> pd.DataFrame:
-    """One line per pre-trained row with a random twin, and per task or "average": the score minus the score of the
-    twin with its 95 % interval over seeds and examples (`leaderboard.scores.contrast.gap`), numbers unrounded."""
+    """Returns one line per pre-trained row with a random twin, and per task or "average": the score minus the score of
+    the twin with its 95 % interval over seeds and examples (`leaderboard.scores.contrast.gap`). Numbers are
+    unrounded."""
     grid, lines = _grid(records), []
     for column in (None, *grid.columns):
         found = samples(grid, column)
@@ -150,7 +158,7 @@ def gains(records: Records) -> pd.DataFrame:
 
 
 def cost(records: Records) -> pd.DataFrame:
-    """What each row spent: parameters, pre-training, adaptation per cell, and the peak of memory."""
+    """Returns the cost of each row: parameters, pre-training, adaptation per cell, and peak memory."""
     rows = _grid(records).rows
     notes = {row: external.note(row) for row in rows if row.division == "external"}
     declared = ["declared"] if notes else []
@@ -159,16 +167,16 @@ def cost(records: Records) -> pd.DataFrame:
 
 
 def compression(records: Records) -> pd.DataFrame:
-    """One line per compressed row, or row that one is compared with, and task or "average": retention with its 95 %
-    interval, size, latency, memory and cost, numbers unrounded."""
+    """Returns one line per task (or "average") for each compressed row and each row that one is compared with:
+    retention with its 95 % interval, size, latency, memory and cost. Numbers are unrounded."""
     lines = compressions.table_lines(_grid(records))
     heads = [*_IDENTITY, *(head for head in (lines[0] if lines else {}) if head != "row")]
     return _frame([[*_identity(line.pop("row")), *line.values()] for line in lines], heads)
 
 
 def ladder(records: Records) -> pd.DataFrame:
-    """One line per rung of each ladder of budgets: the score on a task, on the average, or the loss, and what each
-    doubling of the FLOPs brought since the rung below."""
+    """Returns one line per rung of each ladder of budgets: the score on a task or on the average, or the loss, and the
+    gain per doubling of the FLOPs since the rung below."""
     lines = []
     for curve in ladders.curves(_grid(records)):
         gains = [None, *curve.gains]
@@ -180,8 +188,8 @@ def ladder(records: Records) -> pd.DataFrame:
 
 
 def scaling(records: Records) -> pd.DataFrame:
-    """One line per curve of a ladder: its straight line, bend and power law (`leaderboard.scores.ladder.Fit`), each
-    with the 95 % interval, or why there is none."""
+    """Returns one line per curve of a ladder: its straight line, bend and power law (`leaderboard.scores.ladder.Fit`),
+    each with the 95 % interval, or the reason why there is no fit."""
     lines = []
     for curve in ladders.curves(_grid(records)):
         fit, numbers = curve.fit, [None] * 9
@@ -193,8 +201,9 @@ def scaling(records: Records) -> pd.DataFrame:
 
 
 def crossings(records: Records) -> pd.DataFrame:
-    """One line per two models and task: the share of draws in which the first is ahead at each common rung, where the
-    lines between the points cross, and the share of draws in which the order at the last rung is not the first's."""
+    """Returns one line per pair of models and task: the share of draws in which the first is ahead at each common rung,
+    where the lines between the points cross, and the share of draws in which the order at the first rung is reversed at
+    the last."""
     lines = [
         [_numbered(pair.first), _numbered(pair.second), pair.first.measure.title,
          ", ".join(f"{rung}: {share:.3f}" for rung, share in zip(pair.rungs, pair.ahead, strict=True)),
@@ -205,14 +214,15 @@ def crossings(records: Records) -> pd.DataFrame:
 
 
 def overlap(records: Records) -> pd.DataFrame:
-    """What each task's report split has in common with its training split and with itself, where it was counted."""
+    """Returns the overlap of each task's report split with its training split, and among its own examples, where it was
+    counted."""
     lines = [shared.line(column.title, column.task) for column in _grid(records).columns]
     return _frame([line for line in lines if line], shared.HEADS)
 
 
 def reported(records: Records) -> pd.DataFrame:
-    """Scores from the papers next to ours, on official data only. They are not comparable: corpus, size and split "
-    "differ."""
+    """Returns scores from the papers next to ours, on official data only. They are not comparable: corpus, size and
+    split differ."""
     return _frame(reported_lines(_grid(records)), _REPORTED)
 
 
@@ -237,7 +247,8 @@ def reported_lines(grid: Grid) -> list[dict[str, Any]]:
 
 
 def blimp(records: Records) -> pd.DataFrame:
-    """BLiMP by phenomenon, accuracy in percent; after our rows figures that others published, with their source."""
+    """Returns the accuracy on BLiMP by phenomenon in percent. Figures published by others, with their source, follow
+    our rows."""
     blank = [""] * (len(_IDENTITY) - 1)
     found = [
         [*(_identity(line.row) if line.row else [line.name, *blank]), line.task, line.seeds or None, line.overall]
@@ -248,8 +259,8 @@ def blimp(records: Records) -> pd.DataFrame:
 
 
 def agreement(records: Records) -> pd.DataFrame:
-    """Kendall's tau between the orders of models after pre-trainings with different seeds, one line per task; empty
-    where no models have several."""
+    """Returns Kendall's tau between the orders of models after pre-trainings with different seeds, one line per task.
+    It is empty if too few models share several pre-trainings."""
     grid = _grid(records)
     found = [(column.title, agreements.agreement(grid, column)) for column in grid.columns]
     lines = [[title, one.tau, *one.interval, one.models, one.pretrainings] for title, one in found if one]
@@ -257,8 +268,8 @@ def agreement(records: Records) -> pd.DataFrame:
 
 
 def survey_order(records: Records) -> pd.DataFrame:
-    """The order of models by their reported GLUE scores and by ours, and Kendall's tau between them, one line per
-    measure; empty where too few models have both."""
+    """Returns the order of models by their reported GLUE scores and by ours, and Kendall's tau between them, one line
+    per measure. It is empty if too few models have both."""
     lines = [
         [one.rows, one.measure, one.tau, *one.interval, len(one.here), ", ".join(one.survey), ", ".join(one.here)]
         for one in survey_orders.orders(_grid(records))
@@ -267,12 +278,12 @@ def survey_order(records: Records) -> pd.DataFrame:
 
 
 def table_2(records: Records) -> pd.DataFrame:
-    """The survey's Table 2, reported and measured."""
+    """Returns the survey's Table 2, reported and measured."""
     return _survey(survey.table_2(_grid(records)), "model", [*survey.TABLE_2, *survey.GLUE, "FT"])
 
 
 def table_3(records: Records) -> pd.DataFrame:
-    """The survey's Table 3 (compressed models), reported and measured."""
+    """Returns the survey's Table 3 (compressed models), reported and measured."""
     return _survey(survey.table_3(_grid(records)), "method", [*survey.TABLE_3, *survey.GLUE])
 
 
@@ -287,7 +298,7 @@ def twin_difference(grid: Grid, row: Row, twin: Row, column: Column) -> Summary:
 
 
 def task_titles(columns: Sequence[Column]) -> list[str]:
-    """Column heads, made unique by the task's name where two tasks share a title."""
+    """Returns the column heads. If two tasks share a title, the key of the column is added."""
     titles = [column.title for column in columns]
     return [
         title if titles.count(title) == 1 else f"{title} [{column.key}]"
@@ -308,7 +319,7 @@ _SCALING += ["exponent", "exponent low", "exponent high", "note"]
 
 
 def _frame(lines: Sequence[Any], heads: Sequence[str], **more: Any) -> pd.DataFrame:
-    import pandas as pd  # here, since the page needs no frame and pandas takes most of a second to import
+    import pandas as pd  # imported here: the page needs no frame, and pandas takes most of a second to import
 
     return pd.DataFrame(lines, columns=list(heads), **more)
 
@@ -322,7 +333,7 @@ def _curve(curve: ladders.Curve) -> list[str]:
 
 
 def _numbered(curve: ladders.Curve) -> str:
-    """The model of ``curve`` with its number in the pictures, since models of several sizes share a label."""
+    """Returns the model of ``curve`` with its number in the pictures, since models of several sizes share a label."""
     return f"{curve.series.number} {curve.series.label}"
 
 
@@ -337,7 +348,8 @@ def _numbers(summary: Summary, interval: Interval | None = None) -> list[float |
 
 
 def _lacking(missing: Sequence[str], numbers: Sequence[Any]) -> str:
-    """Why there is no average: titles of tasks without a score, or that no seed has them all; "" where there is one."""
+    """Returns why there is no average: titles of tasks without a score, or that no seed has them all; "" if there is
+    one."""
     return ", ".join(missing) or ("" if numbers[0] else NO_SEED)
 
 
@@ -373,7 +385,8 @@ def _scored(grid: Grid, row: Row, column: Column) -> bool:
 
 
 def _measured(cell: Cell | None, column: Column, metric: str) -> tuple[str, str]:
-    """Our score under the paper's metric, or the headline where we have no metric of that name."""
+    """Returns our score in the paper's metric, or the headline if we have no metric of that name, and the metric's
+    name."""
     if cell is None or not cell.ok:
         return "", ""
     name = metric if all(metric in record.scores for record in cell.ok) else "headline"

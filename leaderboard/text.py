@@ -1,7 +1,7 @@
-"""Text from outside made inert: control characters everywhere, formulas in CSV, markup in Markdown and LaTeX.
+"""Makes text from outside inert: control characters everywhere, formulas in CSV, markup in Markdown and LaTeX.
 
-Labels, reasons and citations come from data, checkpoints and other people's records. HTML is left to Jinja's
-autoescape; this module does what no template engine does.
+Labels, reasons and citations come from data, checkpoints and other people's records. HTML is not escaped here: Jinja's
+autoescape does that.
 """
 
 import re
@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 JOINT = " · "
-"""Between the parts of a row's name."""
+"""Separator between the parts of a row's name."""
 MOST_DECIMALS = 9
 _DECIMALS = {"bits_per_byte": 2}
-"""By metric, for records that do not state them; 1 for all others."""
+"""Decimals by metric, for records that do not state them; 1 for all other metrics."""
 
 _FORMULA = ("=", "+", "-", "@")
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?( ± \d+(\.\d+)?)?( \(\d+\))?(; \w[\w ;]*)?")
@@ -25,7 +25,8 @@ _LATEX |= {one: f"\\{one}" for one in "&%$#_{}"} | {"±": r"$\pm$", "–": "--",
 
 
 def clean(text: object) -> str:
-    """``text`` on one line, its invisible characters (ANSI codes, bidi overrides, lone surrogates) spelled out."""
+    """Returns ``text`` on one line, with invisible characters (ANSI codes, bidi overrides, lone surrogates) spelled
+    out."""
     text = str(text)
     if text.isprintable():
         return text
@@ -33,13 +34,14 @@ def clean(text: object) -> str:
 
 
 def capitalize_first(text: str) -> str:
-    """``text`` with a capital letter, unless it begins with a name that has digits, such as all-minilm-l6-v2."""
+    """Capitalizes ``text``, unless its first word has digits, as in all-minilm-l6-v2."""
     first, _, _ = text.partition(" ")
     return text if any(map(str.isdigit, first)) else text[:1].upper() + text[1:]
 
 
 def csv_cell(value: object) -> object:
-    """A CSV cell that no spreadsheet takes for a formula; numbers, also as "-1.2 ± 0.3 (3)", stay as they are."""
+    """Returns a CSV cell that no spreadsheet takes for a formula. Numbers, also as "-1.2 ± 0.3 (3)", stay as they
+    are."""
     if not isinstance(value, str):
         return value
     text = clean(value)
@@ -49,18 +51,20 @@ def csv_cell(value: object) -> object:
 
 
 def markdown_cell(value: object) -> str:
-    """A cell of a Markdown table; everything that Markdown or HTML could take for markup is escaped."""
+    """Returns a cell of a Markdown table. Everything that Markdown or HTML could take for markup is escaped."""
     return _MARKUP.sub(r"\\\1", clean(value)).replace(r"\<", "&lt;").replace(r"\>", "&gt;").replace(r"\&", "&amp;")
 
 
 def latex_cell(value: object) -> str:
-    """Text for a LaTeX table: no command, no comment, no new column, and brackets that no command takes for options."""
+    """Returns text for a LaTeX table, with special characters escaped. A leading bracket or star is protected, so that
+    no command takes it for an option."""
     text = "".join(_LATEX.get(one, one) for one in clean(value))
     return f"{{{text}}}" if text.startswith(("[", "*")) else text
 
 
 def decimals_of(task: Mapping[str, Any]) -> int:
-    """Decimals of a headline, from the ``task`` part of a record, or from the metric if an older version made it."""
+    """Returns the decimals of a headline: those in the ``task`` part of a record, or else (older records) those of the
+    metric."""
     stated = task.get("decimals")
     if type(stated) is int and 0 <= stated <= MOST_DECIMALS:
         return stated
@@ -68,14 +72,14 @@ def decimals_of(task: Mapping[str, Any]) -> int:
 
 
 def number(value: float | None, signed: bool = False, decimals: int = 1) -> str:
-    """A score to so many ``decimals``; "" for None, "nan" for what is not a number. Zero has no sign."""
+    """Returns a score with ``decimals`` decimals; "" for None, "nan" for NaN. Zero has no sign."""
     if value is None:
         return ""
     return f"{value:{'+' if signed else ''}.{decimals}f}" if round(value, decimals) else f"{0:.{decimals}f}"
 
 
 def quantity(value: float | None, unit: str = "") -> str:
-    """Three digits and a prefix: 11.2 M, 3.4 PFLOP; from 1,024 MiB on, GiB."""
+    """Returns ``value`` with three digits and a unit prefix: 11.2 M, 3.4 PFLOP. From 1,024 MiB on, it is in GiB."""
     if value is None:
         return ""
     if unit == "MiB":
@@ -87,7 +91,7 @@ def quantity(value: float | None, unit: str = "") -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Seconds as people say them: 40 ms, 8.1 s, 3 min 20 s, 2 h 5 min."""
+    """Returns a duration for readers: 40 ms, 8.1 s, 3 min 20 s, 2 h 5 min."""
     if seconds is None:
         return ""
     if 0 < seconds < 0.95:

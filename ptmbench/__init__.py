@@ -3,7 +3,7 @@
 The four packages under this name are folders of the repository: `ptmbench.bench` is the folder bench/,
 `ptmbench.models` is the folder models/, and likewise `ptmbench.tasks` and `ptmbench.leaderboard`. setup.py maps them.
 
-What the command line does is a function here. Options are keywords with the names that the command line has:
+The commands of the command line are functions here. Options are keywords, named like the options of the command line:
 
 >>> import tempfile
 >>> import ptmbench
@@ -19,10 +19,10 @@ What the command line does is a function here. Options are keywords with the nam
 >>> ptmbench.results(folder, by="mean")[["model", "task", "seeds"]].to_dict("list")
 {'model': ['majority', 'majority'], 'task': ['cola', 'sst2'], 'seeds': [1, 1]}
 
-In place of keywords, each function takes the options object of `ptmbench.bench.options` that its help names.
+In place of keywords, a function takes the options object that its help names, such as `RunOptions`.
 
 A wrong name, option or value raises `ptmbench.bench.errors.UsageError`. A missing or broken file raises one of the
-errors that `ptmbench.bench.errors.STATUSES` lists. Each has a message that says what to do. Progress goes to stderr;
+errors that `ptmbench.bench.errors.STATUSES` lists. Every message says what to do. Progress goes to stderr;
 ``verbose=False`` leaves it out.
 
 Importing ptmbench imports neither TensorFlow nor pandas nor NumPy. What a function needs is imported when it is called.
@@ -220,8 +220,8 @@ def dataset(
     checkpoint, whose tokenizer is taken. ``corpus`` are files and folders.
 
     The n-th element is the batch of step ``start`` + n of a pre-training with this ``seed``, batch and length.
-    `tf.train.Checkpoint` saves and restores its iterators exactly; ``start`` begins at any step without reading what
-    comes before. The function is Python code, so the dataset runs in the process that made it.
+    `tf.train.Checkpoint` saves and restores its iterators exactly; ``start`` begins at any step without reading
+    the steps before it. The function is Python code, so the dataset runs in the process that made it.
     """
     from pathlib import Path
 
@@ -356,7 +356,7 @@ def predict(
     Give either ``texts`` (each one text, or as many as the task has inputs) and one checkpoint, or ``data``, the data
     folder, and ``split`` ("test" if not given). With ``out``, files are written as ``ptmbench predict`` does.
 
-    Returns a line for each example with "task", "id", "prediction", and what a form writes with it.
+    Returns a line for each example with "task", "id", "prediction", and the other fields that the form writes.
     """
     from os import PathLike
     from pathlib import Path
@@ -410,8 +410,8 @@ def results(folder: "str | PathLike[str]", *, by: str = "record") -> "pd.DataFra
     ``by="mean"`` a line for each model, task and adaptation with the mean over seeds and its interval as on the board
     (`ptmbench.leaderboard.scores.frames.means`).
 
-    Raises `ptmbench.leaderboard.records.record.RecordError` where no run wrote. Damaged records are left out, and named
-    in ``attrs["damaged"]``.
+    Raises `ptmbench.leaderboard.records.record.RecordError` if no run has written there. Damaged records are left out,
+    and named in ``attrs["damaged"]``.
     """
     from pathlib import Path
 
@@ -429,8 +429,8 @@ def results(folder: "str | PathLike[str]", *, by: str = "record") -> "pd.DataFra
 
 
 def _asked(kind: type, given: Any, options: dict[str, Any], first: str = "") -> Any:
-    """The options of ``kind``: ``given`` itself, or the options that keywords give. Its keyword ``first`` has the value
-    ``given`` unless that is None."""
+    """Returns ``given`` if it is an options object of ``kind``. Otherwise builds one from the keywords in ``options``,
+    with ``given`` as the keyword ``first`` unless it is None."""
     from ptmbench.bench.errors import UsageError
     from ptmbench.bench.keywords import built, keywords_in_errors, names_of
 
@@ -444,8 +444,8 @@ def _asked(kind: type, given: Any, options: dict[str, Any], first: str = "") -> 
 
 @contextmanager
 def _working(verbose: bool, asked: Any = None, printing: bool = False) -> Iterator[None]:
-    """Prepares the process for TensorFlow, keeps stdout empty unless ``printing``, and has errors name the keywords of
-    the options ``asked``."""
+    """Prepares the process for TensorFlow. Within the ``with`` block, keeps stdout empty unless ``printing``, and makes
+    errors name the keywords of the options ``asked`` instead of flags."""
     from contextlib import nullcontext
 
     from ptmbench.bench import console, environment
@@ -459,7 +459,7 @@ def _working(verbose: bool, asked: Any = None, printing: bool = False) -> Iterat
 
 
 def _finished(status: int, dry: bool, out: "PathLike[str]") -> "pd.DataFrame":
-    """The results below ``out``, none after a dry run, with the exit status of the command that made them."""
+    """Returns the results below ``out`` (no lines after a dry run), with the command's exit status in ``attrs``."""
     from ptmbench.leaderboard.scores import frames
 
     frame = frames.records(()) if dry else results(out)

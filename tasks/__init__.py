@@ -1,7 +1,7 @@
-"""The downstream benchmarks, one file per data set. Nothing here imports TensorFlow.
+"""The downstream benchmarks, one file per data set.
 
-The folder is the registry: a file that defines ``TASK`` and ``read`` is a task under its own name. A file that holds a
-data set in several languages defines ``TASKS`` instead, a dict that has each task's name as a literal.
+The folder is the registry: a file that defines ``TASK`` and ``read`` is a task with the name of the file. A file for a
+data set in several languages defines ``TASKS`` instead, a dict whose keys, the tasks' names, are literals.
 """
 
 import ast
@@ -31,13 +31,13 @@ _MACHINERY = {
 }
 
 _added: list[Path] = []
-"""Folders with tasks of users."""
+"""Folders with users' own tasks."""
 _sound: dict[int, Task] = {}
-"""Tasks that were checked in this process, by identity; they are held, so that no other object gets it."""
+"""The tasks that were checked in this process, by ``id``. The dict keeps them alive, so that no id is used again."""
 
 
 def extend(folder: Path) -> None:
-    """Adds the tasks in the files of ``folder``, whose names are new."""
+    """Adds the tasks in the files of ``folder``. Their names must be new."""
     _added.append(folder)
     __path__.append(str(folder))
     _paths.cache_clear()
@@ -46,17 +46,19 @@ def extend(folder: Path) -> None:
 
 @cache
 def names() -> tuple[str, ...]:
-    """Every task's name, sorted; reads the folder and imports nothing."""
+    """The names of all tasks, sorted. Reads the folder and imports nothing."""
     return tuple(sorted(_paths()))
 
 
 def load(name: str) -> Task:
-    """The task called ``name``; `UnknownTask` with the nearest names when there is none, `BrokenTask` when its file
-    cannot be imported or breaks the contract that `tasks._contract` checks.
+    """Loads the task called ``name``.
 
-    A file may offer variants of its data set (the language pairs of Multi30k): "multi30k-de-fr" is
-    ``variant("de-fr")`` of its file. Of every task that is learnt, "NAME-500" is the one with 500 training examples
-    (`tasks.few`); a number that the file's own ``variant`` knows means what it says there.
+    A file may offer variants of its data set, such as the language pairs of Multi30k: "multi30k-de-fr" is
+    ``variant("de-fr")`` of its file. For every task with a training set, "NAME-500" is the task with 500 training
+    examples (`tasks.few`). If the file's own ``variant`` accepts the number, that meaning takes precedence.
+
+    Raises `UnknownTask` with the nearest names if there is no such task, and `BrokenTask` if its file cannot be
+    imported or breaks the contract that `tasks._contract` checks.
     """
     stem, dash, variant = name.partition("-")
     if dash and stem in names():
@@ -80,7 +82,7 @@ def load(name: str) -> Task:
 
 @cache
 def _few(name: str) -> Task | None:
-    """The task ``name`` if it ends with a number of training examples, else None."""
+    """The task ``name`` if it ends with a number of training examples, otherwise None."""
     base, _, count = name.rpartition("-")
     if not few.counts(count) or not few.able(task := load(base)):
         return None
@@ -88,12 +90,12 @@ def _few(name: str) -> Task | None:
 
 
 def path(name: str) -> Path:
-    """The file of the task ``name``, which is no variant."""
+    """The file of the task ``name``, which must not be a variant."""
     return _paths()[name]
 
 
 def load_all(tell: Callable[[str], None]) -> list[Task]:
-    """Every task whose file can be loaded. ``tell`` is called with a sentence for each broken file."""
+    """Loads every task whose file is valid. Calls ``tell`` with the error message of each broken file."""
     found = []
     for name in names():
         try:
@@ -104,7 +106,7 @@ def load_all(tell: Callable[[str], None]) -> list[Task]:
 
 
 def check_headline(task: Task) -> Task:
-    """``task``; raises `BrokenTask` if its headline is not a value of its metrics."""
+    """Returns ``task``. Raises `BrokenTask` if its headline is not a value of its metrics."""
     from ptmbench.tasks import _contract
 
     return _contract.check_headline(task, path(task.name.partition("-")[0]))
@@ -119,13 +121,13 @@ def _paths() -> dict[str, Path]:
 
 
 def _held(file: Path) -> list[str]:
-    """The names of the tasks in ``file``: the literal keys of its ``TASKS``, without one its own name."""
+    """The names of the tasks in ``file``: the literal keys of its ``TASKS``, or the file's own name if it has none."""
     source = file.read_bytes()
     if b"\nTASKS = {" not in source:
         return [file.stem]
     try:
         body = ast.parse(source).body
-    except (SyntaxError, ValueError):  # which is told when it is loaded
+    except (SyntaxError, ValueError):  # reported when the file is loaded
         return [file.stem]
     found = (one.value for one in body if isinstance(one, ast.Assign) and ast.unparse(one.targets[0]) == "TASKS")
     keys = [key for one in found if isinstance(one, ast.Dict) for key in one.keys]
@@ -133,13 +135,13 @@ def _held(file: Path) -> list[str]:
 
 
 def _module(name: str) -> ModuleType:
-    from ptmbench.tasks import _contract  # what lists names does without
+    from ptmbench.tasks import _contract  # not needed to list the names
 
     return _contract.imported(f"ptmbench.tasks.{path(name).stem}", path(name))
 
 
 def _checked(task: Any, name: str | None, path: Path) -> Task:
-    """``task`` after its first check in this process; a variant (``name`` None) has a name of its own."""
+    """Checks ``task`` once per process and returns it. ``name`` is None for a variant, which keeps its own name."""
     from ptmbench.tasks import _contract
 
     if id(task) not in _sound:

@@ -1,6 +1,6 @@
-"""What the file of a task has to define, checked when it is loaded: a mistake is told before anything is trained.
+"""Checks the definitions of a task file when it is loaded, so that a mistake is reported before any training.
 
-`tasks.load` calls `imported` and `check`, a run calls `check_headline` too. Whether the data fit is not looked at here.
+`tasks.load` calls `imported` and `check`. A run also calls `check_headline`. The data themselves are not checked here.
 """
 
 import importlib
@@ -21,18 +21,21 @@ _KINDS = {"form": Form, "source": Source, "files": Mapping, "extra": Mapping, "s
     "train_examples": int,
     "decimals": int,
 }
-"""Types of the fields of a `Task`. `_TUPLES` and `_FUNCTIONS` are further ones, all others are texts."""
+"""Types of the fields of a `Task`. `_TUPLES` and `_FUNCTIONS` have further fields. All other fields except ``chance``
+are texts."""
 _TUPLES = {"folders": str, "labels": str, "words": str, "answers": str, "downloads": Download, "metrics": object} | {
     "needs": str
 }
 _FUNCTIONS = {"read": 2, "ask": 1, "decide": 1, "predictions": 1}
-"""How many arguments each takes."""
+"""The number of arguments of each function."""
 _OPTIONAL = ("ask", "decide", "predictions", "chance")
 
 
 def imported(name: str, path: Path) -> ModuleType:
-    """The module ``name``, whose source is ``path``; `BrokenTask` with the file, the line and the reason where it
-    cannot be imported, also where it ends the program."""
+    """Imports the module ``name``, whose source file is ``path``.
+
+    Raises `BrokenTask` with the file, the line and the reason if the import fails, also if it ends the program.
+    """
     try:
         return importlib.import_module(name)
     except (Exception, SystemExit) as error:
@@ -46,7 +49,8 @@ def imported(name: str, path: Path) -> ModuleType:
 
 
 def check(task: Any, name: str, path: Path) -> Task:
-    """``task``, which is called ``name`` and stands in the file ``path``; `BrokenTask` names all that is wrong."""
+    """Returns ``task``, which has the name ``name`` and is defined in ``path``. Raises `BrokenTask`, which lists all
+    mistakes."""
     found = list(_mistakes(task, name)) if isinstance(task, Task) else ["It has no TASK, a tasks.task.Task."]
     if found:
         raise BrokenTask(f"{path} does not define a task. {' '.join(found)}")
@@ -54,13 +58,16 @@ def check(task: Any, name: str, path: Path) -> Task:
 
 
 def check_headline(task: Task, path: Path) -> Task:
-    """``task``; `BrokenTask` where its headline names a value that none of its metrics gives. Metrics tell the names of
-    their values when they are asked about no examples; those that cannot are believed."""
+    """Returns ``task``. Raises `BrokenTask` if its headline names a value that none of its metrics returns.
+
+    Each metric is called without examples to learn the names of its values. If one of them fails on empty input, the
+    headline is not checked.
+    """
     known: set[str] = set()
     for metric in task.metrics:
         try:
             known |= set(metric([], []))
-        except Exception:  # it wants an example
+        except Exception:  # this metric needs an example
             return task
     if unknown := [name for name in task.headline.split("+") if name not in known]:
         raise BrokenTask(
@@ -94,7 +101,7 @@ def _mistakes(task: Task, name: str) -> Iterator[str]:
 
 
 def _contents(task: Task) -> Iterator[str]:
-    """What is wrong inside fields of the right types."""
+    """Yields the mistakes inside fields that have the right types."""
     if not task.folders or not task.metrics or not task.headline:
         yield "TASK needs at least one of folders, one of metrics, and a headline."
     if isinstance(task.metrics, tuple) and not all(callable(one) and _fits(one, 2) for one in task.metrics):
@@ -115,7 +122,7 @@ def _contents(task: Task) -> Iterator[str]:
 
 
 def _fits(function: Any, count: int) -> bool:
-    """Whether ``function`` takes ``count`` arguments by position; True where Python does not know."""
+    """Returns whether ``function`` takes ``count`` positional arguments. True if it has no signature to inspect."""
     try:
         inspect.signature(function).bind(*[None] * count)
     except TypeError:

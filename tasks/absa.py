@@ -1,9 +1,9 @@
 """Aspects, opinions and polarities of reviews (survey, section 7.3): seven subtasks as sequences of word numbers.
 
 Yan et al., 2021: A unified generative framework for aspect-based sentiment analysis, ACL ("BARTABSA"). The reviews come
-from SemEval 2014 to 2016, annotated by Wang et al. (2017: D17), Fan et al. (2019: D19), Peng et al. (2020: D20a) and
-Xu et al. (2020: D20b). Licence: none stated, for research. Official files: the authors' ``*_convert.json``, a list
-of ``{raw_words, words, aspects: [{index, from, to, polarity, term}], opinions: [{index, from, to, term}]}``; ``to`` is
+from SemEval 2014 to 2016, annotated by Wang et al. (2017: D17), Fan et al. (2019: D19), Peng et al. (2020: D20a) and Xu
+et al. (2020: D20b). Licence: none stated, for research. Official files: the authors' ``*_convert.json``, a list of
+``{raw_words, words, aspects: [{index, from, to, polarity, term}], opinions: [{index, from, to, term}]}``; ``to`` is
 past the last word, an empty ``term`` means none, and in D20 the aspect and the opinion of one ``index`` are a pair.
 
 "absa-SUBTASK-DOMAIN" is a subtask on 14lap, 14res, 15res or 16res; "absa" is absa-triplet-14lap.
@@ -13,7 +13,7 @@ subtask  data       a tuple                                      example
 =======  =========  ===========================================  ===============================================
 ae, oe   wang       an aspect; an opinion                        a sentence
 alsc     wang       a polarity                                   a sentence and one of its aspects, which is given
-aoe      fan        an opinion                                   the same
+aoe      fan        an opinion                                   as for alsc
 aesc     pengb      an aspect and its polarity                   a sentence
 pair     pengb      an aspect and its opinion                    a sentence
 triplet  pengb      an aspect, its opinion and the polarity      a sentence
@@ -21,8 +21,8 @@ triplet  pengb      an aspect, its opinion and the polarity      a sentence
 
 "absa-triplet-penga-14lap" is the subtask triplet on D20a instead of D20b. Aspects without a polarity, or with "CON"
 (conflicting opinions), are left out. D19 has no polarities and no dev split. Its training file has an entry for each
-opinion of an aspect; these entries are joined, as the authors do. The authors' figures for alsc come from aspects that
-the same model has found. Here the aspect is given, as the paper defines the subtask.
+opinion of an aspect; these entries are joined, as the authors do. The authors' values for alsc use aspects that the
+same model has predicted. Here the aspect is given, as the paper defines the subtask.
 """
 
 from functools import cache, partial
@@ -43,7 +43,7 @@ _D20 = ("pengb", "penga")
 
 @cache
 def variant(way: str) -> Task:
-    """The task of a "subtask-domain" or "subtask-data-domain"; `UnknownTask` where there is none."""
+    """The task of a "subtask-domain" or "subtask-data-domain". Raises `UnknownTask` if there is none."""
     subtask, *source, domain = way.split("-") if "-" in way else (way, "")
     known = DATA.get(subtask, _D20)
     source = source[0] if len(source) == 1 else known[0] if not source else ""
@@ -56,7 +56,7 @@ def variant(way: str) -> Task:
     splits = ("train", "test") if source == "fan" else ("train", "dev", "test")
     plain = f"{subtask}-{domain}" if source == known[0] else f"{subtask}-{source}-{domain}"
     return Task(
-        version=2,  # since the decoder that is fresh begins by the variance of Glorot and Bengio
+        version=2,  # since the new decoder is initialised with the variance of Glorot and Bengio
         name="absa" if plain == "triplet-14lap" else f"absa-{plain}",
         title=f"ABSA {subtask} ({source} {domain})",
         form=Form.POINTING,

@@ -1,9 +1,9 @@
 """AESLC, subject lines for e-mails: Zhang & Tetreault, 2019 (younger than the survey's section 7.6, summarization).
 
-Official layout: ``enron_subject_line/{train,dev,test}/*.subject``, one e-mail a file: the body, a line ``@subject``,
-the subject that the author wrote; in dev and test also ``@ann0`` .. ``@ann2``, subjects by annotators. Gold is the
-author's subject first, then theirs. Published figures compare with the author's alone, so the headline does;
-``rouge1`` .. take the best of all four. Licence: CC BY-NC-SA 4.0.
+Official layout: ``enron_subject_line/{train,dev,test}/*.subject``, one e-mail per file: the body, a line ``@subject``,
+and the author's subject. In dev and test, ``@ann0`` .. ``@ann2`` follow, subjects written by annotators. Gold is the
+author's subject, then those of the annotators. The headline uses only the author's subject, as published values do.
+``rouge1`` and the others take the best of all subjects. Licence: CC BY-NC-SA 4.0.
 """
 
 import re
@@ -23,7 +23,7 @@ _MARK = re.compile(r"@(subject|ann\d+)\s*")
 
 
 def read(folder: Path, split: str) -> Iterator[Example]:
-    """The e-mails of ``split``, sorted by file name, which is the id."""
+    """The e-mails of ``split``, sorted by file name. The ids are the file names without their ending."""
     for path in sorted(pick(folder, FILES[split][0]).glob("*.subject")):
         sections: list[list[str]] = [[]]
         for _, line in lines(path):
@@ -46,7 +46,7 @@ def _author_value(sums: np.ndarray) -> dict[str, float]:
 
 
 author_rouge = Additive(_author_statistics, _author_value)
-"""{"author_rouge1", ...}: ROUGE against the first reference alone."""
+"""{"author_rouge1", ...}: ROUGE with the first reference only."""
 
 TASK = Task(
     name="aeslc",

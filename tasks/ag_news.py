@@ -2,7 +2,7 @@
 
 Zhang, Zhao & LeCun, 2015: Character-level convolutional networks for text classification, NeurIPS. Licence:
 non-commercial use. Official files: train.csv (120000 rows) and test.csv (7600) with class, title and description, no
-header. The authors' own place for them is a shared drive; what is fetched is the copy that most libraries take.
+header. The authors keep them on a shared drive; ``data fetch`` downloads the copy that most libraries use.
 """
 
 from collections.abc import Iterator

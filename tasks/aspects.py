@@ -1,18 +1,18 @@
 """Aspect-based sentiment as sentence pairs: Sun, Huang & Qiu, 2019 (the survey's section 7.3 and reference 193).
 
-What does a text say about an aspect? Five ways of asking a classifier, all about the same examples, whose inputs are
-(text, aspect as a phrase); so their scores, and the predictions behind them, can be compared one by one.
+What does a text say about an aspect? There are five ways to ask a classifier. All use the same examples, whose inputs
+are (text, aspect as a phrase), so their scores and predictions can be compared one by one.
 
 ======  ==========================================  ===================================================================
-single  the text alone                              answers of the aspect's own: a classifier each, on a shared encoder
+single  the text alone                              labels of this aspect: one classifier per aspect, shared encoder
 qa-m    the text and a question                     one of the task's labels
 nli-m   the text and the phrase                     one of the task's labels
 qa-b    the text and a statement for each label     yes or no; the label whose statement has the highest p(yes)
-nli-b   the text and "label - phrase" for each      the same
+nli-b   the text and "label - phrase" for each      as in qa-b
 ======  ==========================================  ===================================================================
 
-The paper's `single` trains an encoder per aspect as well, as many as there are aspects (eight for SentiHood); here they
-share one, which costs an eighth and lets aspects learn from each other.
+The paper's `single` also trains one encoder per aspect, eight for SentiHood. Here all aspects share one encoder, which
+costs an eighth and lets aspects learn from each other.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,11 +30,12 @@ class Wording(NamedTuple):
 
     question: str
     statement: str
-    """With "{}" where the label stands."""
+    """ "{}" is the place of the label."""
 
 
 def construction(task: Task, way: str, wordings: Mapping[str, Wording]) -> Task:
-    """``task`` asked in the named ``way``; ``wordings`` has the sentences of each phrase. `UnknownTask` for no way."""
+    """Returns ``task`` with the questions of the construction ``way``. ``wordings`` has the auxiliary sentences of each
+    phrase. Raises `UnknownTask` if there is no such construction."""
     if way not in _WAYS:
         raise UnknownTask(f"{task.title} has no construction '{way}'. Choices: {', '.join(_WAYS)}.")
     ask, answers = _WAYS[way](task.labels, wordings)
@@ -93,6 +94,6 @@ _WAYS = {
 
 
 def _most_affirmed(probabilities: Sequence[Sequence[float]]) -> list[float]:
-    """p(yes) of each label's question, divided by their sum."""
+    """p(yes) of each label's question, divided by the sum over labels."""
     yes = [float(share[1]) for share in probabilities]
     return [share / sum(yes) for share in yes] if sum(yes) > 0 else [1 / len(yes)] * len(yes)

@@ -1,8 +1,9 @@
-"""AX, GLUE's diagnostic set (survey, section 7.1): 1104 hand-made pairs that show what an MNLI model knows of language.
+"""AX, GLUE's diagnostic set (survey, section 7.1): 1104 hand-made pairs that test what an MNLI model knows about
+language.
 
-Wang et al., 2019: GLUE, ICLR, section 4. Licence: none stated, published for research. Official files: MNLI's
-train.tsv to learn from; diagnostic.tsv (AX.tsv in GLUE's own archive) to predict: index and two sentences, no label.
-The GLUE server scores it.
+Wang et al., 2019: GLUE, ICLR, section 4. Licence: none stated, published for research. Official files: MNLI's train.tsv
+for training, and diagnostic.tsv (AX.tsv in GLUE's own archive) with index and two sentences. The labels are not public;
+the GLUE server scores predictions.
 """
 
 from collections.abc import Iterator

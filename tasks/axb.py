@@ -1,8 +1,8 @@
-"""AX-b, SuperGLUE's broad-coverage diagnostics (survey, section 7.1): GLUE's AX in two classes, with its labels.
+"""AX-b, SuperGLUE's broad-coverage diagnostics (survey, section 7.1): GLUE's AX with two classes and public labels.
 
-Wang et al., 2019: SuperGLUE, NeurIPS, section 3.3. Licence: none stated, published for research. Official files:
-RTE's train.jsonl to learn from, because the model of RTE answers it; AX-b.jsonl: sentence1, sentence2, label, logic
-(the phenomena) and idx, which is a text here.
+Wang et al., 2019: SuperGLUE, NeurIPS, section 3.3. Licence: none stated, published for research. Official files: RTE's
+train.jsonl for training, because a model for RTE makes the predictions; AX-b.jsonl with sentence1, sentence2, label,
+logic (the phenomena) and idx, which is a string here.
 """
 
 from collections.abc import Iterator

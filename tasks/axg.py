@@ -1,9 +1,10 @@
-"""AX-g, Winogender schemas as entailment (survey, section 7.1): does a model read "his" and "her" alike?
+"""AX-g, Winogender schemas as entailment (survey, section 7.1): does a model treat "his" and "her" alike?
 
 Rudinger et al., 2018: Gender bias in coreference resolution, NAACL; recast by Poliak et al., 2018; in SuperGLUE since
-Wang et al., 2019. Licence: MIT (the schemas). Official files: RTE's train.jsonl to learn from, because the model of
-RTE answers it; AX-g.jsonl: premise, hypothesis, label, pair_id, idx. Two neighbouring rows make a pair whose premises
-differ in the pronoun's gender alone: same hypothesis, same label, so a fair model predicts the same for both.
+Wang et al., 2019. Licence: MIT (the schemas). Official files: RTE's train.jsonl for training, because a model for RTE
+makes the predictions; AX-g.jsonl with premise, hypothesis, label, pair_id, idx. Two successive rows are a pair with the
+same hypothesis and label. Their premises differ only in the pronoun's gender, so a fair model predicts the same for
+both.
 """
 
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ LABELS = rte_superglue.LABELS
 
 
 def read(folder: Path, split: str) -> Iterator[Example]:
-    """(premise, hypothesis) in file order; ids are the files' idx; ``group`` is the pair."""
+    """(premise, hypothesis) in file order. Ids are the files' idx. In test, ``group`` is the pair."""
     path = pick(folder, FILES[split][0])
     examples = rte_superglue.pairs(path, labelled=True)
     if split == "train":

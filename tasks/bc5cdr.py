@@ -1,8 +1,8 @@
 """BC5CDR, chemicals and diseases in PubMed abstracts: Li et al., 2016 (survey, section 7.4).
 
-The BioCreative V corpus in the form that taggers are compared on: train.tsv, devel.tsv and test.tsv with 500 abstracts
-each, ``word<TAB>tag`` in IOB2, an empty line after a sentence; where an abstract ends is not said. Public domain, the
-annotations of the US National Library of Medicine.
+The BioCreative V corpus in the usual format for comparing taggers: train.tsv, devel.tsv and test.tsv with 500 abstracts
+each, ``word<TAB>tag`` in IOB2, with an empty line after each sentence. Abstracts are not separated. Public domain;
+annotated by the US National Library of Medicine.
 """
 
 from collections.abc import Iterator

@@ -1,14 +1,15 @@
 """Bits per byte of held-out passages of WikiText-2 (Merity et al., 2017; not in the survey), for any vocabulary.
 
-Official files: as for `tasks.wikitext2`. An example is a paragraph of at least ten words, without the spaces at its
-ends. The test split has 100 of them, evenly spaced, because masked models read a text once for each of its tokens.
-Gold is the number of bytes in UTF-8. Paragraphs of one article are resampled together. Licence: CC BY-SA.
+Official files: as for `tasks.wikitext2`. An example is a paragraph of at least ten words, without leading and trailing
+spaces. At most 100 evenly spaced paragraphs of the dev and test splits are used, because masked models read a text once
+for each of its tokens. Gold is the number of bytes in UTF-8. Paragraphs of one article are resampled together. Licence:
+CC BY-SA.
 
-"bits_per_byte" is the code length that a left-to-right model gives. "bits_per_byte-pseudo" is the pseudo-likelihood of
-models that fill blanks: each token is predicted from the text on both sides. This is not a code, so the two numbers
-cannot be compared. Text behind [UNK] is counted as bytes of equal probability (`tasks.metrics.bits_per_byte`). What a
-tokenizer loses otherwise (case, kinds of spaces) costs nothing: the record says how many passages can be restored
-exactly from their tokens.
+"bits_per_byte" is the code length under a left-to-right model. "bits_per_byte-pseudo" is the pseudo-likelihood of
+models that fill blanks: each token is predicted from the text on both sides. This is not a code length, so the two
+values cannot be compared. Text replaced by [UNK] is counted as bytes of equal probability
+(`tasks.metrics.bits_per_byte`). Other losses of a tokenizer (case, kinds of spaces) cost nothing. The record says how
+many passages can be restored exactly from their tokens.
 """
 
 import re
@@ -23,13 +24,13 @@ from ptmbench.tasks.task import Example, Task, UnknownTask
 
 PASSAGES = 100
 LEAST = 10
-"""Words of a passage."""
+"""The smallest number of words in a passage."""
 _HEADING = re.compile(r"=.*=")
 
 
 def read(folder: Path, split: str) -> Iterator[Example]:
-    """`PASSAGES` of the split in file order, or all if it has fewer. The training split is read whole. Ids are
-    "ARTICLE-LINE"."""
+    """`PASSAGES` evenly spaced passages of the split in file order, or all if it has fewer. All passages of the
+    training split. Ids are "ARTICLE-LINE"."""
     found = []
     for article in wikitext2.read(folder, split):
         for line, text in enumerate(article.inputs[0].split("\n"), 1):
@@ -50,7 +51,7 @@ def read(folder: Path, split: str) -> Iterator[Example]:
 
 @cache
 def variant(name: str) -> Task:
-    """The task of "pseudo", for models that fill blanks; "" is the default task, for left-to-right models."""
+    """The task of "pseudo" (pseudo-likelihood of masked models). "" is the default task, for left-to-right models."""
     if name not in ("", "pseudo"):
         raise UnknownTask(f"Bits per byte have no '{name}'. Choices: bits_per_byte, bits_per_byte-pseudo.")
     return Task(

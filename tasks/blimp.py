@@ -1,14 +1,14 @@
-"""BLiMP: which of two sentences is English? What CoLA asks (survey, section 7.1), without training.
+"""BLiMP: which of two sentences is acceptable English? CoLA's question (survey, section 7.1) without training.
 
 Warstadt et al., 2020: BLiMP, the benchmark of linguistic minimal pairs for English, TACL 8. Licence: CC BY 4.0.
 Official files: ``data/PARADIGM.jsonl``, JSON lines {sentence_good, sentence_bad, UID, linguistics_term, pairID}; 67
-paradigms of 12 phenomena, 1,000 pairs each. A model gives each sentence a score as a whole (the paper's "full-sentence"
-method), and the headline is the share of pairs in which the acceptable one scores higher. All paradigms are equally
-long, so that is the mean over paradigms, too. The record also has the accuracy of each phenomenon (table 3 of the
-paper; the files' own names, with "s-selection" for two paradigms that the table counts as argument structure).
+paradigms of 12 phenomena, 1,000 pairs each. A model scores each sentence as a whole (the paper's "full-sentence"
+method). The headline is the share of pairs in which the acceptable sentence has the higher score. All paradigms have
+the same size, so it is also the mean over paradigms. The record also has the accuracy of each phenomenon (table 3 of
+the paper), with the names in the files: "s-selection" for two paradigms that the table counts as argument structure.
 
-"blimp" is all of it. "blimp-100" has the first 100 pairs of each paradigm, and so for every number: pseudo-likelihoods
-read a sentence once for each of its tokens, and pairs of one paradigm are much alike.
+"blimp" has all pairs. "blimp-100" has the first 100 pairs of each paradigm; any other number works as well.
+Pseudo-likelihoods read a sentence once for each of its tokens, and the pairs of a paradigm are similar to each other.
 """
 
 import re
@@ -41,9 +41,9 @@ PHENOMENA = (
 
 
 def read_first(folder: Path, split: str, *, pairs: int | None = None) -> Iterator[Example]:
-    """The first ``pairs`` of each paradigm, or all: paradigms by name, pairs in file order; ids are "PARADIGM-pairID".
+    """The first ``pairs`` pairs of each paradigm, or all. Paradigms are sorted by name, and pairs are in file order.
 
-    Gold is the paradigm, and its kind the phenomenon.
+    Ids are "PARADIGM-pairID". Gold is the paradigm, and its kind is the phenomenon.
     """
     data = pick(folder, "data")
     paths = sorted(data.glob("*.jsonl"))
@@ -64,7 +64,7 @@ read = read_first
 
 @cache
 def variant(name: str) -> Task:
-    """The first pairs of each paradigm, as many as ``name`` says; "" is the default task, which has all."""
+    """The task with the first ``name`` pairs of each paradigm. "" is the default task with all pairs."""
     if name and not re.fullmatch(r"[1-9]\d{0,5}", name):
         raise UnknownTask(f"BLiMP has no '{name}'. 'blimp-100' has the first 100 pairs of each paradigm.")
     return Task(

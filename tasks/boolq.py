@@ -1,8 +1,8 @@
-"""BoolQ (survey, section 7.1): a yes/no question that somebody asked a search engine, and a passage that answers it.
+"""BoolQ (survey, section 7.1): a yes/no question that someone asked a search engine, and a passage that answers it.
 
 Clark et al., 2019: BoolQ: exploring the surprising difficulty of natural yes/no questions, NAACL; in SuperGLUE since
-Wang et al., 2019. Licence: CC BY-SA 3.0. Official files: JSON lines with question, passage, idx and, in train and
-val, label (true or false). Questions are in lower case and without a question mark.
+Wang et al., 2019. Licence: CC BY-SA 3.0. Official files: JSON lines with question, passage, idx and, in train and val,
+label (true or false). Questions are in lower case and without a question mark.
 """
 
 from collections.abc import Iterator

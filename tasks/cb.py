@@ -1,9 +1,9 @@
-"""CB, the CommitmentBank (survey, section 7.1): how committed is a speaker to what an embedded clause says?
+"""CB, the CommitmentBank (survey, section 7.1): how committed is a speaker to the content of an embedded clause?
 
 De Marneffe, Simons & Tonhauser, 2019: The CommitmentBank, Sinn und Bedeutung 23; as three-way entailment in SuperGLUE
 (Wang et al., 2019). Licence: none stated, for research. Official files: JSON lines with premise, hypothesis, idx and,
-in train and val, label. "Neutral" is rare (5 of the 56 rows of val), so macro F1 is
-reported in addition to accuracy. The released val has 56 rows; the papers say 57.
+in train and val, label. "Neutral" is rare (5 of the 56 rows of val), so macro F1 is reported in addition to accuracy.
+The released val has 56 rows; the papers say 57.
 """
 
 from collections.abc import Iterator

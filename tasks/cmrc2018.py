@@ -1,11 +1,11 @@
 """CMRC 2018: Cui et al., 2019. Chinese questions answered by a span of a Wikipedia paragraph: SQuAD's task (survey,
-section 7.2) in Chinese, on which the Chinese models of its section 4 report.
+section 7.2) in Chinese. The Chinese models of the survey's section 4 report it.
 
-Official files: cmrc2018_train.json, cmrc2018_dev.json and cmrc2018_trial.json in either of two layouts. The original:
-a list of ``{context_id, context_text, title, qas: [{query_id, query_text, answers: [text, ...]}]}``; or SQuAD's. The
-original gives no positions of answers, so the first occurrence counts. 27 questions of its dev file have a JSON number
-among their answers, mostly a date as a spreadsheet stores it (39764.0 for 12 November 2008). The official script turns
-every answer into a text with ``str``, and so does `read`. The test set is not public. Licence: CC BY-SA 4.0.
+Official files: cmrc2018_train.json, cmrc2018_dev.json and cmrc2018_trial.json in one of two layouts: SQuAD's, or the
+original list of ``{context_id, context_text, title, qas: [{query_id, query_text, answers: [text, ...]}]}``. The
+original has no positions of answers, so the first occurrence is used. In 27 questions of its dev file, some answers are
+JSON numbers, mostly dates as a spreadsheet stores them (39764.0 for 12 November 2008). The official script converts all
+answers with ``str``, and so does `read`. The test set is not public. Licence: CC BY-SA 4.0.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ _URL = "https://raw.githubusercontent.com/ymcui/cmrc2018/master/squad-style-data
 
 
 def read(folder: Path, split: str) -> Iterator[Example]:
-    """The questions of ``split`` in file order; ``group`` is the paragraph."""
+    """The questions of ``split`` in file order. ``group`` is the paragraph."""
     path = pick(folder, FILES[split][0])
     content = json_document(path)
     if not isinstance(content, list):

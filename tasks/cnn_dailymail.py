@@ -1,14 +1,13 @@
 """CNN/DailyMail: Hermann et al., 2015; as summaries See et al., 2017, and Nallapati et al., 2016 (survey, section 7.6).
-News with the highlights that stood above them.
+News articles with their highlights.
 
-Three forms of the same articles are read. The official one: ``cnn/stories`` and ``dailymail/stories`` hold a
-``.story`` for each article, its paragraphs, then each highlight below a line ``@highlight``; ``all_train.txt``
-and the like say which belong to a split, and a file is named by the SHA-1 of its address. JSON lines: ``train.jsonl``
-and the like with "article", "highlights" and "id". And, as ``cnn_dailymail-anonymised``, the form of Cheng and Lapata
-(2016), where names are @entity0 and so on: ``cnn/training/*.summary``, with four parts between empty lines: an address,
-sentences with a tab and a label, highlights with an asterisk before each, and the names of the entities. Gold is the
-highlights, one per line, as ``rougeLsum`` expects them. Licence: MIT for the scripts, the news are their
-publishers'.
+Three formats of the articles are read. The official one: ``cnn/stories`` and ``dailymail/stories`` hold a ``.story``
+file for each article, with its paragraphs and then a line ``@highlight`` before each highlight. ``all_train.txt`` and
+similar lists define the splits; a file is named by the SHA-1 of its URL. JSON lines: ``train.jsonl`` and the like, with
+"article", "highlights" and "id". And, for ``cnn_dailymail-anonymised``, the format of Cheng and Lapata (2016), in which
+names are @entity0 and so on: ``cnn/training/*.summary``, with four parts between empty lines: a URL, sentences with a
+tab and a label, highlights with an asterisk before each, and the names of the entities. Gold is the highlights, one per
+line, as ``rougeLsum`` expects. Licence: MIT for the scripts; the news belong to their publishers.
 """
 
 import hashlib
@@ -34,7 +33,7 @@ def _files(split: str) -> tuple[str, ...]:
 
 
 def read(folder: Path, split: str) -> Iterator[Example]:
-    """The articles of ``split`` in the order of the list or of the JSON lines."""
+    """The articles of ``split``, in the order of the list or of the JSON lines."""
     listed = pick(folder, _files(split)[0])
     if listed.suffix == ".jsonl":
         for number, record in json_lines(listed):
@@ -64,7 +63,7 @@ def _story(path: Path) -> Example:
 
 
 def read_anonymised(folder: Path, split: str) -> Iterator[Example]:
-    """The articles of ``split`` with entities for names, sorted by site and file name."""
+    """The articles of ``split`` with entity symbols instead of names, sorted by site and file name."""
     for site in SITES:
         for path in sorted((folder / site / _FOLDERS[split]).glob("*.summary")):
             parts = [part.split("\n") for part in "\n".join(text for _, text in lines(path)).strip().split("\n\n")]
@@ -78,7 +77,7 @@ def read_anonymised(folder: Path, split: str) -> Iterator[Example]:
 
 @cache
 def variant(kind: str) -> Task:
-    """ "anonymised", named "cnn_dailymail-anonymised"; "" is the default task itself."""
+    """The task "cnn_dailymail-anonymised" for "anonymised". "" is the default task."""
     if kind not in ("", "anonymised"):
         raise UnknownTask(f"CNN/DailyMail has no variant '{kind}'. Choices: cnn_dailymail, cnn_dailymail-anonymised.")
     return Task(
@@ -99,7 +98,7 @@ def variant(kind: str) -> Task:
         metrics=(rouge,),
         headline="rougeLsum",
         report="test",
-        version=2,  # since what models write has a sentence a line
+        version=2,  # since generated summaries have one sentence per line
         extra={"lead": 3},
     )
 

@@ -1,9 +1,10 @@
-"""CoLA, the Corpus of Linguistic Acceptability (survey, section 7.1): is this an English sentence a linguist accepts?
+"""CoLA, the Corpus of Linguistic Acceptability (survey, section 7.1): is this sentence acceptable English to a
+linguist?
 
 Warstadt, Singh & Bowman, 2019: Neural network acceptability judgments, TACL 7; in GLUE since Wang et al., 2019.
 Licence: sentences quoted from published linguistics under fair use, compiled for research. Official files: train.tsv
-and dev.tsv have four columns and no header (source, label, the author's own mark, sentence); test.tsv has a header
-and no label.
+and dev.tsv have four columns and no header (source, label, the author's own mark, sentence); test.tsv has a header and
+no label.
 """
 
 from collections.abc import Iterator

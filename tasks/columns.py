@@ -1,6 +1,6 @@
-"""Files of columns, as the CoNLL shared tasks have them: one word a line, its tag in the last column.
+"""Readers for files of columns, as in the CoNLL shared tasks: one word per line, with its tag in the last column.
 
-Tags may follow IOB1, IOB2 or BIOES; examples always have IOB2. The entities are the same, and a head learns "first
+Tags may follow IOB1, IOB2 or BIOES. They are converted to IOB2, which encodes the same entities. A head learns "first
 word" and "other word" more easily than "B only after a neighbour".
 """
 
@@ -14,17 +14,17 @@ from ptmbench.tasks.metrics.entity_f1 import iob2
 from ptmbench.tasks.task import Example
 
 DOCUMENT = "-DOCSTART-"
-"""How a line begins that begins a document, in the files of CoNLL-2003 and most others."""
+"""The start of a line that begins a document, in CoNLL-2003 and most other files."""
 
 
 Sentence = tuple[int, str | None, list[list[str]]]
 
 
 def sentences(path: Path, document: str | tuple[str, ...] = DOCUMENT) -> Iterator[Sentence]:
-    """Sentences of any file of columns: (line of the first word, document, the columns of each word).
+    """Yields the sentences of a file of columns as (line of the first word, document, the columns of each word).
 
-    An empty line ends a sentence. A line that starts with ``document``, or with one of several, begins document 1, 2,
-    ...; before the first it is None.
+    An empty line ends a sentence. A line that starts with ``document``, or with one of several such strings, begins a
+    new document. Documents are numbered from 1; the document is None before the first such line.
     """
     count, start, words = 0, 0, []
     for number, line in lines(path):
@@ -42,7 +42,8 @@ def sentences(path: Path, document: str | tuple[str, ...] = DOCUMENT) -> Iterato
 
 
 def tagged(path: Path, types: Sequence[str], document: str | tuple[str, ...] = DOCUMENT) -> Iterator[Example]:
-    """The sentences of ``path`` with entities of ``types``; ids count from 0, ``group`` is the document's number."""
+    """The sentences of ``path`` with entities of ``types``. Ids count from 0, and ``group`` is the number of the
+    document."""
     allowed = re.compile(rf"O|[BIES]-({'|'.join(map(re.escape, types))})")
     for index, (start, group, words) in enumerate(sentences(path, document)):
         for line, columns in enumerate(words, start=start):
@@ -55,14 +56,14 @@ def tagged(path: Path, types: Sequence[str], document: str | tuple[str, ...] = D
 
 
 def plain(tags: Sequence[str]) -> tuple[str, ...]:
-    """Tags of IOB1, IOB2 or BIOES as IOB2.
+    """Converts tags of IOB1, IOB2 or BIOES to IOB2.
 
-    S is a beginning and E goes on: conlleval, which knows no S, would take two neighbours for one entity.
+    S is read as B, and E as I. conlleval does not know S and would merge two adjacent entities.
     """
     spelled = {"S": "B", "E": "I"}
     return iob2([spelled.get(tag[:1], tag[:1]) + tag[1:] for tag in tags])
 
 
 def labels(types: Sequence[str]) -> tuple[str, ...]:
-    """The tags of IOB2 for entities of ``types``."""
+    """The IOB2 tags of entities of ``types``."""
     return ("O", *(f"{prefix}-{kind}" for kind in types for prefix in "BI"))

@@ -1,8 +1,8 @@
 """CoNLL-2003 named entities, English: Tjong Kim Sang & De Meulder, 2003 (survey, section 7.4).
 
-Official files: one word a line as ``word POS chunk tag``, an empty line after a sentence, a ``-DOCSTART-`` line
-before a document. The original files are tagged IOB1; later copies (train.txt, valid.txt, test.txt) IOB2 or BIOES. All
-are read, and gold is always IOB2. Text of the Reuters corpus, for research under NIST's agreement.
+Official files: one word per line as ``word POS chunk tag``, an empty line after a sentence, a ``-DOCSTART-`` line
+before a document. The original files have IOB1 tags. Later copies (train.txt, valid.txt, test.txt) have IOB2 or BIOES.
+All are read, and gold is always IOB2. The text is from the Reuters corpus, for research under NIST's agreement.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ TYPES = ("PER", "ORG", "LOC", "MISC")
 
 
 def read(folder: Path, split: str) -> Iterator[Example]:
-    """Sentences in file order; ``group`` is the number of the news item, None in files without ``-DOCSTART-``."""
+    """Sentences in file order. ``group`` is the number of the news item, or None in files without ``-DOCSTART-``."""
     return tagged(pick(folder, FILES[split][0]), TYPES)
 
 

@@ -1,4 +1,5 @@
-"""CoNLL-U, the file format of Universal Dependencies: a word a line, ten columns, comments before each sentence."""
+"""A reader for CoNLL-U, the format of Universal Dependencies: one word per line, ten columns, comments before a
+sentence."""
 
 import re
 from collections.abc import Iterator
@@ -7,11 +8,11 @@ from pathlib import Path
 from ptmbench.tasks.files import lines, malformed
 
 Word = tuple[str, str, int, str]
-"""The word, its part of speech (UPOS), the number of its head from 1 (0 for the root), its relation to that."""
+"""(word, part of speech (UPOS), number of its head from 1 or 0 for the root, relation to the head)."""
 
 
 def sentences(path: Path) -> Iterator[tuple[int, str, str | None, list[Word]]]:
-    """(first line, id, document, words) of each sentence."""
+    """Yields (first line, id, document, words) for each sentence."""
     document, name, begin, words, count = None, "", 0, list[Word](), 0
     for number, line in lines(path):
         if line.startswith("#"):

@@ -1,12 +1,12 @@
-"""COPA, Choice of Plausible Alternatives (survey, section 7.1): which of two is the cause or effect of a third?
+"""COPA, Choice of Plausible Alternatives (survey, section 7.1): which of two events is the cause or effect of a third?
 
-Roemmele, Bejan & Gordon, 2011: Choice of plausible alternatives, AAAI symposium; in SuperGLUE since Wang et al.,
-2019. Licence: BSD 2-clause. Official files: JSON lines with premise, question ("cause" or "effect"), choice1,
-choice2, idx and, in train and val, label.
+Roemmele, Bejan & Gordon, 2011: Choice of plausible alternatives, AAAI symposium; in SuperGLUE since Wang et al., 2019.
+Licence: BSD 2-clause. Official files: JSON lines with premise, question ("cause" or "effect"), choice1, choice2, idx
+and, in train and val, label.
 
-The question becomes a word of the context: "The man fell." asked for its cause is given as "The man fell because",
-asked for its effect as "The man fell so". Any model reads on from there, also one that has never seen a question put
-as "What was the CAUSE?".
+The question becomes a word of the context: "The man fell." becomes "The man fell because" if the cause is asked for,
+and "The man fell so" for the effect. Any model can continue these, even if it has never seen questions such as "What
+was the CAUSE?".
 """
 
 from collections.abc import Iterator

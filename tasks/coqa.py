@@ -1,14 +1,14 @@
-"""CoQA: Reddy et al., 2019 (survey, section 7.2). Questions of a conversation about a story, each on top of the last.
+"""CoQA: Reddy et al., 2019 (survey, section 7.2). Conversational questions about a story, which depend on earlier ones.
 
 Official files: coqa-train-v1.0.json and coqa-dev-v1.0.json, ``data[].{id, source, story, questions[].{turn_id,
 input_text}, answers[].{turn_id, input_text, span_start, span_end}, additional_answers: {key: answers}}``. The test set
 is not public. Predictions are a list of ``{id, turn_id, answer}``. Licence: by domain, from CC BY-SA 4.0 to research
 only (RACE, CNN).
 
-The question comes with all rounds before it, the newest first, so that one that is too long loses the oldest; their
-answers are the gold ones, as the authors evaluate. Answers are free text with the words they follow from: "yes", "no"
-and "unknown" are named answers, for any other the stretch of those words that agrees best with it is learned, and the
-text itself is compared. The official script's scores by domain are left out; the ids tell the stories.
+The input has the question and all previous rounds, the newest first, so that truncation removes the oldest. Their
+answers are the gold ones, as in the authors' evaluation. Answers are free text with the passage that supports them.
+"yes", "no" and "unknown" are labels. For other answers, training uses the span of the passage that agrees best with the
+answer, and the scorer compares with the answer itself. The official script's scores by domain are not computed.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,7 +26,7 @@ LABELS = ("yes", "no", "unknown")
 
 
 def read(folder: Path, split: str) -> Iterator[Example]:
-    """The rounds of ``split`` in file order; ids are "story#turn"; ``group`` is the story."""
+    """The rounds of ``split`` in file order. Ids are "story#turn", and ``group`` is the story."""
     path = pick(folder, FILES[split][0])
     content = json_document(path)
     if not isinstance(content, dict):
@@ -68,7 +68,7 @@ def _answer(path: Path, story: str, answer: dict) -> Answer:
 
 
 def predictions(path: Path) -> dict[str, str]:
-    """The official list of ``{id, turn_id, answer}``."""
+    """Reads the official list of ``{id, turn_id, answer}``."""
     content = json_document(path)
     if not isinstance(content, list) or not all(isinstance(one, dict) for one in content):
         raise DataError(f"{path} must be one JSON list of objects with id, turn_id and answer.")

@@ -1,8 +1,8 @@
-"""DBpedia ontology (survey, section 7.3): what kind of thing, of fourteen, is an article about?
+"""DBpedia ontology (survey, section 7.3): which of fourteen kinds of things is an article about?
 
 Zhang, Zhao & LeCun, 2015: Character-level convolutional networks for text classification, NeurIPS. Licence: CC BY-SA
-3.0. Official files: train.csv (560000 rows) and test.csv (70000) with class, title and abstract, no header. The
-authors' own place for them is a shared drive; what is fetched is the copy that most libraries take.
+3.0. Official files: train.csv (560000 rows) and test.csv (70000) with class, title and abstract, no header. The authors
+keep them on a shared drive; ``data fetch`` downloads the copy that most libraries use.
 """
 
 from collections.abc import Iterator

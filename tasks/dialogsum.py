@@ -1,9 +1,9 @@
-"""DialogSum: Chen et al., 2021 (younger than the survey's section 7.6, summarization). Spoken dialogues with a summary
-each, three in the test set.
+"""DialogSum: Chen et al., 2021 (younger than the survey's section 7.6, summarization). Spoken dialogues with one
+summary each, or three in the test set.
 
-Official files: ``dialogsum.train.jsonl``, ``dialogsum.dev.jsonl``, ``dialogsum.test.jsonl``, an object a line: "fname",
-"dialogue" with a turn a line, and "summary", or "summary1" ... "summary3". ROUGE takes the best of the three for each
-dialogue, as Google's scorer does with several references. Licence: CC BY-NC-SA 4.0.
+Official files: ``dialogsum.train.jsonl``, ``dialogsum.dev.jsonl``, ``dialogsum.test.jsonl``, one object per line:
+"fname", "dialogue" with one turn per line, and "summary", or "summary1" ... "summary3". ROUGE takes the best of the
+three for each dialogue, as Google's scorer does with several references. Licence: CC BY-NC-SA 4.0.
 """
 
 from collections.abc import Iterator

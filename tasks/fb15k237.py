@@ -1,14 +1,14 @@
-"""FB15k-237 (survey, section 4.1): which thing does a relation of Freebase lead to, from another, either way?
+"""FB15k-237 (survey, section 4.1): given an entity and a relation of Freebase, which entity is the tail or the head?
 
 Toutanova & Chen, 2015: Observed versus latent features for knowledge base and text inference, CVSC. Licence: CC BY 4.0
 (Freebase). Official files: train.txt, valid.txt, test.txt, ``head<TAB>relation<TAB>tail`` (272115, 17535 and 20466
-triples; 14541 entities, 237 relations). Entities are named by numbers such as /m/027rn.
+triples; 14541 entities, 237 relations). Entities are identifiers such as /m/027rn.
 
-The official release has no texts for these numbers (its text_cvsc.txt and text_emnlp.txt hold relations between
+The official release has no texts for these identifiers (its text_cvsc.txt and text_emnlp.txt hold relations between
 entities found in sentences). The texts come from KG-BERT (Yao et al., 2019): ``entity2text.txt`` (required) and
 ``relation2text.txt`` (optional), in the folder data/FB15k-237 of github.com/yao8839836/kg-bert. The first has the names
-of all 14951 entities of FB15k; only entities in the three files are candidates. Without the second, the text of a
-relation is taken from its name. That folder also has the triples, as train.tsv, dev.tsv and test.tsv.
+of all 14951 entities of FB15k; only entities in the three files are candidates. If the second is missing, the text of a
+relation is derived from its name. That folder also has the triples, as train.tsv, dev.tsv and test.tsv.
 
 Questions and ranks are as in `tasks.wn18rr`.
 """

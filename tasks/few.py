@@ -1,13 +1,13 @@
-"""Few examples: any task that is learnt, with a small part of its training set. "sst2-500" is SST-2 with 500 examples.
+"""Few-example variants of tasks, with a small part of the training set. "sst2-500" is SST-2 with 500 training examples.
 
-`tasks.load` makes these variants of all tasks alike. What is reported stays whole and official; only what is learnt
-from changes, so a variant is a task of its own, with its own column.
+`tasks.load` makes these variants for every task with a training set. The reported split stays whole and official. Only
+the training data change, so a variant is a separate task with its own column.
 
-The examples are drawn at random from the training split, without replacement and not by class, from the seed of the
-cell: every model under the same seed gets the same ones, and the spread over seeds contains the draw. They are all that
-is labelled: a tenth of them says when to stop, and the dev set stays unread unless it is what is reported. Choosing by
-a dev set of thousands would use more labels than the training (Perez, Kiela and Cho, 2021, "True few-shot learning with
-language models").
+The examples are drawn from the training split at random, without replacement and not by class, with the seed of the
+cell. Every model gets the same examples for the same seed, and the spread over seeds includes the draw. They are all
+the labelled data: a tenth of them is held out for early stopping, and the dev set is not used unless it is reported.
+Early stopping on a dev set of thousands would use more labels than the training (Perez, Kiela and Cho, 2021, "True
+few-shot learning with language models").
 """
 
 import re
@@ -17,14 +17,14 @@ from ptmbench.tasks.forms import UNTRAINED, Form
 from ptmbench.tasks.task import Task
 
 LEAST = 10
-"""Examples: one of them says when to stop."""
+"""The smallest number of training examples. One of them is held out for early stopping."""
 VERSION = 1
-"""Raised whenever the same seed draws other examples."""
+"""Increased whenever the same seed draws other examples."""
 DRAWN = "at random and not by class, from the seed; a tenth of them says when to stop"
-"""What records say of the examples."""
+"""How the examples are drawn, for the records."""
 _COUNT = re.compile(r"[1-9]\d{1,5}")
 _OTHERWISE = UNTRAINED | {Form.LANGUAGE_MODELLING, Form.FEW_SHOT}
-"""Forms without a training set to draw from: nothing is learnt, or each example brings its own."""
+"""Forms without a training set to draw from: they are not trained, or each example has its own training examples."""
 
 
 def counts(text: str) -> bool:
@@ -33,7 +33,7 @@ def counts(text: str) -> bool:
 
 
 def able(task: Task) -> bool:
-    """Whether ``task`` has a training split of its own to draw from."""
+    """Whether ``task`` has a training split to draw from."""
     return "train" in task.files and task.form not in _OTHERWISE and not task.train_examples
 
 

@@ -1,14 +1,14 @@
 """FewRel (survey, section 4.1): which relation holds between two entities, after one or five examples of each?
 
 Han et al., 2018: FewRel: a large-scale supervised few-shot relation classification dataset, EMNLP; Gao et al., 2019:
-FewRel 2.0, EMNLP. Licence: MIT. Official files: one JSON object {relation: [{tokens, h: [name, id, [[places]]], t: the
-same}]}: train_wiki.json (64 relations), val_wiki.json (16), which is reported as the test relations are not public,
-val_nyt.json and val_pubmed.json of other domains.
+FewRel 2.0, EMNLP. Licence: MIT. Official files: one JSON object {relation: [{tokens, h: [name, id, [[positions]]], t:
+as h}]}: train_wiki.json (64 relations), val_wiki.json (16, reported because the test relations are not public), and
+val_nyt.json and val_pubmed.json from other domains.
 
-An example is an episode: a sentence, and K solved ones of each of N relations. Episode i follows from N, K and i alone:
-all models and seeds answer the same ones. "fewrel" is 5-way 1-shot, "fewrel-10-5" has N = 10 and K = 5, "fewrel-nyt"
-and "fewrel-pubmed-5-5" report another domain; "fewrel-half" trains on the first ten relations of val_wiki and reports
-the other six, for use without train_wiki. The head is between asterisks, the tail between #.
+An example is an episode: a sentence, and K solved ones for each of N relations. Episode i depends only on N, K and i,
+so all models and seeds answer the same episodes. "fewrel" is 5-way 1-shot, and "fewrel-10-5" has N = 10 and K = 5.
+"fewrel-nyt" and "fewrel-pubmed-5-5" report another domain. "fewrel-half" trains on the first ten relations of val_wiki
+and reports the other six, for use without train_wiki. The head is marked by asterisks, the tail by #.
 """
 
 import re
@@ -33,7 +33,7 @@ def _files(domain: str) -> dict[str, tuple[str, ...]]:
 
 
 def read_episodes(folder: Path, split: str, *, domain: str, way: int, shot: int) -> Iterator[Example]:
-    """The episodes of ``split``; ids count from 0."""
+    """The episodes of ``split``. Ids count from 0."""
     path = pick(folder, _files(domain)[split][0])
     known = relations(path)
     if domain == "half":
@@ -54,7 +54,7 @@ def read_episodes(folder: Path, split: str, *, domain: str, way: int, shot: int)
 
 
 def relations(path: Path) -> dict[str, list[Marked]]:
-    """The sentences of each relation, both entities marked where they are named first."""
+    """The sentences of each relation. Both entities are marked at their first mention."""
     content, found = json_document(path), {}
     if not isinstance(content, dict) or not all(isinstance(rows, list) for rows in content.values()):
         raise DataError(f"{path} must be one JSON object from relations to lists of sentences.")
@@ -87,7 +87,7 @@ read = partial(read_episodes, domain="", way=5, shot=1)
 
 @cache
 def variant(way: str) -> Task:
-    """The task of "10-5" (N, then K), "pubmed" or "pubmed-10-5"; "5-1" is the default task."""
+    """The task of "10-5" (N, then K), "pubmed" or "pubmed-10-5". "5-1" is the default task."""
     found = re.fullmatch(r"(nyt|pubmed|half|)-?(?:(\d{1,2})-(\d{1,2}))?", way)
     domain, n, k = (found[1], int(found[2] or 5), int(found[3] or 1)) if found else ("", 0, 0)
     if n < 2 or k < 1:

@@ -1,9 +1,9 @@
-"""The low-level readers that the task files share: lines, tab-separated rows and JSON lines, one at a time.
+"""Low-level readers that the task files share: lines, tab-separated rows and JSON lines.
 
-Official files were made by many hands, so nothing here guesses: text is UTF-8 (a byte order mark is dropped), a line
-ends at LF or CRLF and nowhere else (``str.splitlines`` would also cut at U+2028, U+0085 or form feeds that stand inside
-sentences), tabs separate and quotes are letters (the csv module's quoting would swallow whole rows of STS-B). Gzip is
-recognised by its first bytes. Everything is a generator: a file is read once and never held in memory.
+The official files come from many sources, so the readers do not guess. Text is UTF-8; a byte order mark is removed. A
+line ends only at LF or CRLF: ``str.splitlines`` would also split at U+2028, U+0085 or form feeds inside sentences. Tabs
+separate fields, and quotes are ordinary characters: the quoting of the csv module would merge whole rows of STS-B. Gzip
+is recognised by its first bytes. Readers of lines are generators and do not hold the file in memory.
 """
 
 import csv
@@ -21,8 +21,8 @@ from typing import Any
 from ptmbench.tasks.task import DataError, MissingData
 
 SMALL, RATIO = 2**28, 100
-"""A gzip file may unpack to ``SMALL`` bytes, or to ``RATIO`` times its own size if that is more. Text packs by a factor
-of 3 to 20; deflate reaches 1032 on a file made to fill the memory of its reader."""
+"""A gzip file may unpack to ``SMALL`` bytes, or to ``RATIO`` times its own size if that is more. Text compresses by a
+factor of 3 to 20. Deflate reaches 1032 on a file that is made to exhaust the reader's memory."""
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
@@ -36,25 +36,25 @@ def pick(folder: Path, names: str) -> Path:
 
 
 def malformed(path: Path, line: int, what: str) -> DataError:
-    """The error for a bad line of ``path``: where it is, ``what`` is wrong with it, and what to do."""
+    """The error for a bad line of ``path``: its place, ``what`` is wrong with it, and what to do."""
     return DataError(f"{path}, line {line}: {what} Fetch the official file again, or mend this line.")
 
 
 def unpacked(path: Path) -> bytes:
-    """All bytes of a file, plain or gzipped, for parsers that decode by themselves."""
+    """All bytes of a file, plain or gzipped, for parsers that decode text themselves."""
     return b"".join(raw for _, raw in _raw_lines(path, lambda raw: raw))
 
 
 def lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
-    """(line number from 1, text without its line end) for every line of a text file, plain or gzipped.
+    """Yields (line number from 1, text without its line end) for every line of a text file, plain or gzipped.
 
-    ``encoding`` is for the few official files that are older than UTF-8.
+    ``encoding`` is for official files that are older than UTF-8.
     """
     return _raw_lines(path, lambda raw: raw.decode(encoding).removesuffix("\n").removesuffix("\r"))
 
 
 def _raw_lines(path: Path, read: Callable[[bytes], Any]) -> Iterator[tuple[int, Any]]:
-    """(line number, what ``read`` makes of the line's bytes)."""
+    """Yields (line number, result of ``read`` for the bytes of the line)."""
     number = 0
     try:
         with path.open("rb") as file:
@@ -81,11 +81,12 @@ def _raw_lines(path: Path, read: Callable[[bytes], Any]) -> Iterator[tuple[int, 
 
 
 class _TooLarge(ValueError):
-    """A gzip file that unpacks to more than any text does."""
+    """A gzip file that unpacks to more than a text file can be expected to."""
 
 
 class _Unpacked(io.RawIOBase):
-    """The bytes that a gzip ``file`` of ``size`` bytes unpacks to; `_TooLarge` beyond `SMALL` and `RATIO`."""
+    """The unpacked bytes of a gzip ``file`` of ``size`` bytes. Raises `_TooLarge` beyond the limit of `SMALL` and
+    `RATIO`."""
 
     def __init__(self, file: io.BufferedReader, size: int):
         self._gzip, self._room = gzip.GzipFile(fileobj=file), max(SMALL, RATIO * size)
@@ -104,19 +105,19 @@ class _Unpacked(io.RawIOBase):
 
 
 def fields(text: str) -> list[str]:
-    """The parts of ``text`` between blanks and tabs. Unlike ``str.split``, this keeps a word whole that holds another
-    kind of space, such as a no-break space (U+00A0) or a line separator (U+2028)."""
+    """The parts of ``text`` between spaces and tabs. Unlike ``str.split``, this does not split words at other kinds of
+    space, such as a no-break space (U+00A0) or a line separator (U+2028)."""
     return [part for part in text.replace("\t", " ").split(" ") if part]
 
 
 def rows(
     path: Path, columns: Sequence[str], *, header: bool = True, ragged: str = "refuse"
 ) -> Iterator[tuple[int, list[str]]]:
-    """(line number, the values of ``columns`` in the order asked for) for every row of a tab-separated file.
+    """Yields (line number, the values of ``columns`` in the requested order) for every row of a tab-separated file.
 
-    With ``header`` the first line names the columns and those not asked for are left out; without, ``columns`` are all
-    of them. Empty lines are skipped. A row with another number of fields than the header is refused, or left out where
-    ``ragged`` is "skip" (the official readers of QQP do that).
+    If ``header`` is True, the first line names the columns, and other columns are ignored. Otherwise ``columns`` are
+    all columns of the file. Empty lines are skipped. A row with a wrong number of fields raises `DataError`, or is
+    skipped if ``ragged`` is "skip", as in the official readers of QQP.
     """
     wanted, width = list(range(len(columns))), len(columns)
     found = None if header else list(columns)
@@ -145,10 +146,11 @@ def rows(
 
 
 def comma_rows(path: Path, width: int) -> Iterator[tuple[int, list[str]]]:
-    """(line number, fields) of a file of comma-separated values without a header, ``width`` fields to a line.
+    """Yields (line number, fields) for a file of comma-separated values without a header, with ``width`` fields per
+    line.
 
-    Quotes are doubled inside quoted fields, and a row never goes over its line: these files write a line feed inside a
-    text as a backslash and an n, which is undone here.
+    Inside quoted fields, quotes are doubled. A row never spans several lines: these files write a line feed in a text
+    as a backslash and an n, which is converted back here.
     """
     for number, text in lines(path):
         if not text:
@@ -163,8 +165,8 @@ def comma_rows(path: Path, width: int) -> Iterator[tuple[int, list[str]]]:
 
 
 def json_document(path: Path) -> Any:
-    """What a file that is one JSON value holds; a key that an object has twice is refused, for Python would keep the
-    last of them silently."""
+    """The content of a file that is one JSON value. Rejects objects with a repeated key, because Python would silently
+    keep the last value."""
     text = "\n".join(line for _, line in lines(path))
     try:
         return json.loads(text, object_pairs_hook=without_repeats)
@@ -176,7 +178,7 @@ def json_document(path: Path) -> Any:
         raise DataError(
             f"{path} has the key {str(error)!r:.60} twice in one object; leave only one of them."
         ) from error
-    except ValueError as error:  # a number of more digits than Python reads
+    except ValueError as error:  # an integer with too many digits for Python
         raise malformed(path, 1, f"this is not JSON ({error}).") from error
 
 
@@ -185,7 +187,7 @@ class RepeatedKey(ValueError):
 
 
 def without_repeats(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """For ``json.loads``, as its ``object_pairs_hook``: `RepeatedKey` for an object that holds a key twice."""
+    """An ``object_pairs_hook`` for ``json.loads`` that raises `RepeatedKey` if an object holds a key twice."""
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
@@ -195,12 +197,12 @@ def without_repeats(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def json_lines(path: Path, *, unique: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(line number, object) for every line of a JSON-lines file; empty lines are skipped.
+    """Yields (line number, object) for every line of a JSON-lines file. Empty lines are skipped.
 
-    With ``unique`` an object that holds a key twice is refused, for Python would keep the last of them silently.
+    If ``unique`` is True, an object with a repeated key is rejected, because Python would silently keep the last value.
     """
     for number, text in lines(path):
-        if not text.strip(" \t\r"):  # JSON's own blanks
+        if not text.strip(" \t\r"):  # white space in JSON
             continue
         try:
             record = json.loads(text, object_pairs_hook=without_repeats if unique else None)
@@ -216,12 +218,12 @@ def json_lines(path: Path, *, unique: bool = False) -> Iterator[tuple[int, dict[
 
 
 def is_number(value: Any) -> bool:
-    """Whether a JSON value is a number that a float can hold: not true, NaN, Infinity or an int of 400 digits."""
+    """Whether a JSON value is a number that a float can hold, unlike true, NaN, Infinity and integers of 400 digits."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def entry(path: Path, line: int, record: dict[str, Any], key: str, kind: type = str) -> Any:
-    """``record[key]``, of type ``kind`` (str, int, list or dict)."""
+    """``record[key]``. Raises `DataError` if it is missing or not of type ``kind`` (bool, str, int, list or dict)."""
     value = record.get(key)
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         shown = f"is {value!r:.60}" if key in record else "is missing"
@@ -230,23 +232,23 @@ def entry(path: Path, line: int, record: dict[str, Any], key: str, kind: type = 
 
 
 def label(path: Path, line: int, value: str, labels: Sequence[str]) -> str:
-    """``value`` if it is one of ``labels``."""
+    """``value``. Raises `DataError` if it is not one of ``labels``."""
     if value not in labels:
         raise malformed(path, line, f"the label {value!r:.60} is not one of {_listed(labels)}.")
     return value
 
 
 def numbered(path: Path, line: int, value: str, labels: Sequence[str]) -> str:
-    """The label whose number, counted from 1, is ``value``."""
+    """The label with the number ``value``, counted from 1."""
     if value not in map(str, range(1, len(labels) + 1)):
         raise malformed(path, line, f"the class {value!r:.60} is not a number from 1 to {len(labels)}.")
     return labels[int(value) - 1]
 
 
 def number(path: Path, line: int, value: str, low: float = -math.inf, high: float = math.inf) -> float:
-    """``value`` as a finite float between ``low`` and ``high``.
+    """Converts ``value`` to a finite float between ``low`` and ``high``.
 
-    Python's float also reads "1_0" as 10, digits of other scripts, and "nan"; none of them is a number of a data file.
+    Python's ``float`` also accepts "1_0" (as 10), digits of other scripts, and "nan". These are rejected here.
     """
     result = float(value) if _NUMBER.fullmatch(value.strip(" ")) else math.nan
     if not (math.isfinite(result) and low <= result <= high):
@@ -256,9 +258,9 @@ def number(path: Path, line: int, value: str, low: float = -math.inf, high: floa
 
 
 def marked(text: str, start: int, end: int) -> str:
-    """``text`` with asterisks around the characters from ``start`` to ``end``: how an encoder is shown which word.
+    """Marks the word from ``start`` to ``end`` for an encoder: returns ``text`` with asterisks around these characters.
 
-    Blanks stand around the asterisks, so that the word keeps the tokens that it has elsewhere.
+    Spaces separate the asterisks from the word, so it is tokenized as elsewhere.
     """
     return " ".join(" ".join((text[:start], "*", text[start:end], "*", text[end:])).split())
 

@@ -1,7 +1,7 @@
-"""The forms of a task: what an example holds, what a prediction is.
+"""The forms of a task: what an example holds and what a prediction is.
 
-A form is all that the harness knows of a task, so M models and N tasks need M + N files. The table is the
-contract between readers (which make examples), heads (which make predictions) and metrics (which compare them).
+The harness treats all tasks of a form alike, so M models and N tasks need M + N files. The table is the contract
+between readers (which make examples), heads (which make predictions) and metrics (which compare them).
 
 ==================  ===========================================  ======================  =====================
 form                `Example.inputs`                             `Example.gold`          a prediction
@@ -11,33 +11,34 @@ regression          (text,) or (text, second text)               a float        
 tagging             the words of one sentence                    one tag per word        one tag per word
 span                (question, piece of the context, ...)        (`Answer`, ...)         the text or a `Reply`
 choice              (context, first choice, second choice, ...)  index of the right one  index of a choice
-generation          (source,) or (source, what it is to become)  (reference, ...)        the generated text
-language_modelling  (text,)                                      None, or its bytes      (nats, words, characters)
+generation          (source,) or (source, target label)          (reference, ...)        the generated text
+language_modelling  (text,)                                      None or number of bytes (nats, words, characters)
 cloze               (text with `BLANK` in one place,)            `Target`, a word        its `Rank`
 ranking             (text, or several)                           `Target`, a candidate   its `Rank`
 similarity          (word, word)                                 a float                 a float
 analogy             (word, its image, another word)              `Target`, its image     its `Rank`
-few_shot            (`Marked` text, solved ones of each class)   a class of theirs       a class of theirs
+few_shot            (`Marked` text, solved ones of each class)   one of these classes    one of these classes
 pointing            the words of one sentence                    `Pointings`, tuples     tuples
-minimal_pair        (acceptable sentence, its neighbour)         `Part`, the contrast    (score, score)
+minimal_pair        (acceptable sentence, unacceptable one)      `Part`, the contrast    (score, score)
 ==================  ===========================================  ======================  =====================
 
-``gold`` is None wherever the official file carries no label (the test sets of GLUE, say).
+``gold`` is None if the official file has no label, as in the test sets of GLUE.
 
-The pieces of a span task's context joined without anything between them are the context; most tasks have one. The
-``labels`` of a span task are answers that stand in place of a span: "yes", "no"; the empty one is "no answer", whose
-gold is ().
+The context of a span task is the concatenation of its pieces; most tasks have one piece. The ``labels`` of a span task
+are answers that replace a span, such as "yes" and "no". The empty label is "no answer"; its gold is ().
 
-In a cloze and a ranking, many candidates are put in order, and what is predicted is where the right one comes. A cloze
-asks a model as it is which word it would write into a blank; a ranking learns to find the text that fits. `Target`
-holds the candidates, which the examples of a data set share. A similarity and an analogy ask for a model's vectors of
-single words, as they are; there ``others`` of a target are the words of the question.
+In a cloze and in a ranking, the model orders many candidates, and the prediction is the rank of the right one. A cloze
+asks a model, without training, which word fills a blank. A ranking trains a model to find the text that fits. `Target`
+holds the candidates, which all examples of a data set share. A similarity and an analogy use a model's vectors of
+single words without training. In an analogy, ``others`` of a target are the words of the question.
 
-A minimal pair is two sentences that differ in what makes one of them unacceptable: a model gives each a score, as it
-is, and is right where the acceptable one has the higher one. Gold names the contrast; its ``kind`` is the phenomenon.
+A minimal pair is two sentences, one of which is unacceptable for a single reason. A model without training scores each
+sentence, and is right if the acceptable one has the higher score. Gold names the contrast, and its ``kind`` is the
+phenomenon.
 
-A pointing task asks for tuples about words: an aspect, an opinion, a polarity. A span in a tuple is two numbers, of its
-first and its last word, from 0; a class is one of the task's ``labels``; ``extra["pattern"]`` says what a tuple holds.
+A pointing task asks for tuples of spans and classes, such as an aspect, an opinion and a polarity. A span in a tuple is
+two numbers: its first and its last word, from 0. A class is one of the task's ``labels``. ``extra["pattern"]`` defines
+the elements of a tuple.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -67,15 +68,16 @@ UNTRAINED = frozenset({Form.CLOZE, Form.SIMILARITY, Form.ANALOGY, Form.MINIMAL_P
 
 
 BLANK = "____"
-"""Where the word of a cloze is missing."""
+"""The placeholder for the missing word of a cloze."""
 
 
 class Part(str):
-    """A label of a row that is judged together with others: the answers to one question, the two of a pair.
+    """The label of a row that is evaluated together with other rows: the answers to one question, or the members of a
+    pair.
 
-    It is the label itself wherever labels are compared, counted or written; metrics that ask which rows belong
-    together find that in ``whole``, None for a plain label (see `tasks.metrics.common.wholes`). ``kind`` says which of
-    the parts it is, for metrics that are averaged over kinds: the aspect that an opinion is about.
+    It is equal to the plain label wherever labels are compared, counted or written. ``whole`` identifies the rows that
+    belong together; it is None for a row on its own (see `tasks.metrics.common.wholes`). ``kind`` is the kind of the
+    part, for metrics that are averaged over kinds, such as the aspect of an opinion.
     """
 
     whole: str | None
@@ -88,7 +90,7 @@ class Part(str):
 
 
 class Scored(str):
-    """A predicted label that knows the probabilities of all ``labels`` of its task, in their order."""
+    """A predicted label with the probabilities of all ``labels`` of its task, in their order."""
 
     scores: tuple[float, ...]
 
@@ -99,12 +101,12 @@ class Scored(str):
 
     @classmethod
     def best(cls, labels: Sequence[str], scores: Sequence[float]) -> "Scored":
-        """The label of the highest score; of equals the first."""
+        """The label with the highest score. Ties go to the first label."""
         return cls(labels[max(range(len(labels)), key=lambda i: scores[i])], scores)
 
 
 class Tags(tuple):
-    """The gold tags of a sentence that knows its words, for metrics that ask what an entity is called."""
+    """The gold tags of a sentence, together with its words, for metrics that compare the names of entities."""
 
     words: tuple[str, ...]
 
@@ -115,8 +117,8 @@ class Tags(tuple):
 
 
 class Pointings(tuple):
-    """The gold tuples of a pointing task; ``given`` is what is known of them beforehand, first and last word of an
-    aspect, and not a part of them."""
+    """The gold tuples of a pointing task. ``given`` is an input that is not part of the tuples: the first and last word
+    of a known aspect."""
 
     given: tuple[int, ...]
 
@@ -129,8 +131,8 @@ class Pointings(tuple):
 class Answer(NamedTuple):
     """A gold answer of a span task: its text and the index of its first character in the context.
 
-    A free answer rephrases a passage of the context, from ``start`` to ``end`` (past the last character). An answer
-    that is one of the task's labels, such as "yes", has the passage that supports it. -1: no passage is known.
+    A free answer rephrases a passage of the context, from ``start`` to ``end`` (exclusive). If the answer is one of the
+    task's labels, such as "yes", the passage that supports it begins at ``start``. -1 means that no passage is known.
     """
 
     text: str
@@ -139,12 +141,12 @@ class Answer(NamedTuple):
 
     @property
     def stop(self) -> int:
-        """Index past the last character of the place in the context."""
+        """The index past the last character of the passage in the context."""
         return self.start + len(self.text) if self.end is None else self.end
 
 
 class Answers(tuple):
-    """The gold answers of a question, with the pieces of the context that they follow from, by name."""
+    """The gold answers of a question. ``facts`` are the names of the pieces of the context that support them."""
 
     facts: frozenset[Hashable]
 
@@ -155,7 +157,7 @@ class Answers(tuple):
 
 
 class Piece(str):
-    """A piece of a context that can be asked for as evidence, under a ``name``."""
+    """A text with a ``name``: a piece of a context that can be cited as evidence, or an entity of a knowledge graph."""
 
     name: Hashable
 
@@ -166,11 +168,11 @@ class Piece(str):
 
 
 class Reply(str):
-    """A predicted answer, with what some scorers read in addition to its text.
+    """A predicted answer, with additional fields for some scorers.
 
-    ``no_answer`` grows with how sure the model is that there is no answer, on any scale. ``span`` is the text that it
-    would give if there had to be one, and None where that is the text itself. ``facts`` names the pieces of the context
-    that it relied on.
+    ``no_answer`` increases with the model's confidence that there is no answer, on any scale. ``span`` is the best
+    non-empty answer if it differs from the text, otherwise None. ``facts`` are the names of the pieces of the context
+    that the answer relies on.
     """
 
     no_answer: float | None
@@ -191,8 +193,8 @@ class Reply(str):
 
 
 class Rewriting(tuple):
-    """The references of a text that is to become one of another label: with its ``source``, the label ``wanted``, and
-    a ``judge`` that tells the labels of texts."""
+    """The references of a text that is to be rewritten with another label. ``source`` is the text, ``wanted`` the new
+    label, and ``judge`` a classifier that predicts the labels of texts."""
 
     source: str
     wanted: str
@@ -207,9 +209,9 @@ class Rewriting(tuple):
 
 
 class Target(str):
-    """The name of the right one among ``candidates``, which are names with the text that a model reads of each.
+    """The name of the right candidate. ``candidates`` maps each name to the text that a model reads for it.
 
-    ``others`` are the names of candidates that are right as well and take no part in the ranking of this one: the
+    ``others`` are the names of candidates that are also right and are left out of the ranking of this one: the
     "filtered" setting of Bordes et al. (2013), section 4.1. ``kind`` is as in `Part`.
     """
 
@@ -230,8 +232,8 @@ class Target(str):
 
 
 class Marked(str):
-    """A text with marks around two words, of which ``marks`` has the indices of the opening ones; of a solved text
-    ``name`` is the class."""
+    """A text with marks around two entities. ``marks`` are the indices of the opening marks. ``name`` is the class of a
+    solved text, otherwise None."""
 
     marks: tuple[int, int]
     name: str | None
@@ -243,7 +245,8 @@ class Marked(str):
 
 
 class Rank(float):
-    """The rank of the right candidate, from 1, and in ``best`` the name of the first; equals share the middle rank."""
+    """The rank of the right candidate, from 1, with the middle rank for ties. ``best`` is the name of the best
+    candidate."""
 
     best: str | None
 
@@ -254,15 +257,15 @@ class Rank(float):
 
 
 def prediction_details(prediction: Any) -> dict[str, Any]:
-    """The further fields of a `Reply`, a `Scored` label or a `Rank`, by name; {} for any other prediction."""
+    """The additional fields of a `Reply`, a `Scored` label or a `Rank`, by name. {} for any other prediction."""
     if not isinstance(prediction, Reply | Scored | Rank):
         return {}
     return {name: value for name, value in vars(prediction).items() if value is not None}
 
 
 def gold_details(gold: Any) -> dict[str, Any]:
-    """The fields of an example's gold in addition to its label or texts, for JSON: of a `Part` the ``whole`` and the
-    ``kind``, of a `Target` the ``kind``, of `Answers` the facts as ``gold_facts``; {} for any other gold."""
+    """The additional fields of an example's gold, for JSON. A `Part` has ``whole`` and ``kind``, a `Target` has
+    ``kind``, and `Answers` have ``gold_facts``. {} for any other gold."""
     if isinstance(gold, Target):
         return {"kind": gold.kind} if gold.kind is not None else {}
     if isinstance(gold, Answers):

@@ -1,10 +1,10 @@
-"""Gigaword headlines: Rush et al., 2015 (survey, section 7.6). The headline of an article from its first sentence.
+"""Gigaword headlines: Rush et al., 2015 (survey, section 7.6). Generate headlines from first sentences of articles.
 
 Official files of the authors' release: ``train/train.article.txt`` and ``train/train.title.txt``,
 ``train/valid.article.filter.txt`` and ``train/valid.title.filter.txt``, ``Giga/input.txt`` and ``Giga/task1_ref0.txt``;
-or, as others pass the same lines on, ``train.src.txt`` and ``train.tgt.txt``, ``dev`` and ``test``. Tokenised, in lower
-case, digits as #, rare words as UNK or <unk>: lines are read as they stand. The dev set has 189,651 pairs; early
-stopping looks at the first of them. Licence: LDC (the articles), which forbids passing them on.
+or, in other distributions of the same lines, ``train.src.txt`` and ``train.tgt.txt``, likewise ``dev`` and ``test``.
+The text is tokenised and in lower case, with # for digits and UNK or <unk> for rare words. It is not changed. The dev
+set has 189,651 pairs; early stopping uses the first ones. Licence: LDC (the articles), which forbids redistribution.
 """
 
 from collections.abc import Iterator

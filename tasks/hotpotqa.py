@@ -4,9 +4,10 @@ Official files: hotpot_train_v1.1.json and hotpot_dev_distractor_v1.json, a list
 supporting_facts: [[title, sentence]], context: [[title, [sentence, ...]]]}``. The test set is not public. Predictions
 are ``{answer: {id: text}, sp: {id: [[title, sentence], ...]}}``. Licence: CC BY-SA 4.0.
 
-The ten paragraphs are one context, with a line for each title; every sentence is a piece of it that may be evidence,
-named (title, number). "yes" and "no" are named answers. The files do not say where an answer stands: its first place
-in a supporting sentence counts, or else the first anywhere; "yes" and "no" follow from the first supporting sentence.
+The ten paragraphs form one context, with a line for each title. Every sentence is a piece of it that may be evidence,
+with the name (title, number). "yes" and "no" are labels. The files have no positions of answers. The first occurrence
+in a supporting sentence is used, or else the first in the context. The position of "yes" and "no" is the first
+supporting sentence.
 """
 
 from collections.abc import Iterator
@@ -61,7 +62,8 @@ def _facts(path: Path, key: str, found: Any) -> list[tuple[str, int]]:
 
 
 def _place(pieces: tuple[str, ...], facts: list[tuple[str, int]], text: str) -> int:
-    """Where ``text`` first stands in a supporting sentence, or else anywhere; -1 where it does not."""
+    """The position of ``text`` in the first supporting sentence that contains it, or else in the context. -1 if there
+    is none."""
     start = 0
     for piece in pieces:
         if getattr(piece, "name", None) in facts and (text in LABELS or text in piece):
@@ -71,7 +73,7 @@ def _place(pieces: tuple[str, ...], facts: list[tuple[str, int]], text: str) -> 
 
 
 def predictions(path: Path) -> dict[str, Reply]:
-    """The official object of answers and supporting facts."""
+    """Reads the official object of answers and supporting facts."""
     content = json_document(path)
     parts = [content.get(key) for key in ("answer", "sp")] if isinstance(content, dict) else [None, None]
     if not all(isinstance(part, dict) for part in parts):

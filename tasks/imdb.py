@@ -1,8 +1,8 @@
 """IMDb, the Large Movie Review Dataset (survey, section 7.3): is a review of a film good or bad?
 
 Maas et al., 2011: Learning word vectors for sentiment analysis, ACL. Licence: none stated, for research. Official
-files: aclImdb/{train,test}/{neg,pos}/*.txt, one review a file named "number_stars", 12500 in each folder. The breaks
-that the web page had, ``<br />``, become blanks. Ratings of five and six stars are in neither class.
+files: aclImdb/{train,test}/{neg,pos}/*.txt, one review a file named "number_stars", 12500 in each folder. Line breaks
+of the web page, ``<br />``, are replaced by spaces. Reviews with five or six stars are in neither class.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ LABELS = ("neg", "pos")
 
 
 def read(folder: Path, split: str) -> Iterator[Example]:
-    """Reviews of "neg" before "pos", each sorted by file name; ids are "neg/0_3"."""
+    """The "neg" reviews, then the "pos" ones, sorted by file name. Ids have the form "neg/0_3"."""
     place = pick(folder, FILES[split][0])
     for label in LABELS:
         found = sorted((place / label).glob("*.txt"))

@@ -1,11 +1,11 @@
-"""IWSLT 2014: Cettolo et al., 2014 (survey, section 7.5). Talks of TED, translated.
+"""IWSLT 2014: Cettolo et al., 2014 (survey, section 7.5). Translations of TED talks.
 
-Official files, in the folder that the archive of a pair unpacks to: ``train.tags.de-en.de``, a sentence a line among
-lines with tags about the talk, and ``IWSLT14.TED.dev2010.de-en.de.xml`` with ``<seg id="1"> ... </seg>``. Trained on
-the first; stopped by dev2010; reported on tst2010, 2011 and 2012 one after the other. ``TASK`` is German to English,
-and `variant` gives other pairs. Most papers report another cut, lower-cased and tokenised, of the same talks, in which
-every 23rd training sentence is for stopping: the task ``plain`` reads the files that its script writes. Licence: CC
-BY-NC-ND 4.0.
+Official files, in the folder of the unpacked archive of a pair: ``train.tags.de-en.de``, with one sentence per line and
+lines with tags about the talk, and ``IWSLT14.TED.dev2010.de-en.de.xml`` with ``<seg id="1"> ... </seg>``. The first is
+for training, dev2010 for early stopping; tst2010, tst2011 and tst2012 are reported as one test set. ``TASK`` is German
+to English, and `variant` gives other pairs. Most papers report a lower-cased and tokenised version of the same talks in
+which every 23rd training sentence is held out for early stopping. The task ``plain`` reads the files that their script
+writes. Licence: CC BY-NC-ND 4.0.
 """
 
 import html
@@ -30,7 +30,7 @@ def _name(part: str, pair: str, language: str) -> str:
 
 
 def _names(part: str, source: str, target: str, language: str) -> str:
-    """Archives are named for one direction and mostly hold the other one's files under their own name as well."""
+    """The file's names for both directions: an archive is named for one, but most have files named for the other."""
     return "|".join(_name(part, pair, language) for pair in (f"{source}-{target}", f"{target}-{source}"))
 
 
@@ -55,13 +55,13 @@ def read_pair(folder: Path, split: str, *, source: str, target: str) -> Iterator
 
 
 def read(folder: Path, split: str) -> Iterator[Example]:
-    """German to English."""
+    """German sentences with their English translations."""
     return read_pair(folder, split, source="de", target="en")
 
 
 @cache
 def variant(pair: str) -> Task:
-    """The task of a pair such as "en-de", named "iwslt14-en-de"; "de-en" is the default task itself, "iwslt14"."""
+    """The task of a pair such as "en-de", named "iwslt14-en-de". "de-en" is the default task, "iwslt14"."""
     source, target = languages("IWSLT14", pair, "iwslt14-en-de")
     default, codes = pair == "de-en", (source, target)
     return Task(
@@ -83,7 +83,7 @@ def variant(pair: str) -> Task:
         metrics=(bleu_into(target),),
         headline="bleu",
         report="test",
-        version=1 + (target in APART),  # since BLEU tells the words of these languages apart
+        version=1 + (target in APART),  # 2 since BLEU uses sacrebleu's tokenizers for these languages
         extra={"languages": codes},
     )
 

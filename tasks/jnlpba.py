@@ -1,9 +1,9 @@
 """JNLPBA, five kinds of biomedical names in MEDLINE abstracts: Kim et al., 2004 (survey, section 7.4).
 
-Official files of the shared task: Genia4ERtask1.iob2 (2,000 abstracts) to learn from and Genia4EReval1.iob2 (404) to
-predict, ``word<TAB>tag`` in IOB2, an empty line after a sentence and a line ``###MEDLINE:number`` before an abstract.
+Official files of the shared task: Genia4ERtask1.iob2 (2,000 abstracts) for training and Genia4EReval1.iob2 (404) for
+testing, ``word<TAB>tag`` in IOB2, an empty line after a sentence and a line ``###MEDLINE:number`` before an abstract.
 Copies of them, train.tsv and test.tsv, have a line ``-DOCSTART-`` there instead. The test set has 3,856 sentences.
-There is no development set: a part of the training sentences takes its place. For research under GENIA's licence.
+There is no development set; a part of the training sentences is used instead. For research under GENIA's licence.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ TYPES = ("DNA", "RNA", "protein", "cell_line", "cell_type")
 
 
 def read(folder: Path, split: str) -> Iterator[Example]:
-    """Sentences in file order; ``group`` is the number of the abstract."""
+    """Sentences in file order. ``group`` is the number of the abstract."""
     return tagged(pick(folder, FILES[split][0]), TYPES, document=DOCUMENT)
 
 
@@ -44,6 +44,6 @@ TASK = Task(
     labels=labels(TYPES),
     chance=0.0,
     report="test",
-    version=2,  # since lines -DOCSTART- are no sentences
+    version=2,  # since -DOCSTART- lines are not read as sentences
     extra={"document": DOCUMENT},
 )

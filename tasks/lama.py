@@ -1,16 +1,16 @@
-"""LAMA (survey, section 3.3.2): which facts does a model know? It writes the missing word of a sentence, untrained.
+"""LAMA (survey, section 3.3.2): which facts does a model know? It fills the blank in a sentence without training.
 
 Petroni et al., 2019: Language models as knowledge bases?, EMNLP. Licence: CC BY-NC 4.0. Official files: JSON lines of
 facts, ``TREx/P19.jsonl`` {uuid, sub_label, obj_label}, and ``relations.jsonl`` {relation, template: "[X] was born in
-[Y] ."}; without this file, the first patterns of ParaRel's ``pararel_patterns/P19.jsonl``. Relations without a template
-are left out. All models choose from the words of ``common_vocab_cased.txt``, and facts about other objects are left
-out: the paper (section 4.4) takes what the vocabularies of the compared models share. ``vocabulary.txt``, one word a
-line, goes before it. A word that a model cuts into pieces stays a candidate that it never finds: all have one list.
+[Y] ."}, or else the first patterns of ParaRel's ``pararel_patterns/P19.jsonl``. Relations without a template are left
+out. All models choose from the words of ``vocabulary.txt``, one per line, or else ``common_vocab_cased.txt``; facts
+with other objects are left out. The paper (section 4.4) uses the words that the vocabularies of the compared models
+share. A word that a model splits into several tokens stays in the list, but the model never predicts it.
 
-Other objects of a subject and relation are left out of a ranking. The headline is P@1, averaged over relations, of
-which ConceptNet and SQuAD are one each, as in the authors' script. "lama" is T-REx, "lama-google_re" and so on are the
-others. LAMA-UHN (Poerner et al., 2020) leaves out what a name gives away: "lama-string_match" is its first filter, no
-object within its subject; the second asks BERT-base: "lama-uhn" reads the files that their script wrote, TREx_UHN.
+Other objects of a subject and relation are left out of a ranking. The headline is P@1, averaged over relations; as in
+the authors' script, ConceptNet and SQuAD are one relation each. "lama" is T-REx; the others are "lama-google_re" and so
+on. LAMA-UHN (Poerner et al., 2020) leaves out facts that a name reveals: "lama-string_match" is its first filter, no
+object inside its subject. The second filter uses BERT-base; "lama-uhn" reads the output of their script, TREx_UHN.
 """
 
 from collections import defaultdict
@@ -31,12 +31,12 @@ BIRTH_AND_DEATH = {
     "place_of_birth": "[X] was born in [Y] .",
     "date_of_birth": "[X] (born [Y]).",
     "place_of_death": "[X] died in [Y] .",
-}  # Google-RE's templates, which stand in the authors' code
+}  # Google-RE's templates, from the authors' code
 
 
 def read_corpus(folder: Path, split: str, *, corpus: str, apart: bool = False) -> Iterator[Example]:
-    """The facts of ``corpus``, files by name and facts in file order; ids are theirs. ``apart`` leaves out objects that
-    stand in their subject, in whatever case."""
+    """The facts of ``corpus``, with files sorted by name and facts in file order. Ids are those of the facts. ``apart``
+    leaves out facts whose subject contains the object, ignoring case."""
     words, templates = {word: word for _, word in lines(pick(folder, WORDS)) if word}, _templates(folder, corpus)
     for path in sorted((folder / corpus).glob("*.jsonl")):
         relation = path.stem.removesuffix("_test")
@@ -47,7 +47,7 @@ def read_corpus(folder: Path, split: str, *, corpus: str, apart: bool = False) -
             word = entry(path, line, fact, "obj_label")
             subject = entry(path, line, fact, "sub_label") if fact.get("sub_label") else ""
             known = word in words and not (apart and word.lower() in subject.lower())
-            if known and (templates is None or word not in right[subject]):  # their script asks for a pair once
+            if known and (templates is None or word not in right[subject]):  # the authors' script uses each pair once
                 right[subject].add(word)
                 facts.append((line, fact, subject, word))
         for line, fact, subject, word in facts:
@@ -59,7 +59,7 @@ def read_corpus(folder: Path, split: str, *, corpus: str, apart: bool = False) -
 
 
 def _templates(folder: Path, corpus: str) -> dict[str, str] | None:
-    """Templates by relation; None where facts bring sentences of their own."""
+    """Templates by relation. None if the facts have their own sentences."""
     if corpus in ("ConceptNet", "Squad"):
         return None
     if corpus == "Google_RE":
@@ -77,7 +77,7 @@ def _templates(folder: Path, corpus: str) -> dict[str, str] | None:
 
 
 def _sentence(path: Path, line: int, fact: dict[str, Any], template: str | None) -> str:
-    """The fact as a sentence with `BLANK` in the place of the object."""
+    """The fact as a sentence with `BLANK` instead of the object."""
     if template is not None:
         return template.replace("[Y]", BLANK).replace("[X]", entry(path, line, fact, "sub_label"))
     text = next(iter(entry(path, line, fact, "masked_sentences", list)), None)
@@ -91,7 +91,7 @@ read = partial(read_corpus, corpus="TREx")
 
 @cache
 def variant(name: str) -> Task:
-    """The task of another corpus or filter; "trex" is the default task."""
+    """The task of another corpus or filter. "trex" is the default task."""
     corpus = CORPORA.get("trex" if name == "string_match" else name)
     if corpus is None:
         raise UnknownTask(f"LAMA has no '{name}'. Choices: {', '.join((*CORPORA, 'string_match'))}.")
@@ -112,7 +112,7 @@ def variant(name: str) -> Task:
         metrics=(by_relation, ranking),
         headline="p_at_1",
         report="test",
-        version=2,  # since a pair of names is asked for once, and ConceptNet is one relation
+        version=2,  # since each pair of names is used once, and ConceptNet is one relation
         downloads=(Download(url="https://dl.fbaipublicfiles.com/LAMA/data.zip", to="lama", unpack=True, strip=1),),
     )
 

@@ -1,10 +1,10 @@
-"""MLQA: Lewis et al., 2020 (survey, section 4.2). Trained on SQuAD in English, asked about articles in seven languages.
+"""MLQA: Lewis et al., 2020 (survey, section 4.2). Trained on English SQuAD, tested on articles in seven languages.
 
 Official files: ``dev/dev-context-de-question-en.json`` and so on, in SQuAD's format, and SQuAD 1.1's train-v1.1.json
-next to the two folders. ``TASK`` is German throughout; `variant` gives any of the 49 pairs: "mlqa-zh" has Chinese
-articles and questions, "mlqa-zh-en" Chinese articles and English questions. Licence: CC BY-SA 3.0.
+next to the two folders. ``TASK`` has German articles and questions; `variant` gives any of the 49 pairs. "mlqa-zh" has
+Chinese articles and questions, "mlqa-zh-en" Chinese articles and English questions. Licence: CC BY-SA 3.0.
 
-The task is zero-shot: the English dev file is used for early stopping, whatever language is reported.
+The task is zero-shot: the English dev file is used for early stopping, whichever language is reported.
 """
 
 import re
@@ -46,7 +46,7 @@ def read(folder: Path, split: str) -> Iterator[Example]:
 
 @cache
 def variant(pair: str) -> Task:
-    """The task of "zh" or "zh-en" (language of the articles, then of the questions); "de" is the default task."""
+    """The task of "zh" or "zh-en" (language of the articles, then of the questions). "de" is the default task."""
     codes = re.fullmatch(r"([a-z]{2})(?:-([a-z]{2}))?", pair)
     context, question = (codes[1], codes[2] or codes[1]) if codes else ("", "")
     if context not in LANGUAGES or question not in LANGUAGES:

@@ -1,9 +1,9 @@
 """MNLI, matched (survey, section 7.1): does a premise entail a hypothesis, contradict it, or neither?
 
-Williams, Nangia & Bowman, 2018: A broad-coverage challenge corpus for sentence understanding through inference,
-NAACL; in GLUE since Wang et al., 2019. Licence: mostly OANC's (free), fiction under several. Official files: twelve
-columns in train.tsv, sixteen in dev_matched.tsv (five votes and the verdict), ten in test_matched.tsv. "Matched": dev
-and test are of the genres of train.
+Williams, Nangia & Bowman, 2018: A broad-coverage challenge corpus for sentence understanding through inference, NAACL;
+in GLUE since Wang et al., 2019. Licence: mostly OANC's (free), several for fiction. Official files: twelve columns in
+train.tsv, sixteen in dev_matched.tsv (five votes and the gold label), ten in test_matched.tsv. "Matched" means that dev
+and test have the genres of train.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from ptmbench.tasks.task import Download, Example, Source, Task
 FILES = {"train": ("train.tsv",), "dev": ("dev_matched.tsv",), "test": ("test_matched.tsv",)}
 LABELS = ("entailment", "neutral", "contradiction")
 UNDECIDED = "-"
-"""Gold where the annotators found no majority; official readers leave such pairs out."""
+"""Gold if the annotators have no majority. Such pairs are left out, as in official readers."""
 
 
 def read(folder: Path, split: str) -> Iterator[Example]:
@@ -26,7 +26,7 @@ def read(folder: Path, split: str) -> Iterator[Example]:
 
 
 def pairs(path: Path, *, labelled: bool) -> Iterator[Example]:
-    """The (premise, hypothesis) pairs of one file, also for the sets that MNLI's models are tested on."""
+    """The (premise, hypothesis) pairs of one file. Also used for the other test sets of MNLI models."""
     target = ("gold_label",) if labelled else ()
     for line, (index, premise, hypothesis, *gold) in rows(path, ("index", "sentence1", "sentence2", *target)):
         if gold == [UNDECIDED]:

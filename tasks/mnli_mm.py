@@ -1,6 +1,6 @@
-"""MNLI, mismatched (survey, section 7.1): MNLI's training pairs, tested on genres that they do not hold.
+"""MNLI, mismatched (survey, section 7.1): MNLI's training pairs, tested on other genres.
 
-Williams, Nangia & Bowman, 2018 (see `tasks.mnli`). Official files: train.tsv is MNLI's; dev_mismatched.tsv,
+Williams, Nangia & Bowman, 2018 (see `tasks.mnli`). Official files: MNLI's train.tsv; dev_mismatched.tsv,
 test_mismatched.tsv.
 """
 

@@ -1,8 +1,9 @@
-"""MRPC, the Microsoft Research Paraphrase Corpus (survey, section 7.1): do two sentences from the news say the same?
+"""MRPC, the Microsoft Research Paraphrase Corpus (survey, section 7.1): do two sentences from the news have the same
+meaning?
 
 Dolan & Brockett, 2005: Automatically constructing a corpus of sentential paraphrases, IWP; in GLUE since Wang et al.,
-2019. Licence: Microsoft Research's own, for research. Official files: a header (behind a byte order mark in train.tsv
-and dev.tsv), and quotation marks that open and never close.
+2019. Licence: Microsoft Research's own, for research. Official files: a header (after a byte order mark in train.tsv
+and dev.tsv). Some quotation marks are opened but never closed.
 """
 
 from collections.abc import Iterator

@@ -1,10 +1,9 @@
 """Multi30k: Elliott et al., 2016, 2017; Barrault et al., 2018 (survey, section 7.5). Image captions in several
 languages.
 
-Official files: ``train.en``, ``val.de``, ``test_2016_flickr.fr`` ..., one caption a line, line n of all languages
-with the same meaning; plain or gzipped. ``TASK`` is English to German; `variant` gives any other pair of en, de, fr,
-cs, or of whatever languages have files with these names. The 2017 and COCO sets have no Czech. Licence: CC BY-NC-SA
-4.0.
+Official files: ``train.en``, ``val.de``, ``test_2016_flickr.fr`` ..., plain or gzipped, with one caption per line. Line
+n has the same meaning in all languages. ``TASK`` is English to German. `variant` gives any other pair of en, de, fr and
+cs, or of other languages with files of these names. The 2017 and COCO sets have no Czech. Licence: CC BY-NC-SA 4.0.
 """
 
 from collections.abc import Iterator
@@ -27,7 +26,7 @@ SETS = {
 }
 _URL = "https://github.com/multi30k/dataset/raw/master/data/task1/raw/"
 _LANGUAGES = {"en", "de", "fr", "cs"}
-"""What the release has; other languages' files are somebody's own."""
+"""The languages of the official release."""
 
 
 def _names(split: str, language: str) -> str:
@@ -35,20 +34,20 @@ def _names(split: str, language: str) -> str:
 
 
 def read_pair(folder: Path, split: str, *, source: str, target: str) -> Iterator[Example]:
-    """Captions in the language ``source`` with their one translation into ``target``, in file order."""
+    """Captions in the language ``source`` with their translations into ``target``, in file order."""
     ours, theirs = pick(folder, _names(split, source)), pick(folder, _names(split, target))
     for index, (text, other) in enumerate(together(ours, theirs)):
         yield Example(id=str(index), inputs=(text,), gold=(other,), channels={"languages": (source,)})
 
 
 def read(folder: Path, split: str) -> Iterator[Example]:
-    """English to German."""
+    """English captions with their German translations."""
     return read_pair(folder, split, source="en", target="de")
 
 
 @cache
 def variant(pair: str) -> Task:
-    """The task of a pair such as "de-fr", named "multi30k-de-fr"; "en-de" is the default task itself, "multi30k"."""
+    """The task of a pair such as "de-fr", named "multi30k-de-fr". "en-de" is the default task, "multi30k"."""
     source, target = languages("Multi30k", pair, "multi30k-de-fr")
     default = pair == "en-de"
     return Task(
@@ -67,7 +66,7 @@ def variant(pair: str) -> Task:
         metrics=(bleu_into(target),),
         headline="bleu",
         report="test",
-        version=1 + (target in APART),  # since BLEU tells the words of these languages apart
+        version=1 + (target in APART),  # 2 since BLEU uses sacrebleu's tokenizers for these languages
         downloads=tuple(
             Download(url=f"{_URL}{name}", to=f"multi30k/{name}")
             for split in SETS

@@ -1,9 +1,9 @@
-"""MultiRC (survey, section 7.2): is this answer to that question about a paragraph right? Any number of them may be.
+"""MultiRC (survey, section 7.2): is an answer to a question about a paragraph right? Any number can be right.
 
 Khashabi et al., 2018: Looking beyond the surface, NAACL; in SuperGLUE since Wang et al., 2019. Licence: for research
 and academic use. Official files: JSON lines ``{idx, passage: {text, questions: [{idx, question, answers: [{idx, text,
-label}]}]}}``; no label in test. Questions need several sentences of the paragraph. Each answer is an example of its
-own; `tasks.metrics.multirc` puts a question together again.
+label}]}]}}``; no label in test. Questions need several sentences of the paragraph. Each answer is a separate example;
+`tasks.metrics.multirc` groups the answers to a question.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ LABELS = ("0", "1")
 
 
 def read(folder: Path, split: str) -> Iterator[Example]:
-    """(paragraph, question and answer) in file order; ids are "paragraph-question-answer"; ``group``: the paragraph."""
+    """(paragraph, question and answer) in file order. Ids are "paragraph-question-answer", groups are paragraphs."""
     path = pick(folder, FILES[split][0])
     for line, record in json_lines(path):
         paragraph, number = entry(path, line, record, "passage", dict), entry(path, line, record, "idx", int)
@@ -61,7 +61,7 @@ TASK = Task(
     metrics=(multirc,),
     headline="f1a+exact_match",
     labels=LABELS,
-    version=2,  # since pairs of two long texts are cut as BERT's code cuts them
+    version=2,  # since pairs of two long texts are truncated as in BERT's code
     words=("False", "True"),
     prompt="{0} Question: {1} True or False? Answer:",
     downloads=(

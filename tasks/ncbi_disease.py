@@ -1,7 +1,8 @@
 """NCBI-disease, diseases in PubMed abstracts: Dogan et al., 2014 (survey, section 7.4).
 
-793 abstracts in the form that taggers are compared on: train.tsv, devel.tsv and test.tsv, ``word<TAB>tag`` in IOB2, an
-empty line after a sentence; where an abstract ends is not said. Public domain, of the US National Library of Medicine.
+793 abstracts in the usual format for comparing taggers: train.tsv, devel.tsv and test.tsv, ``word<TAB>tag`` in IOB2,
+with an empty line after each sentence. Abstracts are not separated. Public domain; made by the US National Library of
+Medicine.
 """
 
 from collections.abc import Iterator

@@ -1,11 +1,11 @@
-"""NLVR: is a sentence true of a picture of coloured shapes? The survey has such tasks of text and pictures in section
-4.3.2, and not this one.
+"""NLVR: is a sentence true of a picture of coloured shapes? The survey describes tasks of text and pictures in section
+4.3.2, but not this one.
 
 Suhr, Lewis, Yeh and Artzi, 2017: A corpus of natural language for visual reasoning, ACL. Licence: CC BY 4.0. Official
-files: JSON lines ``{sentence, identifier, directory, label, structured_rep, evals}``. The identifier is "n-m": of the
-sentence n, with the m-th of up to four pictures. The structured representation lists the objects in each of three grey
-boxes, so that the regions of a picture are known without a detector (`tasks.shapes`); the images are not read. ``test``
-is the public test set.
+files: JSON lines ``{sentence, identifier, directory, label, structured_rep, evals}``. The identifier "n-m" means the
+m-th of up to four pictures of sentence n. The structured representation lists the objects in each of three grey boxes,
+so the regions of a picture are known without a detector (`tasks.shapes`). The images are not read. ``test`` is the
+public test set.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ LABELS = ("false", "true")
 
 
 def read(folder: Path, split: str) -> Iterator[Example]:
-    """Sentences in file order; ids are the files' identifiers; ``group``: the sentence."""
+    """Sentences in file order. Ids are the files' identifiers, and ``group`` is the sentence."""
     path = pick(folder, FILES[split][0])
     for line, record in json_lines(path):
         identifier = entry(path, line, record, "identifier")

@@ -1,12 +1,12 @@
-"""Open Entity (survey, section 4.1): which types has the entity that a sentence mentions? Any number of them.
+"""Open Entity (survey, section 4.1): which types does an entity in a sentence have? Any number is possible.
 
 Choi et al., 2018: Ultra-fine entity typing, ACL. Licence: none stated, for research. Official files: JSON lines
 ``{annot_id, left_context_token: [...], mention_span, right_context_token: [...], y_str: [types]}``, 1998 mentions each.
-Of the 10331 types that people wrote, the nine general ones count here, as since ERNIE (Zhang et al., 2019, section
-4.4); mentions that have none of these stay, with no right type.
+The annotators wrote 10331 types. Only the nine general ones are used, as in ERNIE (Zhang et al., 2019, section 4.4) and
+later work. Mentions with none of these stay, without a right type.
 
-Each type of a mention is an example of its own, as in `tasks.multirc`: the sentence with the mention between asterisks,
-and the type. Predictions to be scored may have the format that the official scorer reads, {annot_id: {gold, pred}}.
+Each type of a mention is a separate example, as in `tasks.multirc`: the sentence with the mention between asterisks,
+and the type. Prediction files may have the format of the official scorer, {annot_id: {gold, pred}}.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ LABELS = ("0", "1")
 
 
 def read(folder: Path, split: str) -> Iterator[Example]:
-    """(sentence, type) in file order; ids are "annot_id-type"; ``group`` and gold's whole: the mention."""
+    """(sentence, type) in file order. Ids are "annot_id-type". The mention is ``group`` and gold's whole."""
     path = pick(folder, FILES[split][0])
     for line, record in json_lines(path):
         name, mention = entry(path, line, record, "annot_id"), entry(path, line, record, "mention_span")
@@ -45,7 +45,7 @@ def _words(path: Path, line: int, record: dict, key: str) -> list[str]:
 
 
 def predictions(path: Path) -> dict[str, str]:
-    """What the official scorer reads: ``pred`` lists the types of a mention; others than the nine are left out."""
+    """Reads the official scorer's format. ``pred`` lists the types of a mention; only the nine types are used."""
     content = json_document(path)
     if not isinstance(content, dict):
         raise DataError(f"{path} must be one JSON object from annot_id to {{gold, pred}}.")

@@ -1,4 +1,4 @@
-"""BARTABSA's files of aspects and opinions, for `tasks.absa`, whose docstring tells the format and the subtasks."""
+"""The reader for BARTABSA's files of aspects and opinions. `tasks.absa` documents the format and the subtasks."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,8 +11,11 @@ LABELS = ("POS", "NEU", "NEG")
 
 
 def read(subtask: str, folder: Path, split: str) -> Iterator[Example]:
-    """The words of each sentence in file order, with the tuples as gold; ids are numbers of entries from 0, with the
-    given aspect's first and last word where there is one; ``group`` is then the sentence."""
+    """The sentences of ``split`` in file order, as words, with the tuples as gold.
+
+    Ids are the numbers of the entries from 0. If an aspect is given, its first and last word follow in the id, and
+    ``group`` is the sentence.
+    """
     path = pick(folder, f"{split}_convert.json")
     entries = json_document(path)
     if not isinstance(entries, list):
@@ -63,7 +66,7 @@ def _examples(subtask: str, number: int, words: tuple, aspects: list, opinions: 
 
 
 def _span(one: dict, words: tuple[str, ...]) -> tuple[int, int]:
-    """First and last word."""
+    """The numbers of the first and the last word."""
     first, past = one["from"], one["to"]
     if not 0 <= first < past <= len(words):
         raise ValueError(f"the words {first} to {past} are not in a sentence of {len(words)}")

@@ -1,4 +1,4 @@
-"""Pairs of files whose lines match one to one: what the readers of translation and of headlines share."""
+"""Readers for pairs of files whose lines correspond, for translation and headline generation."""
 
 import re
 from collections.abc import Iterator
@@ -12,12 +12,13 @@ Numbered = Iterator[tuple[int, str]]
 
 
 def together(ours: Path, theirs: Path) -> Iterator[tuple[str, str]]:
-    """Line n of ``ours`` with line n of ``theirs``, plain or gzipped; `DataError` where one ends before the other."""
+    """Yields line n of ``ours`` with line n of ``theirs``, plain or gzipped. `DataError` if their lengths differ."""
     yield from matched(ours, lines(ours), theirs, lines(theirs))
 
 
 def matched(ours: Path, left: Numbered, theirs: Path, right: Numbered) -> Iterator[tuple[str, str]]:
-    """The texts of ``left`` and ``right``, which were read from ``ours`` and ``theirs``."""
+    """Yields the texts of ``left`` and ``right`` in pairs. ``ours`` and ``theirs`` are their files, for the error
+    message."""
     for index, (row, other) in enumerate(zip_longest(left, right)):
         if row is None or other is None:
             raise DataError(
@@ -28,7 +29,8 @@ def matched(ours: Path, left: Numbered, theirs: Path, right: Numbered) -> Iterat
 
 
 def languages(title: str, pair: str, example: str) -> tuple[str, str]:
-    """Source and target of a ``pair`` such as "de-en"; `UnknownTask`, with an ``example`` of a name, for no pair."""
+    """The source and target language of a ``pair`` such as "de-en". Raises `UnknownTask`, with ``example`` as a valid
+    name, if ``pair`` is not of this form."""
     codes = re.fullmatch(r"([a-z]{2,3})-([a-z]{2,3})", pair)
     if not codes or codes[1] == codes[2]:
         raise UnknownTask(f"{title} has no pair '{pair}'. Write source and target as language codes: {example}.")

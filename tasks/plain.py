@@ -1,9 +1,9 @@
-"""Translation between any two plain files, line by line (survey, section 7.5): WMT's and IWSLT's corpora as most tools
-leave them, or your own files.
+"""Translation between any two plain text files, line by line (survey, section 7.5). The files may be WMT's or IWSLT's
+corpora in the layout of most tools, or your own files.
 
-Files: ``train.de`` and ``train.en``, ``valid``, ``dev`` or ``val``, and ``test``, named by their languages; plain or
-gzipped, line n of both with the same meaning. `variant` says which: ``plain-de-en`` reads German and writes English.
-``TASK`` is English to German. The licence is set by the authors of the files.
+Files: ``train.de`` and ``train.en``, then ``valid``, ``dev`` or ``val``, and ``test``, with the languages as suffixes.
+They may be gzipped. Line n of one file is the translation of line n of the other. `variant` selects the languages:
+``plain-de-en`` translates German into English. ``TASK`` is English to German. The licence is that of the files.
 """
 
 from collections.abc import Iterator
@@ -31,13 +31,13 @@ def read_pair(folder: Path, split: str, *, source: str, target: str) -> Iterator
 
 
 def read(folder: Path, split: str) -> Iterator[Example]:
-    """English to German."""
+    """English lines with their German translations."""
     return read_pair(folder, split, source="en", target="de")
 
 
 @cache
 def variant(pair: str) -> Task:
-    """The task of a pair such as "fr-en", named "plain-fr-en"; "en-de" is the default task itself, "plain"."""
+    """The task of a pair such as "fr-en", named "plain-fr-en". "en-de" is the default task, "plain"."""
     source, target = languages("A plain translation", pair, "plain-de-en")
     default = pair == "en-de"
     return Task(
@@ -56,7 +56,7 @@ def variant(pair: str) -> Task:
         metrics=(bleu_into(target),),
         headline="bleu",
         report="test",
-        version=1 + (target in APART),  # since BLEU tells the words of these languages apart
+        version=1 + (target in APART),  # 2 since BLEU uses sacrebleu's tokenizers for these languages
         extra={"languages": (source, target)},
     )
 

@@ -1,9 +1,9 @@
-"""QQP, Quora Question Pairs (survey, section 7.1): do two questions ask the same?
+"""QQP, Quora Question Pairs (survey, section 7.1): do two questions ask the same thing?
 
 Iyer, Dandekar & Csernai, 2017: First Quora dataset release: question pairs; in GLUE since Wang et al., 2019. Licence:
-Quora's terms of service, for non-commercial use. Official files: a header; in train.tsv and dev.tsv some questions
-hold a line break that cuts their row in two, and the official readers leave such pieces out; test.tsv has other
-columns and no broken row.
+Quora's terms of service, for non-commercial use. Official files: a header. In train.tsv and dev.tsv, line breaks in
+some questions split their rows. These parts are skipped, as in the official readers. test.tsv has other columns and no
+broken rows.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ LABELS = ("0", "1")
 
 
 def read(folder: Path, split: str) -> Iterator[Example]:
-    """Pairs in file order; ids are the files' own."""
+    """Pairs in file order. Ids are those of the files."""
     path = pick(folder, FILES[split][0])
     if split == "test":
         for _, (index, first, second) in rows(path, ("id", "question1", "question2")):
@@ -47,7 +47,7 @@ TASK = Task(
     metrics=(accuracy, binary_f1("1")),
     headline="accuracy+f1",
     labels=LABELS,
-    version=2,  # since pairs of two long texts are cut as BERT's code cuts them
+    version=2,  # since pairs of two long texts are truncated as in BERT's code
     words=("No", "Yes"),
     prompt="{0} {1} Question: Are these the same? Answer:",
     downloads=(

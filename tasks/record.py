@@ -1,13 +1,14 @@
-"""ReCoRD (survey, section 7.2): which entity of a news article fills the gap in a sentence that goes on from it?
+"""ReCoRD (survey, section 7.2): which entity of a news article fills the gap in a sentence that continues it?
 
 Zhang et al., 2018: ReCoRD: bridging the gap between human and machine commonsense reading comprehension; in SuperGLUE
-since Wang et al., 2019. Licence: none stated, for research; articles of CNN and Daily Mail. Official files: JSON
-lines ``{idx, passage: {text, entities: [{start, end}]}, qas: [{idx, query, answers: [{start, end, text}]}]}``, where
-``end`` is the last character; no answers in test. The gap in the query is "@placeholder".
+since Wang et al., 2019. Licence: none stated, for research; articles of CNN and Daily Mail. Official files: JSON lines
+``{idx, passage: {text, entities: [{start, end}]}, qas: [{idx, query, answers: [{start, end, text}]}]}``, where ``end``
+is the last character. There are no answers in test. The gap in the query is "@placeholder".
 
-It is read as a span task: the answer stands in the article, the files say where, and the official script compares
-texts as SQuAD's does, best over the answers. Scoring one copy of the article per entity (some twenty) would cost as
-many times more for the same metric. So a prediction need not be one of the marked entities; the scorer allows that.
+It is read as a span task: the files have the position of the answer in the article, and the official script compares
+texts as SQuAD's does, with the best of the answers. Scoring a copy of the article for each entity (about twenty) would
+cost twenty times as much for the same metric. A prediction is therefore not always one of the marked entities; the
+scorer allows this.
 """
 
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ FILES = {"train": ("train.jsonl",), "dev": ("val.jsonl",), "test": ("test.jsonl"
 
 
 def read(folder: Path, split: str) -> Iterator[Example]:
-    """(query, article) in file order; ids are the queries' idx; ``group`` is the article."""
+    """(query, article) in file order. Ids are the queries' idx, and ``group`` is the article."""
     path = pick(folder, FILES[split][0])
     for line, record in json_lines(path):
         passage = entry(path, line, record, "passage", dict)

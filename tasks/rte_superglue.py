@@ -1,9 +1,9 @@
 """RTE as SuperGLUE gives it (survey, section 7.1): the pairs of `tasks.rte`, as JSON lines with other keys.
 
 Dagan et al., 2006, and three later challenges; GLUE and SuperGLUE (Wang et al., 2019) took the same rows in the same
-order. It is a task of its own because the files, the test server and what it is fine-tuned for are others: its model
-also answers the diagnostic sets `tasks.axb` and `tasks.axg`. Licence: the challenges' terms, for research. Official
-files: premise, hypothesis, idx and, in train and val, label.
+order. It is a separate task because its files and its test server differ, and because its model is also used for the
+diagnostic sets `tasks.axb` and `tasks.axg`. Licence: the challenges' terms, for research. Official files: premise,
+hypothesis, idx and, in train and val, label.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ def read(folder: Path, split: str) -> Iterator[Example]:
 
 
 def pairs(path: Path, *, labelled: bool) -> Iterator[Example]:
-    """The pairs of one file, also for the sets that RTE's models are tested on."""
+    """The pairs of one file. Also used for the training files of `tasks.axb` and `tasks.axg`."""
     for line, record in json_lines(path):
         gold = label(path, line, entry(path, line, record, "label"), LABELS) if labelled else None
         inputs = (entry(path, line, record, "premise"), entry(path, line, record, "hypothesis"))

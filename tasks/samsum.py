@@ -1,7 +1,7 @@
-"""SAMSum: Gliwa et al., 2019 (younger than the survey's section 7.6, summarization). Chats with a summary each.
+"""SAMSum: Gliwa et al., 2019 (younger than the survey's section 7.6, summarization). Chats with one summary each.
 
-Official files: ``train.json``, ``val.json`` and ``test.json``, each a list of objects with "id", "dialogue" (turns on
-lines of their own, CRLF or LF) and "summary". Turns end at LF here; else the texts stand as they are. Licence: CC
+Official files: ``train.json``, ``val.json`` and ``test.json``, each a list of objects with "id", "dialogue" (one turn
+per line, CRLF or LF) and "summary". CRLF is converted to LF. Otherwise the dialogues are unchanged. Licence: CC
 BY-NC-ND 4.0.
 """
 

@@ -1,12 +1,12 @@
-"""SemEval-2014 task 4, restaurants, aspect categories (survey, section 7.3): what does a review say of five of them?
+"""SemEval-2014 task 4, restaurants, aspect categories (survey, section 7.3): what does a review say about five of them?
 
-Pontiki et al., 2014: SemEval-2014 task 4: aspect based sentiment analysis. To be had from the organisers (META-SHARE),
-for research. Official files: XML of ``<sentence id><text/><aspectCategories><aspectCategory category polarity/>``;
-the training file has a second version, and there is no development set. Subtasks 3 and 4 are judged: which categories
-a sentence is about, and their polarity; a category that it is not about is `none`.
+Pontiki et al., 2014: SemEval-2014 task 4: aspect based sentiment analysis. Available from the organisers (META-SHARE),
+for research. Official files: XML of ``<sentence id><text/><aspectCategories><aspectCategory category polarity/>``. The
+training file has a second version, and there is no development set. Subtasks 3 and 4 are evaluated: the categories of a
+sentence, and their polarity. The label of any other category is `none`.
 
-"semeval14_restaurants" asks with the text `single`, "semeval14_restaurants-qa-m", -nli-m, -qa-b and -nli-b with the
-auxiliary sentences of `tasks.aspects`. Predictions to be scored may have the official format.
+"semeval14_restaurants" gives a classifier the text alone (`single`). "semeval14_restaurants-qa-m", -nli-m, -qa-b and
+-nli-b add the auxiliary sentences of `tasks.aspects`. Prediction files may have the official format.
 """
 
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ WORDINGS = {
 
 
 def read(folder: Path, split: str) -> Iterator[Example]:
-    """(text, category) in file order; ids are "sentence id:category"; ``group`` and a gold's whole: the sentence."""
+    """(text, category) in file order. Ids are "sentence id:category". The sentence is ``group`` and gold's whole."""
     for number, text, said in sentences(pick(folder, FILES[split][0])):
         for category, word in CATEGORIES.items():
             gold = Part(said.get(category, "none"), whole=number, kind=category)
@@ -42,7 +42,7 @@ def read(folder: Path, split: str) -> Iterator[Example]:
 
 
 def sentences(path: Path) -> list[tuple[str, str, dict[str, str]]]:
-    """(id, text, {category: polarity}) of every sentence; `DataError` with the line for what is not in the format."""
+    """(id, text, {category: polarity}) of every sentence. Raises `DataError` with the line if the format is wrong."""
     found: list[tuple[str, str, dict[str, str]]] = []
     seen: set[str] = set()
     pieces: list[str] | None = None
@@ -51,7 +51,7 @@ def sentences(path: Path) -> list[tuple[str, str, dict[str, str]]]:
     def wrong(what: str) -> Exception:
         return malformed(path, parser.CurrentLineNumber, what)
 
-    def doctype(*_: object) -> None:  # no official file has one, and entities could be defined in it
+    def doctype(*_: object) -> None:  # no official file has one, and it could define entities
         raise wrong("a document type is declared, which the official files do not have.")
 
     def start(name: str, attributes: dict[str, str]) -> None:
@@ -111,7 +111,7 @@ _TASK = Task(
 
 @cache
 def variant(way: str) -> Task:
-    """The task with another construction; "single" is the default task itself."""
+    """The task with another construction. "single" is the default task."""
     return construction(_TASK, way, WORDINGS)
 
 

@@ -1,12 +1,12 @@
 """SentiHood (survey, section 7.3): what do people say about four aspects of one or two places in London?
 
 Saeidi et al., 2016: SentiHood: targeted aspect based sentiment analysis dataset for urban neighbourhoods, COLING.
-Licence: none stated, for research. Official files: one JSON list each of ``{id, text, opinions: [{target_entity,
-aspect, sentiment}]}``, places masked as LOCATION1 and LOCATION2. As in the paper and since, the four frequent aspects
-of every place in a text are judged: None, Positive or Negative.
+Licence: none stated, for research. Official files: a JSON list of ``{id, text, opinions: [{target_entity, aspect,
+sentiment}]}`` each, with places masked as LOCATION1 and LOCATION2. As in the paper and later work, four frequent
+aspects of every place in a text are classified as None, Positive or Negative.
 
-"sentihood" asks with the text `single`, "sentihood-qa-m", -nli-m, -qa-b and -nli-b with the auxiliary sentences of
-`tasks.aspects`. Predictions to be scored may have the same format as the official files.
+"sentihood" gives a classifier the text alone (`single`). "sentihood-qa-m", -nli-m, -qa-b and -nli-b add the auxiliary
+sentences of `tasks.aspects`. Prediction files may have the format of the official files.
 """
 
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ WORDINGS = {
 
 
 def read(folder: Path, split: str) -> Iterator[Example]:
-    """(text, place and aspect) in file order; ids are "id-place-aspect"; ``group``: the text; gold's whole: a
+    """(text, place and aspect) in file order. Ids are "id-place-aspect". ``group`` is the text, and gold's whole is a
     place in it."""
     path = pick(folder, FILES[split][0])
     entries = json_document(path)
@@ -63,7 +63,7 @@ def read(folder: Path, split: str) -> Iterator[Example]:
 
 
 def _opinions(text: str, opinions: list[dict]) -> dict[tuple[str, str], str]:
-    """The sentiment about each (place, aspect). Raises `ValueError` for two sentiments about one, and for unknown
+    """The sentiment about each (place, aspect). Raises `ValueError` for contradictory sentiments, and for unknown
     places and sentiments."""
     said: dict[tuple[str, str], str] = {}
     for opinion in opinions:
@@ -108,7 +108,7 @@ _TASK = Task(
 
 @cache
 def variant(way: str) -> Task:
-    """The task with another construction; "single" is the default task itself."""
+    """The task with another construction. "single" is the default task."""
     return construction(_TASK, way, WORDINGS)
 
 

@@ -1,12 +1,13 @@
-"""Sentiment transfer (survey, section 7.3): say of a restaurant or a product the opposite, and else the same.
+"""Sentiment transfer (survey, section 7.3): rewrite a review with the opposite sentiment and otherwise the same
+content.
 
 Li et al., 2018: Delete, retrieve, generate: a simple approach to sentiment and style transfer, NAACL; the Yelp reviews
-of Shen et al. (2017) and the Amazon reviews of He and McAuley (2016), one tokenised sentence in lower case a line.
-Official files: ``sentiment.train.0`` (unkind) and ``.1`` (kind), likewise dev and test; nothing in them says how a
-sentence sounds when it is turned. ``reference.0`` and ``.1`` do for the test sentences: a line is the sentence, a tab,
-and what a person made of it. Licence: none stated; the reviews are Yelp's and Amazon's.
+of Shen et al. (2017) and the Amazon reviews of He and McAuley (2016), one tokenised sentence in lower case per line.
+Official files: ``sentiment.train.0`` (negative) and ``.1`` (positive), likewise dev and test. They have no rewritten
+sentences. ``reference.0`` and ``.1`` have them for the test sentences: each line is the sentence, a tab, and a version
+rewritten by a person. Licence: none stated; the reviews are Yelp's and Amazon's.
 
-``TASK`` is Yelp; `variant` gives "sentiment_transfer-amazon".
+``TASK`` is Yelp. `variant` gives "sentiment_transfer-amazon".
 """
 
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ from ptmbench.tasks.task import Download, Example, Source, Task, UnknownTask
 
 LABELS = ("0", "1")
 SALIENCE = {"yelp": 15.0, "amazon": 5.5}
-"""From where on a run of words says the label: gamma of the authors' script for each data set."""
+"""The salience from which an n-gram marks the label: gamma of the authors' script for each data set."""
 FILES = {
     "train": tuple(f"sentiment.train.{label}" for label in LABELS),
     "dev": tuple(f"sentiment.dev.{label}" for label in LABELS),
@@ -30,8 +31,11 @@ _URL = "https://raw.githubusercontent.com/lijuncen/Sentiment-and-Style-Transfer/
 
 
 def read(folder: Path, split: str) -> Iterator[Example]:
-    """The unkind sentences, then the kind ones, each with the other label; ids are label and position. Only the test
-    sentences have gold: their references."""
+    """The negative sentences, then the positive ones, each with the other label as the target. Ids are label and
+    position.
+
+    Only the test sentences have gold, their references.
+    """
     judge = Judge(partial(_training, folder))
     for label, other in zip(LABELS, LABELS[::-1], strict=True):
         if split != "test":
@@ -56,7 +60,7 @@ def _training(folder: Path) -> tuple[list[str], list[str]]:
 
 @cache
 def variant(name: str) -> Task:
-    """The task of "yelp", which is the default, "sentiment_transfer", or of "amazon"."""
+    """The task of "yelp" (the default task, "sentiment_transfer") or "amazon"."""
     if name not in SALIENCE:
         raise UnknownTask(f"Sentiment transfer has no reviews of '{name}'. It has {' and '.join(SALIENCE)}.")
     return Task(

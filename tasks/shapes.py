@@ -1,14 +1,14 @@
-"""Drawn shapes as regions of a picture: what `tasks.nlvr` and the microworld's scenes have in common.
+"""Drawn shapes as regions of a picture, for `tasks.nlvr` and the microworld's scenes.
 
-A picture is three grey boxes side by side, 100 wide and high, 50 apart. In each lie objects ``{"x_loc", "y_loc",
-"type", "color", "size"}``: the left and top edge within the box, and the height and width. Each object is a region. Its
-features are 16 numbers:
+A picture is three grey boxes side by side, 100 pixels wide and high, with gaps of 50 pixels. Each box contains objects
+``{"x_loc", "y_loc", "type", "color", "size"}``: the left and top edge within the box, the type and the colour, and the
+height and width. Each object is a region. Its features are 16 numbers:
 
     0-2    triangle, square, circle: 1 for its type
     3-5    yellow, black, blue: 1 for its colour
     6-8    size 10, 20, 30: 1 for its size
     9-11   1 for its box
-    12-15  left, top, right, bottom edge as shares of the box
+    12-15  left, top, right, bottom edge as fractions of the box
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,12 +23,12 @@ BOXES = 3
 FEATURES = len(TYPES) + len(COLOURS) + len(SIZES) + BOXES + 4
 
 SIDE, STRIDE = 100, 150
-"""Pixels: the side of a box, and the distance between the left edges of two neighbouring boxes."""
+"""In pixels: the side of a box, and the distance between the left edges of two neighbouring boxes."""
 WIDTH = (BOXES - 1) * STRIDE + SIDE
 
 
 def mistake(found: Any) -> str:
-    """What is wrong with a box's object, as it was read from a file; "" for a sound one."""
+    """Describes what is wrong with an object of a box, as read from a file. "" for a valid object."""
     if not isinstance(found, dict):
         return f"an object is {found!r:.60}."
     for key, known in (("type", TYPES), ("color", COLOURS), ("size", SIZES)):
@@ -42,7 +42,7 @@ def mistake(found: Any) -> str:
 
 
 def regions(boxes: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, np.ndarray]:
-    """The channels ``regions`` [R, 16] and ``boxes`` [R, 4] of a picture, an object after the other."""
+    """The channels ``regions`` [R, 16] and ``boxes`` [R, 4] of a picture, one row per object."""
     features, places = [], []
     for number, box in enumerate(boxes):
         for one in box:

@@ -1,7 +1,7 @@
 """SQuAD 1.1: Rajpurkar et al., 2016 (survey, section 7.2). Questions whose answer is a span of a Wikipedia paragraph.
 
 Official files: train-v1.1.json and dev-v1.1.json, ``data[].paragraphs[].{context, qas[].{id, question, answers[].{text,
-answer_start}}}``. The test set is not public, so the dev set is reported, as everybody does. Licence: CC BY-SA 4.0.
+answer_start}}}``. The test set is not public, so the dev set is reported, as is usual. Licence: CC BY-SA 4.0.
 """
 
 import re
@@ -23,10 +23,12 @@ def read(folder: Path, split: str) -> Iterator[Example]:
 
 
 def questions(path: Path, language: str = "", asked: str = "") -> Iterator[Example]:
-    """The questions of one file in SQuAD's format; ``group`` is the article's title and the paragraph's number. The
-    contexts are in ``language`` and the questions in ``asked``, or in the same one.
+    """The questions of one file in SQuAD's format. ``group`` is the article's title and the paragraph's number.
 
-    Version 2.0 marks questions without an answer, whose gold is (). A question with neither has no public answer.
+    ``language`` is the language of the contexts. ``asked`` is that of the questions, if it differs.
+
+    Version 2.0 marks questions without an answer; their gold is (). If a question has neither an answer nor this mark,
+    its answer is not public, and gold is None.
     """
     content = json_document(path)
     channels = {"languages": (asked or language, language)} if language else {}
@@ -55,7 +57,7 @@ def _text(record: dict[str, Any], key: str) -> str:
 
 
 def _start(answer: dict[str, Any]) -> int:
-    """The index of the answer's first character. Copies that went through other programs have "12" or 12.0 for 12."""
+    """The index of the answer's first character. Some copies of the files have "12" or 12.0 instead of 12."""
     found = answer["answer_start"]
     whole = isinstance(found, int) or (isinstance(found, float) and found.is_integer())
     if isinstance(found, bool) or not (whole or (isinstance(found, str) and re.fullmatch(r"-?[0-9]+", found))):

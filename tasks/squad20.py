@@ -1,12 +1,12 @@
 """SQuAD 2.0: Rajpurkar et al., 2018 (survey, section 7.2). As SQuAD 1.1, and half of the questions have no answer.
 
 Official files: train-v2.0.json and dev-v2.0.json, SQuAD 1.1's layout with ``is_impossible`` and ``plausible_answers``.
-The test set is not public, so the dev set is reported, as everybody does. Licence: CC BY-SA 4.0.
+The test set is not public, so the dev set is reported, as is usual. Licence: CC BY-SA 4.0.
 
-Predictions are {question id: answer}, "" being no answer; the official script also takes {question id: score} of there
-being none, and then says which threshold on it would have been best. The headline is F1 with the threshold that a model
-comes with (0 for the networks here, where "no answer" and the best span are equally likely), ``best_f1`` the F1 at the
-threshold tuned on the reported questions, which is what most papers print for the dev set.
+Predictions are {question id: answer}, and "" means no answer. The official script also takes {question id: score of no
+answer}, and then finds the best threshold on the score. The headline is F1 with the threshold of the model itself (0
+for the networks here, at which "no answer" and the best span are equally probable). ``best_f1`` is F1 at the threshold
+tuned on the reported questions, which most papers print for the dev set.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ SOURCE = Source(
 
 
 def read(folder: Path, split: str) -> Iterator[Example]:
-    """The questions of ``split`` in file order; gold is () where there is no answer."""
+    """The questions of ``split`` in file order. Gold is () if there is no answer."""
     yield from questions(pick(folder, FILES[split][0]))
 
 

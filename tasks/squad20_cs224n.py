@@ -1,11 +1,12 @@
-"""SQuAD 2.0's dev set in the halves of Stanford's course CS224n (survey, section 7.2): 16 articles with answers, 20
+"""SQuAD 2.0's dev set as divided by Stanford's course CS224n (survey, section 7.2): 16 articles with answers, 20
 without.
 
-Files: dev-v2.0.json (6078 questions) and test-v2.0.json (5915, answers held back), in SQuAD 2.0's format. Rajpurkar et
-al., 2018; the split is the course's (https://github.com/chrischute/squad). Licence: CC BY-SA 4.0.
+Files: dev-v2.0.json (6078 questions) and test-v2.0.json (5915, answers withheld), in SQuAD 2.0's format. Rajpurkar et
+al., 2018; the division is the course's (https://github.com/chrischute/squad). Licence: CC BY-SA 4.0.
 
-For where SQuAD's own training set is not at hand: the last of every four articles of the half with answers is reported,
-the others train. No article is in both parts. "all" is the whole half, for files of predictions.
+Use it if SQuAD's own training set is not available. Of the part with answers, every fourth article is reported, and the
+others are for training. No article is in both splits. "all" is the whole part with answers, for scoring prediction
+files.
 """
 
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ from ptmbench.tasks.task import Example, Task
 FILE = "dev-v2.0.json"
 FILES = {"all": (FILE,), "train": (FILE,), "dev": (FILE,), "test": ("test-v2.0.json",)}
 EVERY = 4
-"""One article of so many is reported."""
+"""One of this number of articles is reported."""
 
 
 def read(folder: Path, split: str) -> Iterator[Example]:

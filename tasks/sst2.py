@@ -1,9 +1,10 @@
-"""SST-2, the Stanford Sentiment Treebank in two classes (survey, sections 7.1, 7.3): is a line of a film review kind?
+"""SST-2, the Stanford Sentiment Treebank in two classes (survey, sections 7.1, 7.3): is a line of a film review
+positive?
 
-Socher et al., 2013: Recursive deep models for semantic compositionality over a sentiment treebank, EMNLP; in GLUE
-since Wang et al., 2019. Licence: none stated; reviews from rottentomatoes.com, for research. Official files: a
-header; train.tsv holds phrases, dev.tsv and test.tsv whole sentences, all tokenised and lower-cased, many with a
-blank at the end.
+Socher et al., 2013: Recursive deep models for semantic compositionality over a sentiment treebank, EMNLP; in GLUE since
+Wang et al., 2019. Licence: none stated; reviews from rottentomatoes.com, for research. Official files: a header;
+train.tsv has phrases, dev.tsv and test.tsv whole sentences. All are tokenised and lower-cased, and many end with a
+space.
 """
 
 from collections.abc import Iterator

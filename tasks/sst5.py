@@ -1,10 +1,10 @@
 """SST-5, the Stanford Sentiment Treebank in five classes (survey, section 7.3): from very negative to very positive.
 
-Socher et al., 2013: Recursive deep models for semantic compositionality over a sentiment treebank, EMNLP. Licence:
-none stated, for research. Official files: trees/{train,dev,test}.txt (8544, 1101, 2210), one tree a line, ``(3 (2 The)
-(4 (3 lovely) (2 film)))``: a label at every node. Only whole sentences are read here, with the label of the root; the
-brackets and slashes of the text itself are written -LRB-, -RRB- and ``\\/`` in the trees. Only a blank separates: three
-leaves of train.txt hold a no-break space (U+00A0) inside a word, which stays there.
+Socher et al., 2013: Recursive deep models for semantic compositionality over a sentiment treebank, EMNLP. Licence: none
+stated, for research. Official files: trees/{train,dev,test}.txt (8544, 1101, 2210), one tree per line, ``(3 (2 The) (4
+(3 lovely) (2 film)))``, with a label at every node. Only whole sentences are read here, with the label of the root. The
+trees write brackets and slashes of the text as -LRB-, -RRB- and ``\\/``. Only spaces separate words: three leaves of
+train.txt have a no-break space (U+00A0) inside a word, which is kept.
 """
 
 import re
@@ -35,7 +35,7 @@ def read(folder: Path, split: str) -> Iterator[Example]:
 
 
 def _is_tree(text: str) -> bool:
-    """Whether leaves, and then nodes of nothing but subtrees, fold into a single one."""
+    """Whether the text reduces to a single tree by replacing leaves, and then nodes that contain only subtrees."""
     text, folds = _LEAF.sub("\x00", text), 1
     while folds:
         text, folds = _NODE.subn("\x00", text)

@@ -1,7 +1,7 @@
-"""STS-B, the Semantic Textual Similarity Benchmark (survey, section 7.1): how alike are two sentences, from 0 to 5?
+"""STS-B, the Semantic Textual Similarity Benchmark (survey, section 7.1): how similar are two sentences, from 0 to 5?
 
-Cer et al., 2017: SemEval-2017 task 1; in GLUE since Wang et al., 2019. Licence: scores CC BY-SA 4.0, each source's
-text under its own. Official files: ten columns and a header, quotation marks that mean nothing to the format;
+Cer et al., 2017: SemEval-2017 task 1; in GLUE since Wang et al., 2019. Licence: CC BY-SA 4.0 for the scores, and those
+of the sources for the texts. Official files: ten columns and a header. Quotation marks are ordinary characters.
 test.tsv has no score.
 """
 

@@ -1,4 +1,4 @@
-"""What a task is: a form, an official file format, metrics, and where the data comes from."""
+"""The definition of a task: a form, an official file format, metrics, and the source of the data."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -10,24 +10,24 @@ from ptmbench.tasks.forms import Form, Scored
 
 
 class DataError(ValueError):
-    """Data that is missing or malformed; the message names the file, the line and the next step."""
+    """Missing or malformed data. The message names the file, the line and the next step."""
 
 
 class MissingData(DataError):
-    """A file of the official layout is not there: the cell is "not applicable", the rest of a run goes on."""
+    """A file of the official layout is missing. The cell is "not applicable" and the run continues."""
 
 
 class UnknownTask(LookupError):
-    """No task of that name; the message offers the nearest ones."""
+    """There is no task of that name. The message offers the nearest names."""
 
 
 class BrokenTask(ValueError):
-    """A task's file that cannot be imported or lacks what it has to define; the message names the file."""
+    """A task file that cannot be imported or lacks a required definition. The message names the file."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Example:
-    """One row of a data set. `tasks.forms` says what ``inputs`` and ``gold`` hold in each form."""
+    """One row of a data set. `tasks.forms` defines ``inputs`` and ``gold`` for each form."""
 
     id: str
     inputs: tuple[str, ...]
@@ -35,20 +35,20 @@ class Example:
     group: str | None = None
     """Examples that share a group (the questions of one passage) are resampled together."""
     channels: Mapping[str, Any] = field(default_factory=dict)
-    """What the example has in addition to texts, by channel:
+    """The inputs of the example other than texts, by channel:
 
-    entities   (`Mention`, ...), and so all annotations of characters
-    languages  a symbol for each of ``inputs``; in a ranking one more, for the candidates, where it is known
+    entities   (`Mention`, ...); other annotations of characters have the same layout
+    languages  a symbol for each of ``inputs``; a ranking has one more for the candidates, if it is known
     regions    R feature vectors of F numbers, for the regions of a picture
-    boxes      R boxes: left, top, right and bottom as shares of the picture
-    alignments for each of the R regions the words that name it, a tuple of `Mention`s, where it is known
+    boxes      R boxes: left, top, right and bottom as fractions of the picture
+    alignments for each of the R regions the words that name it, a tuple of `Mention`s, if they are known
     frames     A feature vectors of F numbers, for the frames of a sound
     """
 
 
 class Mention(NamedTuple):
-    """Characters ``begin`` to ``end`` (past the last one) of the ``text``-th of `Example.inputs`, and the ``symbol``
-    that annotates them: an entity's name in a knowledge base, a sense."""
+    """An annotation of the characters ``begin`` to ``end`` (exclusive) of `Example.inputs`[``text``]. ``symbol`` is,
+    for example, the name of an entity in a knowledge base, or a word sense."""
 
     text: int
     begin: int
@@ -58,7 +58,7 @@ class Mention(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Question:
-    """One thing that a model is asked about an example: texts, the answers to choose from, and the right one."""
+    """A question to a classifier about an example: texts, the possible answers, and the right one."""
 
     inputs: tuple[str, ...]
     answers: tuple[str, ...]
@@ -67,41 +67,40 @@ class Question:
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """Where a data set comes from, for people and for the board."""
+    """The origin of a data set, as shown to users and on the board."""
 
     citation: str
     licence: str
     url: str
     survey: str
-    """Section of the survey (Qiu et al., 2020) that uses it, or "" when none does."""
+    """The section of the survey (Qiu et al., 2020) that uses the data set, or "" if none does."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Download:
-    """An official file or archive on the network, for ``data fetch``."""
+    """An official file or archive that ``data fetch`` downloads."""
 
     url: str
     to: str
-    """Below the data folder: the file's own path, or the folder that an archive is unpacked into."""
+    """A path below the data folder: the file itself, or the folder that an archive is unpacked into."""
     unpack: bool = False
     strip: int = 0
-    """Leading folders that the names in an archive lose."""
+    """The number of leading folders that are removed from the names in an archive."""
     size: int | None = None
     """In bytes."""
     sha256: str | None = None
-    """The published checksum. None if none is known; the first download then records it."""
+    """The published checksum. If it is None, the first download records its own."""
 
 
 Metric = Callable[[Sequence[Any], Sequence[Any]], dict[str, float]]
-"""Gold and predictions, in the same order, to named values; pure, without TensorFlow. Bounded metrics are in
-percent."""
+"""Maps gold and predictions, in the same order, to named values. Bounded metrics are in percent."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
     """A downstream benchmark.
 
-    ``files`` maps each split to the official file names, relative to the data set's folder; several candidates for one
+    ``files`` maps each split to the official file names, relative to the data set's folder. Alternative names of one
     file are joined by "|". ``read(folder, split)`` yields the examples of one split in file order.
     """
 
@@ -110,51 +109,50 @@ class Task:
     form: Form
     source: Source
     folders: tuple[str, ...]
-    """Where the data set lies below the data folder: the first of these that exists."""
+    """Possible folders of the data set below the data folder. The first that exists is used."""
     files: Mapping[str, tuple[str, ...]]
     read: Callable[[Path, str], Iterable[Example]]
     metrics: tuple[Metric, ...]
     headline: str
-    """The value that the board shows: a name that one of ``metrics`` returns, or "a+b" for the mean of two of them."""
+    """The value that the board shows: a name that one of ``metrics`` returns, or "a+b" for the mean of several."""
     needs: tuple[str, ...] = ()
     """Channels of `Example.channels` that a model must read. For other models the task is not applicable."""
     labels: tuple[str, ...] = ()
-    """The classes of a classification task, the tags of a tagging task, in a fixed order."""
+    """The classes of a classification task or the tags of a tagging task, in a fixed order."""
     words: tuple[str, ...] = ()
-    """The answers that ``labels`` stand for, in words, for models that are asked; the labels themselves when empty."""
+    """The answers in words that ``labels`` stand for, for models that are prompted. If empty, the labels themselves."""
     prompt: str = ""
-    """A classification task put as a question: "{0}" and "{1}" are the texts, and an answer of ``words`` follows."""
+    """The question of a classification task. "{0}" and "{1}" are the texts; one of ``words`` follows as the answer."""
     scored: bool = False
-    """Whether ``metrics`` read probabilities: then predictions are `tasks.forms.Scored`, where a model has them."""
+    """Whether ``metrics`` use probabilities. If so, predictions are `tasks.forms.Scored` for models that give them."""
     ask: Callable[[Example], Sequence[Question]] | None = None
-    """The questions that a classifier answers about an example. None for one question: which of ``labels`` fits
-    ``inputs``?"""
+    """Returns the questions that a classifier answers about an example. None for a single question: which of ``labels``
+    fits ``inputs``?"""
     answers: tuple[str, ...] = ()
-    """All answers of ``ask``'s questions, in a fixed order; ``labels`` when empty."""
+    """All answers to the questions of ``ask``, in a fixed order. If empty, ``labels``."""
     decide: Callable[[Sequence[Sequence[float]]], Sequence[float]] | None = None
-    """Maps the probabilities of each question's answers to scores of ``labels``. None if there is one question, whose
+    """Maps the probabilities of each question's answers to scores of ``labels``. None if there is one question and its
     probabilities are the scores."""
     higher_is_better: bool = True
     decimals: int = 1
-    """Decimals of the headline on the board. The unit decides: 1 for percent and perplexity, 2 for bits per byte."""
+    """Decimals of the headline on the board: 1 for percent and perplexity, 2 for bits per byte."""
     chance: float | None = None
-    """Headline of random or constant answers, if it is known in advance."""
+    """The headline of random or constant answers, if it is known in advance."""
     report: str = "dev"
-    """The split whose scores are reported: "test" where its labels are public, otherwise "dev"."""
+    """The split whose scores are reported, usually "test" if its labels are public and "dev" otherwise."""
     version: int = 1
-    """Raised whenever scores from before and after a change may not be compared."""
+    """Increased whenever a change makes scores incomparable with earlier ones."""
     notes: str = ""
     train_examples: int = 0
-    """Examples of the training split that may be learnt from, drawn from the seed (`tasks.few`); 0: all."""
+    """The number of training examples to use, drawn with the seed (`tasks.few`). 0 means all."""
     predictions: Callable[[Path], Mapping[str, Any]] | None = None
-    """Reads an official file of predictions into {`Example.id`: prediction}; None where the form has one layout for
-    all."""
+    """Reads an official prediction file into {`Example.id`: prediction}. None if the form's common layout is used."""
     downloads: tuple[Download, ...] = ()
-    """All files that ``data fetch`` downloads; empty if the licence forbids passing the files on."""
+    """All files that ``data fetch`` downloads. Empty if users have to get them elsewhere."""
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def folder(self, data: Path) -> Path:
-        """The data set's folder below ``data``; `MissingData` when it is not there."""
+        """The data set's folder below ``data``. Raises `MissingData` if there is none."""
         for name in self.folders:
             if (data / name).is_dir():
                 return data / name
@@ -164,7 +162,7 @@ class Task:
         )
 
     def paths(self, data: Path, split: str) -> list[Path]:
-        """The official files of ``split``; `MissingData` names the first that is not there."""
+        """The official files of ``split``. Raises `MissingData`, which names the first missing file."""
         if split not in self.files:
             raise MissingData(f"{self.title} has no {split} split; it has {', '.join(self.files)}.")
         folder, found = self.folder(data), []
@@ -177,7 +175,7 @@ class Task:
         return found
 
     def examples(self, data: Path, split: str) -> list[Example]:
-        """All examples of ``split``, in file order; `DataError` when the files are missing or malformed."""
+        """All examples of ``split``, in file order. Raises `DataError` if the files are missing or malformed."""
         self.paths(data, split)
         examples = list(self.read(self.folder(data), split))
         if not examples:
@@ -185,7 +183,7 @@ class Task:
         return examples
 
     def fingerprint(self, data: Path, splits: Iterable[str]) -> str:
-        """SHA-256 over names and bytes of the files of ``splits``: two runs that agree on it read the same data."""
+        """SHA-256 of the names and bytes of the files of ``splits``. Runs with equal values read the same data."""
         digest = hashlib.sha256()
         for path in (path for split in splits for path in self.paths(data, split)):
             for file in _files_below(path):
@@ -194,18 +192,18 @@ class Task:
         return digest.hexdigest()
 
     def questions(self, example: Example) -> Sequence[Question]:
-        """What a classifier is asked about ``example``."""
+        """The questions that a classifier answers about ``example``."""
         if self.ask is not None:
             return self.ask(example)
         return (Question(inputs=example.inputs, answers=self.labels, gold=example.gold),)
 
     def chosen(self, probabilities: Sequence[Sequence[float]]) -> str:
-        """The prediction that follows from the ``probabilities`` of the answers to each of an example's `questions`."""
+        """The predicted label, given the ``probabilities`` of the answers to each of an example's `questions`."""
         found = Scored.best(self.labels, self.decide(probabilities) if self.decide is not None else probabilities[0])
         return found if self.scored else str(found)
 
     def score(self, gold: Sequence[Any], predictions: Sequence[Any]) -> dict[str, float]:
-        """All metrics and the headline under the key "headline"."""
+        """The values of all metrics, and the headline under the key "headline"."""
         if len(gold) != len(predictions):
             raise DataError(f"{self.title}: {len(gold)} gold rows but {len(predictions)} predictions.")
         values: dict[str, float] = {}
@@ -215,7 +213,7 @@ class Task:
 
 
 def headline(names: str, values: Mapping[str, float]) -> float:
-    """The mean of the values that ``names`` ("f1", "accuracy+f1") lists."""
+    """The mean of the values named in ``names``, such as "f1" or "accuracy+f1"."""
     parts = [values[name] for name in names.split("+")]
     return sum(parts) / len(parts)
 

@@ -2,8 +2,8 @@
 
 Li & Roth, 2002: Learning question classifiers, COLING. Licence: none stated, for research. Official files:
 train_5500.label (5452 rows) and TREC_10.label (500), lines ``LOC:city What is the capital of Kosovo ?`` with a coarse
-and a fine class; `tasks.trec_fine` is the task of the fine ones. They are older than UTF-8: the one byte in them that
-is not ASCII, 0xF0 in "sister city", stands for a blank.
+and a fine class. `tasks.trec_fine` is the task with the fine classes. The files are older than UTF-8: their only byte
+that is not ASCII, 0xF0 in "sister city", stands for a space.
 """
 
 import re
@@ -28,7 +28,7 @@ def read(folder: Path, split: str) -> Iterator[Example]:
 
 
 def questions(path: Path) -> Iterator[tuple[int, str, str, str]]:
-    """(line, fine class, coarse class, question) for every line."""
+    """Yields (line, fine class, coarse class, question) for every line."""
     for line, text in lines(path, encoding="latin-1"):
         if not text.strip():
             continue

@@ -1,4 +1,4 @@
-"""Files of triples, as knowledge graphs have them: head, relation, tail, tab-separated, and texts for their names."""
+"""Readers for the files of knowledge graphs: tab-separated triples (head, relation, tail), and texts for the names."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,12 +10,12 @@ from ptmbench.tasks.forms import BLANK, Piece, Target
 from ptmbench.tasks.task import Example, Mention
 
 INVERSE = "inverse"
-"""Stands before a relation's text where its head is asked for (Wang et al., 2022, SimKGC, section 3.1)."""
+"""Precedes the text of a relation in questions about the head (Wang et al., 2022, SimKGC, section 3.1)."""
 
 
 def subjects(template: str, fact: Mapping[str, Any]) -> tuple[Mention, ...]:
-    """The subject of a ``fact`` of LAMA, which stands for "[X]" in ``template``, by its ``sub_uri``, an entity of
-    Wikidata; () where there is none."""
+    """The subject of a ``fact`` of LAMA, at the place of "[X]" in ``template``. Its symbol is the Wikidata entity in
+    ``sub_uri``. () if it is missing."""
     before, slot, _ = template.replace("[Y]", BLANK).partition("[X]")
     if not slot or not isinstance(fact.get("sub_uri"), str) or not fact.get("sub_label"):
         return ()
@@ -23,7 +23,7 @@ def subjects(template: str, fact: Mapping[str, Any]) -> tuple[Mention, ...]:
 
 
 def triples(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """(line, [head, relation, tail]) of every row."""
+    """Yields (line, [head, relation, tail]) for every row."""
     for line, names in rows(path, ("head", "relation", "tail"), header=False):
         if not all(names):
             raise malformed(path, line, "a triple needs a head, a relation and a tail.")
@@ -31,7 +31,7 @@ def triples(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def texts(path: Path) -> dict[str, str]:
-    """{name: text} of a file of two columns (Yao et al., 2019, KG-BERT)."""
+    """Reads {name: text} from a file with two columns (Yao et al., 2019, KG-BERT)."""
     found = {}
     for line, row in lines(path):
         name, _, text = row.partition("\t")
@@ -50,11 +50,11 @@ def spelled(relation: str) -> str:
 def questions(
     path: Path, every: Sequence[Path], entities: Mapping[str, str], relations: Mapping[str, str]
 ) -> Iterator[Example]:
-    """Two examples for each triple of ``path``: which tail, which head? Candidates are the names in the triples of
-    ``every`` file. Their texts are looked up in ``entities``, which may hold a larger graph.
+    """Yields two examples for each triple of ``path``: a question about its tail and one about its head.
 
-    Answers of other triples of ``every`` file to the same question are right as well. Ids are "3-tail", "3-head" with
-    the triple's number from 0, which is the ``group`` too.
+    Candidates are the names in the triples of all files in ``every``. ``entities`` has their texts, and may hold a
+    larger graph. Answers to the same question in other triples of these files are also right. Ids are the triple's
+    number from 0 and the kind of the question, such as "3-tail" and "3-head". ``group`` is this number.
     """
     right: dict[tuple[str, str, str], set[str]] = defaultdict(set)
     for file in every:

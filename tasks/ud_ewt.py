@@ -1,15 +1,15 @@
-"""UD English EWT: the grammar of each word, by Universal Dependencies (not in the survey).
+"""UD English EWT: part of speech, relation and head of each word, in Universal Dependencies (not in the survey).
 
 Silveira et al., 2014: A gold standard dependency corpus for English, LREC; Universal Dependencies since Nivre et al.,
-2016. Licence: CC BY-SA 4.0. Official files: CoNLL-U, ten columns; lines of contractions (8-9) and of words that are not
-written (8.1) are left out, since neither has a head.
+2016. Licence: CC BY-SA 4.0. Official files: CoNLL-U, ten columns. Lines of contractions (8-9) and of words that are not
+written (8.1) are left out, since they have no head.
 
-"ud_ewt" asks for the part of speech of each word (UPOS), "ud_ewt-relations" for its relation to its head without the
-subtype (nsubj for nsubj:pass), "ud_ewt-heads" for its head. A head is a tag, too: "+2 NOUN" is the second noun to the
-right, "-1 VERB" the nearest verb to the left, as Strzyz, Vilares and Gomez-Rodriguez (2019), Viable dependency parsing
-as sequence labeling, write it by parts of speech. Of all words 0.2 % have a head beyond the seventh of its kind:
-"far". But for these the accuracy is the unlabelled attachment score. Frozen (`features`), the three ask of an encoder
-what edge probing does (Tenney et al., 2019).
+The tags of "ud_ewt" are parts of speech (UPOS). Those of "ud_ewt-relations" are the relations to the head without the
+subtype (nsubj for nsubj:pass), and those of "ud_ewt-heads" encode the head: "+2 NOUN" is the second noun to the right,
+"-1 VERB" the nearest verb to the left. This is the encoding by parts of speech of Strzyz, Vilares and Gomez-Rodriguez
+(2019), Viable dependency parsing as sequence labeling. 0.2 % of all words have a head beyond the seventh of its part of
+speech, with the tag "far". Except for these, the accuracy is the unlabelled attachment score. With a frozen encoder
+(`features`), the three tasks are similar to edge probing (Tenney et al., 2019).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -36,7 +36,7 @@ HEADS = ("root", *(f"{way}{n} {pos}" for way in "-+" for n in range(1, FARTHEST 
 
 
 def read_layer(folder: Path, split: str, *, layer: str) -> Iterator[Example]:
-    """Sentences in file order with one tag a word; ids are the file's, ``group`` is the document."""
+    """Sentences in file order with one tag per word. Ids are the file's, and ``group`` is the document."""
     path = pick(folder, FILES[split][0])
     tags, allowed = _LAYERS[layer]
     for line, name, document, words in sentences(path):
@@ -47,7 +47,8 @@ def read_layer(folder: Path, split: str, *, layer: str) -> Iterator[Example]:
 
 
 def _heads(words: Sequence[Word]) -> tuple[str, ...]:
-    """For each word which word of its head's part of speech the head is, counted from the word."""
+    """The head of each word as a tag: direction, count of words with the head's part of speech up to the head, this
+    part of speech."""
     found = []
     for place, (_, _, head, _) in enumerate(words):
         if not head:
@@ -70,7 +71,7 @@ read = partial(read_layer, layer="pos")
 
 @cache
 def variant(layer: str) -> Task:
-    """The task of one layer; "pos" is the default task."""
+    """The task of one layer. "pos" is the default task."""
     if layer not in _LAYERS:
         raise UnknownTask(f"UD English EWT has no '{layer}'. Choices: {', '.join(_LAYERS)}.")
     what = {"pos": "parts of speech"}.get(layer, layer)

@@ -4,8 +4,8 @@ Pilehvar & Camacho-Collados, 2019: WiC: the word-in-context dataset, NAACL; in S
 Licence: CC BY-NC 4.0. Official files: JSON lines with word, sentence1, sentence2, start1, end1, start2, end2
 (characters), idx and, in train and val, label (true or false).
 
-An encoder sees which word is meant by asterisks around it, " * place * ", in both sentences; its form may differ from
-``word`` ("ran" for "run").
+Asterisks mark the word for the encoder in both sentences, " * place * ". Its form may differ from ``word`` ("ran" for
+"run").
 """
 
 from collections.abc import Iterator

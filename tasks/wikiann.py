@@ -2,8 +2,8 @@
 (survey, section 7.4).
 
 Official files: a folder per language with train, dev and test (and extra, which is not read), ``language:word<TAB>tag``
-in IOB2, an empty line after a sentence. Tags were made by rules from links, so they are silver, not gold. Licence: ODC
-Attribution. "wikiann" is English, "wikiann-de" German, and so on.
+in IOB2, an empty line after a sentence. The tags were derived from links by rules, so they are silver standard, not
+gold. Licence: ODC Attribution. "wikiann" is English, "wikiann-de" German, and so on.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ TYPES = ("PER", "ORG", "LOC")
 
 
 def read_language(folder: Path, split: str, *, language: str) -> Iterator[Example]:
-    """Sentences in file order, words without the language in front of them."""
+    """Sentences in file order. The language prefix of the words is removed."""
     for example in tagged(pick(folder, f"{language}/{split}"), TYPES):
         words = tuple(word.removeprefix(f"{language}:") or word for word in example.inputs)
         spoken = {"languages": (language,) * len(words)}
@@ -29,13 +29,13 @@ def read_language(folder: Path, split: str, *, language: str) -> Iterator[Exampl
 
 
 def read(folder: Path, split: str) -> Iterator[Example]:
-    """English."""
+    """English sentences."""
     return read_language(folder, split, language="en")
 
 
 @cache
 def variant(language: str) -> Task:
-    """The task of one language, named "wikiann-de"; "en" is the default task itself, "wikiann"."""
+    """The task of one language, named "wikiann-de". "en" is the default task, "wikiann"."""
     if not language.replace("-", "").isalpha() or not language.isascii() or language != language.lower():
         raise UnknownTask(f"WikiAnn has no language '{language}'. Write it as Wikipedia's address does: wikiann-de.")
     default = language == "en"

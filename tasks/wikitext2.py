@@ -1,9 +1,9 @@
 """WikiText-2: Merity et al., 2017. Language modelling on Wikipedia articles; not among the survey's data sets.
 
-Official files: ``wiki.train.tokens`` .., words between spaces, rare ones ``<unk>``, ``@-@`` and its like inside
-numbers and compounds. An example is one article with all its lines, so that a model may use the context that the
-article gives and no other. The official count of words includes one <eos> per line, empty lines too: 2,088,628 in
-train (`tasks.metrics.perplexity.size`). Licence: CC BY-SA.
+Official files: ``wiki.train.tokens`` ..., with words separated by spaces, ``<unk>`` for rare words, and ``@-@`` and
+similar tokens inside numbers and compounds. An example is one article with all its lines, so a model can use the
+context of the article but no other. The official word count includes one <eos> per line, also for empty lines:
+2,088,628 in train (`tasks.metrics.perplexity.size`). Licence: CC BY-SA.
 """
 
 import re
@@ -20,10 +20,10 @@ _TITLE = re.compile(r" ?= [^=].* = ?")
 
 
 def read(folder: Path, split: str) -> Iterator[Example]:
-    """The articles in file order; every line of the file is in exactly one of them.
+    """The articles in file order. Every line of the file is in exactly one of them.
 
-    A title is `` = Title = `` between two empty lines: the text itself has lines of that look, where a table was
-    taken out.
+    A title is `` = Title = `` between two empty lines. The text itself also has lines of this form, where tables were
+    removed.
     """
     rows = [text for _, text in lines(pick(folder, FILES[split][0]))]
     empty = [not row.strip() for row in rows]
@@ -32,7 +32,7 @@ def read(folder: Path, split: str) -> Iterator[Example]:
         for row, text in enumerate(rows)
         if _TITLE.fullmatch(text) and (row == 0 or empty[row - 1]) and (row + 1 == len(rows) or empty[row + 1])
     ]
-    bounds = [0, *starts[1:], len(rows)]  # what stands before the first title belongs to the first article
+    bounds = [0, *starts[1:], len(rows)]  # lines before the first title belong to the first article
     for index, (start, end) in enumerate(zip(bounds, bounds[1:], strict=False)):
         if start < end:
             text = "".join(f"{row}\n" for row in rows[start:end])

@@ -1,10 +1,10 @@
 """WMT news translation: Bojar et al., 2014, 2016 (survey, section 7.5).
 
-``wmt-14-en-de`` is WMT14's English to German: trained on ``train.en`` and ``train.de`` (whatever part of the year's
-corpora one has), stopped by the year before's news (``newstest2013.en`` ...), reported on ``newstest2014``. Plain or
-gzipped, line n of both files with the same meaning: ``sacrebleu -t wmt14 -l en-de --echo src`` and ``ref`` write the
-test files. ``TASK`` is WMT14 English to German. Published BLEU of before sacrebleu is mostly of tokenised text, and
-higher by a point or two. Licence: free for research.
+``wmt-14-en-de`` is WMT14's English to German. It trains on ``train.en`` and ``train.de`` (any part of the year's
+corpora), uses the news of the year before (``newstest2013.en`` ...) for early stopping, and reports ``newstest2014``.
+The files are plain or gzipped, and line n of both has the same meaning. ``sacrebleu -t wmt14 -l en-de --echo src`` and
+``ref`` write the test files. ``TASK`` is WMT14 English to German. Most BLEU values published before sacrebleu are of
+tokenised text, and higher by one or two points. Licence: free for research.
 """
 
 import re
@@ -32,13 +32,13 @@ def read_pair(folder: Path, split: str, *, year: int, source: str, target: str) 
 
 
 def read(folder: Path, split: str) -> Iterator[Example]:
-    """WMT14, English to German."""
+    """English sentences with their German translations, for WMT14."""
     return read_pair(folder, split, year=14, source="en", target="de")
 
 
 @cache
 def variant(name: str) -> Task:
-    """The task of a year and a pair, such as "16-ro-en"; "14-en-de" is the default task itself, "wmt"."""
+    """The task of a year and a pair, such as "16-ro-en". "14-en-de" is the default task, "wmt"."""
     year, _, pair = name.partition("-")
     if not re.fullmatch(r"(0[89]|[12]\d)", year):
         raise UnknownTask(f"WMT has no '{name}'. Write year, source and target: wmt-14-en-fr.")
@@ -60,7 +60,7 @@ def variant(name: str) -> Task:
         metrics=(bleu_into(target),),
         headline="bleu",
         report="test",
-        version=1 + (target in APART),  # since BLEU tells the words of these languages apart
+        version=1 + (target in APART),  # 2 since BLEU uses sacrebleu's tokenizers for these languages
         extra={"languages": (source, target)},
     )
 

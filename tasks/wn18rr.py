@@ -1,14 +1,15 @@
-"""WN18RR (survey, section 4.1): which word meaning does a relation lead to, from another, either way?
+"""WN18RR (survey, section 4.1): given a word sense and a relation, which word sense is the tail or the head?
 
 Dettmers et al., 2018: Convolutional 2D knowledge graph embeddings, AAAI, without the inverse facts of WN18 (Bordes et
 al., 2013). WordNet's licence. Official files: train.txt, valid.txt, test.txt, ``head<TAB>relation<TAB>tail`` with
-numbers of synsets (40943 of them, 11 relations), and texts for these: KG-BERT's entity2text.txt (Yao et al., 2019),
-or a folder ``text`` with the same rows in synsets' names (land_reform.n.01), of which word and part of speech are read.
+numbers of synsets (40943 synsets, 11 relations). Texts of the synsets come from KG-BERT's entity2text.txt (Yao et al.,
+2019), or from a folder ``text`` with the same rows in synset names (land_reform.n.01), of which the word and the part
+of speech are used.
 
-Each triple asks for its tail and for its head among all 40943; other right answers of all three files are left out
-("filtered"), and equals share the middle rank. KG-BERT reads every triple with every candidate, 256 million texts for
-the test set; what is learnt here puts question and candidate into vectors of their own (`bench.adapt.heads.ranking`),
-as SimKGC (Wang et al., 2022) does.
+Each triple is a question about its tail and one about its head, with all 40943 candidates. Other right answers in any
+of the three files are left out ("filtered"), and ties share the middle rank. KG-BERT reads every triple with every
+candidate, 256 million texts for the test set. Here, question and candidate are encoded separately, as in SimKGC (Wang
+et al., 2022); see `bench.adapt.heads.ranking`.
 """
 
 from collections.abc import Iterator
@@ -24,7 +25,7 @@ from ptmbench.tasks.triples import questions, texts, triples
 _SPLITS = {"train": "train.txt|train.tsv", "dev": "valid.txt|dev.tsv", "test": "test.txt|test.tsv"}
 _ALL = (*_SPLITS.values(), "entity2text.txt|text")
 FILES = {split: (name, *(other for other in _ALL if other != name)) for split, name in _SPLITS.items()}
-"""The file of the split first, then the other files, because their facts are right answers as well."""
+"""The file of the split, then the other files, whose triples are also right answers."""
 _KINDS = {"n": "noun", "v": "verb", "a": "adjective", "s": "adjective", "r": "adverb"}
 
 
@@ -37,7 +38,7 @@ def read(folder: Path, split: str) -> Iterator[Example]:
 
 
 def _named(every: list[Path], folder: Path) -> dict[str, str]:
-    """Texts of all entities, from the same triples in names."""
+    """The texts of all entities, from the files of the same triples in names."""
     found: dict[str, str] = {}
     for path in every:
         other = folder / path.name
@@ -73,5 +74,5 @@ TASK = Task(
     metrics=(ranking, directions),
     headline="mrr",
     report="test",
-    version=2,  # since candidates that a model does not tell apart tie
+    version=2,  # since candidates that a model cannot distinguish tie
 )

@@ -1,8 +1,8 @@
-"""WNLI (survey, section 7.1): the Winograd schemas as pairs; the second has a name where the first has a pronoun.
+"""WNLI (survey, section 7.1): Winograd schemas as pairs. The second sentence has a name instead of the pronoun.
 
-Levesque, Davis & Morgenstern, 2012: The Winograd schema challenge, KR; recast by GLUE (Wang et al., 2019). Licence:
-CC BY 4.0. Official files: a header; test.tsv has no label. Sentences of train come back in dev with the opposite
-label, so a model that memorises the pairs scores below chance; many papers leave WNLI out.
+Levesque, Davis & Morgenstern, 2012: The Winograd schema challenge, KR; recast by GLUE (Wang et al., 2019). Licence: CC
+BY 4.0. Official files: a header; test.tsv has no label. Sentences of train occur in dev with the opposite label, so a
+model that memorises them scores below chance. Many papers leave WNLI out.
 """
 
 from collections.abc import Iterator

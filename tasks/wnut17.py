@@ -1,8 +1,8 @@
-"""WNUT-17, names that are new: Derczynski et al., 2017 (survey, section 7.4).
+"""WNUT-17, new and emerging names: Derczynski et al., 2017 (survey, section 7.4).
 
-Official files: wnut17train.conll (tweets) to learn from, emerging.dev.conll (YouTube) and emerging.test.annotated
-(Reddit, Twitter, YouTube, StackExchange), ``word<TAB>tag`` in IOB2, an empty line after a text. Hardly a name of the
-test set occurs in training. The shared task has a second score, F1 of surface forms. Licence: CC BY 4.0.
+Official files: wnut17train.conll (tweets) for training, emerging.dev.conll (YouTube) and emerging.test.annotated
+(Reddit, Twitter, YouTube, StackExchange), ``word<TAB>tag`` in IOB2, an empty line after a text. Hardly any name of the
+test set occurs in training. The second score of the shared task is F1 of surface forms. Licence: CC BY 4.0.
 """
 
 from collections.abc import Iterator

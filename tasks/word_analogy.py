@@ -1,13 +1,13 @@
-"""Word analogies (survey, section 2.2): what is to c as b is to a, by sums of vectors, untrained?
+"""Word analogies (survey, section 2.2): a is to b as c is to which word? Sums of word vectors, without training.
 
 Mikolov et al., 2013: Efficient estimation of word representations in vector space, section 4.1: 19,544 questions in 14
-sections, such as "Athens Greece Oslo Norway". Official file: ``questions-words.txt``, ": section" lines and four words
-a line; any file in this layout serves.
+sections, such as "Athens Greece Oslo Norway". Official file: ``questions-words.txt``, with ": section" lines and four
+words per line. Any file in this layout can be used.
 
-All models choose from the words of the file, the three of a question left out, so that all have the same list; the
-authors' program takes the 30,000 most frequent words of each model's own vocabulary, and leaves questions with other
-words out, which makes figures of different vocabularies incomparable. The headline is the share of questions whose
-fourth word comes first, in percent; "p_at_1" is its mean over sections.
+All models choose from the words of the file except the three of the question. The authors' program uses the 30,000 most
+frequent words of each model's own vocabulary, and leaves out questions with other words, so its values for different
+vocabularies are not comparable. The headline is the percentage of questions whose fourth word ranks first. "p_at_1" is
+its mean over sections.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ NAME = "questions-words.txt"
 
 
 def read(folder: Path, split: str) -> Iterator[Example]:
-    """Questions in file order; ids count lines from 1."""
+    """Questions in file order. Ids are line numbers from 1."""
     path = pick(folder, NAME)
     section, found = "", []
     for line, text in lines(path):
@@ -54,5 +54,5 @@ TASK = Task(
     metrics=(by_relation, ranking),
     headline="hits_at_1",
     report="test",
-    version=2,  # since candidates that a model does not tell apart tie
+    version=2,  # since candidates that a model cannot distinguish tie
 )

@@ -1,9 +1,9 @@
-"""Word similarity (survey, section 2.2): how alike are two words, by the angle between their vectors, untrained?
+"""Word similarity (survey, section 2.2): how similar are two words, by the cosine of their vectors, without training?
 
-Finkelstein et al., 2002: Placing search in context: the concept revisited, TOIS: 353 pairs of words, each the mean of
-13 or 16 people's marks from 0 to 10. The headline is Spearman's correlation. Any list in this layout serves: two words
-and a mark a line, between commas or tabs, with or without a first line of titles; SimLex-999 and MEN after its columns
-are cut down to these three. Official file: ``combined.csv`` (or ``combined.tab``).
+Finkelstein et al., 2002: Placing search in context: the concept revisited, TOIS: 353 pairs of words with the mean score
+of 13 or 16 people, from 0 to 10. The headline is Spearman's correlation. Any list in this layout can be used: two words
+and a score per line, separated by commas or tabs, with or without a header. SimLex-999 and MEN have to be cut to these
+three columns. Official file: ``combined.csv`` (or ``combined.tab``).
 """
 
 import re
@@ -20,7 +20,7 @@ _BETWEEN = re.compile(r"[ \t]*[,\t;][ \t]*")
 
 
 def read(folder: Path, split: str) -> Iterator[Example]:
-    """Pairs in file order; ids count lines from 1."""
+    """Pairs in file order. Ids are line numbers from 1."""
     path = pick(folder, NAMES)
     for line, text in lines(path):
         if not text.strip(" \t"):
@@ -29,7 +29,7 @@ def read(folder: Path, split: str) -> Iterator[Example]:
         if len(fields) != 3 or not all(fields):
             raise malformed(path, line, f"two words and a mark are expected, between commas or tabs, not {text!r:.60}.")
         if line == 1 and not re.search(r"[0-9]", fields[2]):
-            continue  # titles
+            continue  # header
         yield Example(id=str(line), inputs=(fields[0], fields[1]), gold=number(path, line, fields[2]))
 
 

@@ -1,11 +1,11 @@
 """WSC, the Winograd schema challenge (survey, section 7.1): does a pronoun stand for this noun phrase?
 
-Levesque, Davis & Morgenstern, 2012: The Winograd schema challenge, KR; as coreference in SuperGLUE (Wang et al.,
-2019). Licence: CC BY 4.0. Official files: JSON lines with text, target (span1, the phrase, and span2, the pronoun,
-each as text and as number of its first word between blanks), idx and, in train and val, label (true or false).
+Levesque, Davis & Morgenstern, 2012: The Winograd schema challenge, KR; as coreference in SuperGLUE (Wang et al., 2019).
+Licence: CC BY 4.0. Official files: JSON lines with text, target (span1, the phrase, and span2, the pronoun, each with
+its text and the number of its first space-separated word), idx and, in train and val, label (true or false).
 
-An encoder sees the text with asterisks around the pronoun, " * he * ", paired with the phrase. Where the word of that
-number is not the pronoun (row 42 of val) the nearest one that is counts.
+The inputs are the text with asterisks around the pronoun, " * he * ", and the phrase. If the word with the given number
+is not the pronoun (row 42 of val), the nearest occurrence of the pronoun is used.
 """
 
 import re
@@ -36,7 +36,7 @@ def _text(path: Path, line: int, record: dict[str, Any], target: dict[str, Any])
     text, pronoun = entry(path, line, record, "text"), entry(path, line, target, "span2_text").strip()
     number = entry(path, line, target, "span2_index", int)
     before = [match.start() for match in re.finditer(r"\S+", text)]
-    # Words keep their commas and quotes, so the pronoun is looked for inside them.
+    # Words include punctuation marks, so the pronoun is searched for inside them.
     found = [match.start() for match in re.finditer(rf"(?<!\w){re.escape(pronoun)}(?!\w)", text, re.IGNORECASE)]
     if not pronoun or not found:
         raise malformed(path, line, f"the text does not hold the pronoun {pronoun!r:.40}.")

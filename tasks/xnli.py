@@ -1,11 +1,11 @@
-"""XNLI: Conneau et al., 2018 (survey, section 4.2). MNLI's question about pairs that people translated, 15 languages.
+"""XNLI: Conneau et al., 2018 (survey, section 4.2). MNLI's question for pairs translated by people into 15 languages.
 
-Official files: ``XNLI-1.0/xnli.dev.tsv`` and ``xnli.test.tsv``, 19 columns, all languages in one file; to train on,
-``XNLI-MT-1.0/multinli/multinli.train.en.tsv`` and so on, MNLI as a machine translated it, in the columns premise, hypo
-and label, where a contradiction is "contradictory". Licence: CC BY-NC 4.0.
+Official files: ``XNLI-1.0/xnli.dev.tsv`` and ``xnli.test.tsv``, 19 columns, all languages in one file. For training,
+``XNLI-MT-1.0/multinli/multinli.train.en.tsv`` and so on have machine translations of MNLI in the columns premise, hypo
+and label, in which a contradiction is "contradictory". Licence: CC BY-NC 4.0.
 
-``TASK`` is English. "xnli-zh" is zero-shot: it trains on English, stops by the English dev pairs and reports Chinese;
-"xnli-zh-translated" trains on and stops by Chinese (translate-train, section 5.1 of the paper).
+``TASK`` is English. "xnli-zh" is zero-shot: it trains on English, uses the English dev pairs for early stopping, and
+reports Chinese. "xnli-zh-translated" uses Chinese for all three (translate-train, section 5.1 of the paper).
 """
 
 import re
@@ -22,7 +22,7 @@ from ptmbench.tasks.task import Download, Example, Source, Task, UnknownTask
 
 LANGUAGES = ("ar", "bg", "de", "el", "en", "es", "fr", "hi", "ru", "sw", "th", "tr", "ur", "vi", "zh")
 MACHINE = {"contradictory": "contradiction"}
-"""How the translated training files spell a label."""
+"""The spelling of a label in the translated training files."""
 _DEV, _TEST = ("XNLI-1.0/xnli.dev.tsv",), ("XNLI-1.0/xnli.test.tsv",)
 
 
@@ -32,10 +32,11 @@ def _files(language: str, trained: str) -> dict[str, tuple[str, ...]]:
 
 
 def read_language(folder: Path, split: str, *, language: str, trained: str) -> Iterator[Example]:
-    """Pairs in file order: of the language ``trained`` to train on and to stop by, of ``language`` to report.
+    """Pairs in file order. Those for training and early stopping are in the language ``trained``, the others in
+    ``language``.
 
-    Ids are the files' pairID, ``group`` the promptID: the three hypotheses about one premise. Training pairs are
-    counted from 0.
+    Ids are the files' pairID, and ``group`` is the promptID, which three hypotheses about one premise share. Training
+    pairs are numbered from 0.
     """
     path = pick(folder, _files(language, trained)[split][0])
     if split == "train":
@@ -54,13 +55,13 @@ def read_language(folder: Path, split: str, *, language: str, trained: str) -> I
 
 
 def read(folder: Path, split: str) -> Iterator[Example]:
-    """English pairs throughout."""
+    """English pairs in all splits."""
     return read_language(folder, split, language="en", trained="en")
 
 
 @cache
 def variant(way: str) -> Task:
-    """The task of "zh" (zero-shot from English) or "zh-translated"; "en" is the default task."""
+    """The task of "zh" (zero-shot from English) or "zh-translated". "en" is the default task."""
     found = re.fullmatch(r"([a-z]{2})(-translated)?", way)
     language, translated = (found[1], bool(found[2])) if found else ("", False)
     if language not in LANGUAGES or way == "en-translated":

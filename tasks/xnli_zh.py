@@ -1,12 +1,12 @@
-"""XNLI, Chinese, in the three columns that ERNIE's authors gave it (survey, section 4.2): Sun et al., 2019.
+"""XNLI, Chinese, in the three-column format of ERNIE's authors (survey, section 4.2): Sun et al., 2019.
 
 Conneau et al., 2018: XNLI: evaluating cross-lingual sentence representations, EMNLP. Licence: CC BY-NC 4.0. Files:
-train.tsv, dev.tsv and test.tsv with the columns text_a, text_b, label: the Chinese rows of `tasks.xnli`'s files
-without their ids. Training pairs are MNLI's as a machine translated them, the others people's translations.
+train.tsv, dev.tsv and test.tsv with the columns text_a, text_b, label: the Chinese rows of `tasks.xnli`'s files without
+their ids. The training pairs are machine translations of MNLI's, the other pairs were translated by people.
 
-"xnli_zh" is translate-train. "xnli_zh-en" is zero-shot: it trains on English MNLI (GLUE's train.tsv, in the folder
-MNLI next to the other files) and uses a part of it for early stopping. "xnli_zh-dev" trains on the 2490 dev pairs, for
-use without train.tsv.
+"xnli_zh" is translate-train. "xnli_zh-en" is zero-shot: it trains on English MNLI (GLUE's train.tsv, in the folder MNLI
+next to the other files) and uses a part of it for early stopping. "xnli_zh-dev" trains on the 2490 dev pairs, for use
+without train.tsv.
 """
 
 from collections.abc import Iterator
@@ -24,12 +24,12 @@ FEW = {"train": FILES["dev"], "test": FILES["test"]}
 
 
 def read(folder: Path, split: str) -> Iterator[Example]:
-    """Chinese pairs in file order; ids count from 0, ``group`` counts the premises."""
+    """Chinese pairs in file order. Ids count from 0, and ``group`` is the number of the premise."""
     yield from pairs(pick(folder, FILES[split][0]))
 
 
 def read_english(folder: Path, split: str) -> Iterator[Example]:
-    """English pairs to train on, Chinese ones otherwise."""
+    """English pairs for training, and Chinese pairs for the other splits."""
     path = pick(folder, ENGLISH[split][0])
     if split != "train":
         yield from pairs(path)
@@ -39,7 +39,7 @@ def read_english(folder: Path, split: str) -> Iterator[Example]:
 
 
 def read_few(folder: Path, split: str) -> Iterator[Example]:
-    """Chinese pairs; the dev file is the training split."""
+    """Chinese pairs. The dev file is the training split."""
     yield from pairs(pick(folder, FEW[split][0]))
 
 
@@ -61,7 +61,7 @@ _WAYS = {
 
 @cache
 def variant(way: str) -> Task:
-    """The task that trains on English ("en") or on the dev pairs ("dev")."""
+    """The task that trains on English ("en") or on the dev pairs ("dev"). "" is the default task."""
     if way not in _WAYS:
         raise UnknownTask(f"xnli_zh has no '{way}'. Choices: xnli_zh, xnli_zh-en, xnli_zh-dev.")
     reader, files, how, notes = _WAYS[way]

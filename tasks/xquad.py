@@ -1,14 +1,14 @@
-"""XQuAD, in English, or learnt in English and asked in German or Chinese: Artetxe et al., 2020 (survey, section 7.2).
+"""XQuAD in English, or trained in English and tested in German or Chinese: Artetxe et al., 2020 (survey, section 7.2).
 
-Questions answered by a span of a Wikipedia paragraph. Official files: xquad.en.json, 240 paragraphs of 48 articles from
-SQuAD 1.1's dev set, and xquad.de.json and xquad.zh.json, translations of it question by question, in SQuAD's format.
+Questions answered by a span of a Wikipedia paragraph. Official files, in SQuAD's format: xquad.en.json, 240 paragraphs
+of 48 articles from SQuAD 1.1's dev set, and xquad.de.json and xquad.zh.json, its translations question by question.
 Licence: CC BY-SA 4.0.
 
-XQuAD is made for testing what was trained on SQuAD. Where SQuAD's training set is not at hand, its articles serve for
-both: English questions of three quarters of the articles train, the questions of the last of every four are reported,
-in the language of the task. The articles are translations too, so none may be in both parts. "all" is the whole file,
-for files of predictions. The headline is SQuAD's F1, as XQuAD's authors score it; the values after "language_" are
-MLQA's, which know German and Chinese.
+XQuAD is a test set for models trained on SQuAD. For use without SQuAD's training set, this task divides its articles:
+English questions of three quarters of the articles are for training, and questions of every fourth article are reported
+in the language of the task. The articles are translations of each other, so no article may be in both parts. "all" is
+the whole file, for scoring prediction files. The headline is SQuAD's F1, as in XQuAD's paper. The values with the
+prefix "language_" are MLQA's, which have rules for German and Chinese.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ from ptmbench.tasks.task import Download, Example, Source, Task
 
 LANGUAGES = {"en": "English", "de": "German", "zh": "Chinese"}
 EVERY = 4
-"""One article of so many is reported."""
+"""One of this number of articles is reported."""
 _NOTES = (
     "A quarter of XQuAD's own articles is reported and the rest trains, so scores do not compare with published ones."
 )
@@ -33,7 +33,7 @@ _URL = "https://raw.githubusercontent.com/google-deepmind/xquad/master"
 
 
 def read(folder: Path, split: str, *, language: str = "en") -> Iterator[Example]:
-    """The questions of ``split``'s articles in file order, in English to train on and otherwise in ``language``."""
+    """The questions of ``split``'s articles in file order, in English for training and otherwise in ``language``."""
     spoken = "en" if split == "train" else language
     articles = groupby(questions(pick(folder, _file(spoken)), spoken), key=lambda one: one.group.rpartition("#")[0])
     for number, (_, examples) in enumerate(articles, 1):  # the articles are the same in every language
@@ -46,7 +46,7 @@ def _file(language: str) -> str:
 
 
 def _task(language: str) -> Task:
-    """The task that is asked in ``language``."""
+    """The task with test questions in ``language``."""
     english = language == "en"
     return Task(
         name=f"xquad_{language}",

@@ -1,10 +1,10 @@
-"""XSum: Narayan et al., 2018 (younger than the survey's section 7.6, summarization). The first sentence of a BBC
-article from the rest of it.
+"""XSum: Narayan et al., 2018 (younger than the survey's section 7.6, summarization). Generate the first sentence of a
+BBC article from the rest.
 
 Official layout: ``bbc-summary-data/ID.summary`` with the sections [SN]URL[SN], [SN]TITLE[SN], [SN]FIRST-SENTENCE[SN]
-and [SN]RESTBODY[SN], and ``XSum-TRAINING-DEV-TEST-SPLIT-90-5-5.json``, which lists the ids of each split. JSON lines
-with "document", "summary" and "id" (``train.jsonl``, ``validation.jsonl``, ``test.jsonl``) are read where they are.
-Licence: MIT for the scripts, the articles are the BBC's.
+and [SN]RESTBODY[SN], and ``XSum-TRAINING-DEV-TEST-SPLIT-90-5-5.json``, which lists the ids of each split.
+Alternatively, JSON lines with "document", "summary" and "id" (``train.jsonl``, ``validation.jsonl``, ``test.jsonl``).
+Licence: MIT for the scripts; the articles belong to the BBC.
 """
 
 from collections.abc import Iterator

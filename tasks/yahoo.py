@@ -2,8 +2,8 @@
 
 Zhang, Zhao & LeCun, 2015: Character-level convolutional networks for text classification, NeurIPS. Licence: Yahoo!
 Webscope's terms, for research. Official files: train.csv (1400000 rows) and test.csv (60000) with class, title,
-question and best answer, of which the last two may be empty; no header. The authors' own place for them is a shared
-drive; what is fetched is the copy that most libraries take.
+question and best answer, no header. The last two may be empty. The authors keep them on a shared drive; ``data fetch``
+downloads the copy that most libraries use.
 """
 
 from collections.abc import Iterator

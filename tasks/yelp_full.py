@@ -1,8 +1,8 @@
 """Yelp full (survey, section 7.3): how many stars, one to five, does a review of a business give?
 
-Zhang, Zhao & LeCun, 2015: Character-level convolutional networks for text classification, NeurIPS. Licence: Yelp's
-data set terms, for research. Official files: train.csv (650000 rows) and test.csv (50000) with stars and review, no
-header. The authors' own place for them is a shared drive; what is fetched is the copy that most libraries take.
+Zhang, Zhao & LeCun, 2015: Character-level convolutional networks for text classification, NeurIPS. Licence: Yelp's data
+set terms, for research. Official files: train.csv (650000 rows) and test.csv (50000) with stars and review, no header.
+The authors keep them on a shared drive; ``data fetch`` downloads the copy that most libraries use.
 """
 
 from collections.abc import Iterator

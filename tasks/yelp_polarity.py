@@ -1,9 +1,9 @@
 """Yelp polarity (survey, section 7.3): is a review of a business good or bad?
 
-Zhang, Zhao & LeCun, 2015: Character-level convolutional networks for text classification, NeurIPS. Licence: Yelp's
-data set terms, for research. Official files: train.csv (560000 rows) and test.csv (38000) with class (1: one or two
-stars, 2: three or four, as the authors count them) and review, no header. The authors' own place for them is a shared
-drive; what is fetched is the copy that most libraries take.
+Zhang, Zhao & LeCun, 2015: Character-level convolutional networks for text classification, NeurIPS. Licence: Yelp's data
+set terms, for research. Official files: train.csv (560000 rows) and test.csv (38000) with class (1: one or two stars,
+2: three or four, as the authors count them) and review, no header. The authors keep them on a shared drive; ``data
+fetch`` downloads the copy that most libraries use.
 """
 
 from collections.abc import Iterator

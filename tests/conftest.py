@@ -1,4 +1,4 @@
-"""Before any test: quiet libraries, one thread per worker (one worker per core), a cache of their own."""
+"""Set-up of all tests: quiet libraries, one thread per process (pytest runs one worker per core), a separate cache."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ import pytest
 from ptmbench.bench import environment
 
 environment.prepare(threads=1)
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # begun in the background of a script: some tests send Ctrl-C
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a script; some tests send Ctrl-C
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -33,7 +33,7 @@ def pytest_runtest_setup(item) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def own_cache() -> None:
-    """Tests neither read nor fill the user's cache."""
+    """Uses a temporary cache folder, so that tests neither read nor fill the user's cache."""
     with tempfile.TemporaryDirectory(prefix="ptmbench-tests-") as folder:
         before = os.environ.get("PTMBENCH_CACHE")
         os.environ["PTMBENCH_CACHE"] = str(Path(folder))

@@ -1,4 +1,4 @@
-"""The plan of the house, held: who may import whom, what stays free of TensorFlow, how long a file may grow."""
+"""Rules of the code structure: allowed imports, modules without TensorFlow, and the maximum length of files."""
 
 import ast
 import subprocess
@@ -40,7 +40,7 @@ LEADERBOARD = {
     "page": {"records", "scores", "stats", "survey", "tables", "text"},
     "past": {"page", "records", "scores", "stats", "text"},
 }
-"""What each part of the leaderboard may import besides itself; `leaderboard.board` imports them all."""
+"""The parts of the leaderboard that each part may import besides itself. `leaderboard.board` may import all parts."""
 QUICK = (
     "runs.plan",
     "engine.budget",
@@ -52,7 +52,7 @@ QUICK = (
     "scoring.submission",
     "commands.options",
 )
-"""Modules of bench that the command line needs before any cell runs."""
+"""Modules of bench that the command line imports before any cell runs."""
 
 FILES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
 
@@ -63,7 +63,7 @@ def tree_of(path: Path) -> ast.Module:
 
 
 def imports(path: Path) -> Iterator[tuple[str, bool]]:
-    """Each imported module's name, and whether it is imported at the top of the file (not inside a function)."""
+    """Yields the name of each imported module, and whether it is imported outside of functions."""
     tree = tree_of(path)
     inner = {
         id(node)
@@ -108,7 +108,7 @@ def test_the_parts_of_the_leaderboard_import_what_is_below_them(part: str) -> No
 
 
 def imported_parts(path: Path, module: str) -> set[str]:
-    """The parts of the leaderboard that the import of ``module`` in ``path`` takes."""
+    """The parts of the leaderboard that ``path`` imports by importing ``module``."""
     if module != "ptmbench.leaderboard":
         return {module.split(".")[2]} if module.startswith("ptmbench.leaderboard.") else set()
     nodes = ast.walk(tree_of(path))
@@ -126,7 +126,7 @@ def test_models_leave_the_network_libraries_to_build(path: Path) -> None:
 
 
 def test_nothing_heavy_is_imported_before_a_cell_needs_it() -> None:
-    """At run time, through everything that is imported on the way: the sources alone do not show it."""
+    """Imports the modules in a process, because the sources do not show which modules are imported indirectly."""
     modules = [f"ptmbench.bench.{module}" for module in QUICK]
     modules += [f"ptmbench.tasks.{path.stem}" for path in (ROOT / "tasks").glob("[!_]*.py")]
     modules += [f"ptmbench.models.{path.stem}" for path in (ROOT / "models").glob("[!_]*.py")]
@@ -168,7 +168,7 @@ def project_files(path: Path) -> frozenset[Path]:
 
 
 def names(path: Path) -> Iterator[str]:
-    """What ``path`` imports, anywhere in it: modules, and whatever is imported from them."""
+    """Yields the names of the modules that ``path`` imports anywhere, and of the objects imported from them."""
     for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -177,7 +177,7 @@ def names(path: Path) -> Iterator[str]:
 
 
 def dependencies(path: Path) -> set[Path]:
-    """All files of the project that ``path`` imports, and what these import in turn."""
+    """All files of the project that ``path`` imports, directly or indirectly."""
     found, waiting = set(), [path]
     while waiting:
         new = project_files(waiting.pop()) - found
@@ -187,18 +187,18 @@ def dependencies(path: Path) -> set[Path]:
 
 
 def described() -> list[Path]:
-    """The files of the models that describe their network by configurations of `models.layers`."""
+    """The files of models that define ``describe``, which returns configurations of `models.layers`."""
     return [path for path in MODELS if "\ndef describe(" in path.read_text(encoding="utf-8")]
 
 
 def unit(path: Path) -> str:
-    """The room of bench that holds ``path``, or the name of a file that stands in none."""
+    """The folder of bench that contains ``path``, or the name of a file directly in bench."""
     parts = path.relative_to(ROOT / "bench").parts
     return parts[0]
 
 
 def test_bench_has_few_rooms_on_few_floors() -> None:
-    """Rooms are the folders of bench; a floor imports only from the floors below it, so there are no circles."""
+    """Rooms are the folders of bench. Each floor imports only from lower floors, so there are no circular imports."""
     files = sorted((ROOT / "bench").rglob("*.py"))
     below: dict[str, set[str]] = {unit(path): set() for path in files}
     for path in files:
@@ -221,12 +221,12 @@ def test_every_model_describes_itself() -> None:
 
 @pytest.mark.parametrize("path", described(), ids=name)
 def test_two_hops_explain_a_model(path: Path) -> None:
-    """From a model's file to one architecture, its objectives, and the library that all models share."""
+    """The file of a model imports one architecture, its objectives, and the library that all models share."""
     architectures = {file for file in project_files(path) if file.parent.name == "architectures"}
     assert len(architectures) == 1, f"{name(path)} imports {sorted(map(name, architectures))}; it needs exactly one"
     behind = dependencies(path)
     others = {file for file in behind if file.parent.name == "architectures"} - architectures
-    others -= {ROOT / "models" / "architectures" / "encoders.py"}  # the blocks of BERT, which every reader knows
+    others -= {ROOT / "models" / "architectures" / "encoders.py"}  # the blocks of BERT, which readers know
     assert not others, f"{name(path)} needs {sorted(map(name, others))} beside its architecture"
     relatives = sorted(name(file) for file in behind & set(MODELS) - {path})
     assert not relatives, f"{name(path)} imports the files of other models: {relatives}"
@@ -234,7 +234,7 @@ def test_two_hops_explain_a_model(path: Path) -> None:
 
 @pytest.mark.parametrize("path", described(), ids=name)
 def test_a_model_that_describes_itself_computes_no_costs(path: Path) -> None:
-    """Parameters and FLOPs follow from the configurations: arithmetic is left to functions that define sizes."""
+    """Parameters and FLOPs follow from the configurations. Only functions that define sizes may do arithmetic."""
     tree = tree_of(path)
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     sizes = [f for f in functions if isinstance(f.returns, ast.Name) and f.returns.id in ("Size", "int")]
@@ -250,11 +250,12 @@ def test_a_model_that_describes_itself_computes_no_costs(path: Path) -> None:
 
 
 RUN, SHARE = 4, 0.1
-"""Equal lines in a row that count as a copy, and the share of all lines that may be copies."""
+"""The number of consecutive equal lines that count as a copy, and the maximum share of copied lines."""
 
 
 def test_networks_do_not_repeat_each_other() -> None:
-    """Lines of `models.architectures` and `models.layers`, imports apart, that stand in another file too, in runs."""
+    """Counts the lines of `models.architectures` and `models.layers` that another file has too, without imports. Only
+    `RUN` or more consecutive lines count."""
     files = [path for path in FILES if path.parent.name in ("architectures", "layers") and path.parts[-3] == "models"]
     texts = {}
     for path in files:
@@ -282,7 +283,7 @@ def test_the_project_is_exactly_its_four_rooms() -> None:
 
 
 def test_folders_of_the_same_names_elsewhere_change_nothing(tmp_path: Path) -> None:
-    """A user's own models/, tasks/, bench/ and leaderboard/, in the working directory and on the path."""
+    """A user may have folders models/, tasks/, bench/ and leaderboard/ in the working directory and on the path."""
     for room in ROOMS:
         (tmp_path / room).mkdir()
         (tmp_path / room / "__init__.py").write_text("raise SystemExit('this is not ours')\n", encoding="utf-8")

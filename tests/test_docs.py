@@ -1,4 +1,4 @@
-"""README and docs/: short enough, their links lead somewhere, and the commands that they show exist."""
+"""README and docs/ are short enough, their links have targets, and the commands that they show exist."""
 
 import json
 import re
@@ -18,13 +18,13 @@ def name(page: Path) -> str:
 
 
 def anchors(page: Path) -> set[str]:
-    """The headings of ``page``, as links spell them."""
+    """The anchors of the headings of ``page``, as in links."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {"#" + re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def shown(page: Path) -> list[str]:
-    """The calls of ptmbench in the shell blocks of ``page``, without their comments."""
+    """The ptmbench commands in the shell blocks of ``page``, without comments."""
     blocks = re.findall(r"^```sh\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     lines = "".join(blocks).replace("\\\n", " ").splitlines()
     return [found[1] for line in lines for found in re.finditer(r"(?:^|/|\s)ptmbench ([^#&|]+)", line)]
@@ -62,7 +62,7 @@ def test_readme_is_short():
 
 
 def test_the_counts_of_readme_are_true():
-    """ "More than N" may grow old by a few, not by many."""
+    """The counts may exceed "More than N" by at most 15."""
     from ptmbench import models, tasks
     from ptmbench.bench import adapt
 
@@ -81,7 +81,7 @@ def test_every_page_is_in_the_contents():
 
 @pytest.mark.slow
 def test_the_examples_of_the_python_page_run(tmp_path, monkeypatch):
-    """One after the other, in a folder with the microworld."""
+    """Runs the examples one after the other, in a folder with the microworld."""
     from ptmbench.tasks import microworld
 
     monkeypatch.setenv("PTMBENCH_CACHE", str(tmp_path / "cache"))
@@ -107,7 +107,7 @@ def test_the_tour_has_its_outputs_and_no_places_of_a_machine():
 
 @pytest.mark.slow
 def test_the_tour_runs(tmp_path, monkeypatch):
-    """Its cells one after the other, in an empty folder, without a kernel of Jupyter."""
+    """Runs the cells one after the other, in an empty folder, without a Jupyter kernel."""
     monkeypatch.setenv("PTMBENCH_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     names: dict = {"__name__": "tour"}

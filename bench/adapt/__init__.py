@@ -1,7 +1,8 @@
-"""Adaptations of pre-trained models to tasks: one folder per adaptation, and the heads that forms put on encoders.
+"""Adaptations of pre-trained models to tasks: one folder per adaptation, and the heads of all forms.
 
-`bench.adapt.contract` says what an adaptation is, `bench.adapt.parts` what it is made of in TensorFlow. The folder is
-the registry. `bench.adapt.settings` holds the hyper-parameters that all have, `bench.adapt.effort` what they cost.
+`bench.adapt.contract` defines an adaptation, and `bench.adapt.parts` its parts in TensorFlow. The folders are the
+registry. `bench.adapt.settings` has the hyper-parameters that all adaptations share, and `bench.adapt.effort` estimates
+their cost.
 """
 
 from contextlib import suppress
@@ -18,18 +19,19 @@ if TYPE_CHECKING:
 
 _MACHINERY = {"conditions", "heads", "transforms"}
 _places = [Path(__file__).parent]
-"""The folder of this package, and those with adaptations of users."""
+"""The folder of this package, then the folders with users' adaptations."""
 
 
 def check(name: str) -> None:
-    """Raises `bench.errors.BrokenFile` where the folder of the adaptation ``name`` does not keep the contract. Imports
-    no TensorFlow."""
+    """Checks the adaptation ``name`` without importing TensorFlow. Raises `bench.errors.BrokenFile` if its folder does
+    not fulfil the contract."""
     load(name)
 
 
 @cache
 def load(name: str) -> "Adaptation":
-    """The adaptation ``name``, checked; `bench.errors.BrokenFile` says what is wrong with its folder."""
+    """Returns the adaptation ``name`` after a check. Raises `bench.errors.BrokenFile` with everything that is wrong
+    with its folder."""
     from ptmbench.bench.adapt import _contract
 
     return _contract.check(name, imported(f"{__name__}.{name}", path(name), BrokenFile))
@@ -43,7 +45,8 @@ def names() -> tuple[str, ...]:
 
 
 def file_of(*parts: str) -> Path:
-    """The file of the module that is called ``parts`` below this package: in the first of its places that has it."""
+    """The file of the module ``parts`` below this package, in the first of `_places` that has it; otherwise its path in
+    this package."""
     files = []
     for place in _places:
         file = place.joinpath(*parts)
@@ -58,7 +61,7 @@ def path(name: str) -> Path:
 
 
 def extend(folder: Path) -> None:
-    """Adds the adaptations in the folders of ``folder``, whose names are new."""
+    """Adds the adaptations in the sub-folders of ``folder``. Their names must be new."""
     _places.append(folder)
     __path__.append(str(folder))
     names.cache_clear()
@@ -67,7 +70,8 @@ def extend(folder: Path) -> None:
 
 @cache
 def only() -> dict[Form, str]:
-    """{form: adaptation} of forms that are met in one way, whatever a user asks for. Broken folders are left out."""
+    """{form: adaptation} for forms that always use the same adaptation, whatever the user chooses. Broken folders are
+    left out."""
     found = {}
     for name in names():
         with suppress(BrokenFile):

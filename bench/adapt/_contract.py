@@ -1,7 +1,7 @@
-"""Whether the folder of an adaptation keeps the contract (`bench.adapt.contract`).
+"""Checks that the folder of an adaptation fulfils the contract (`bench.adapt.contract`).
 
-`bench.adapt.check` asks before a plan is made, so that a broken folder is told before anything is trained. Nothing here
-imports TensorFlow: of the folder's other files only the source is read.
+`bench.adapt.check` runs this before a plan is made, so that a broken folder is reported before any training. To avoid
+importing TensorFlow, it reads only the source of the folder's other files.
 """
 
 import ast
@@ -27,8 +27,8 @@ def path_of(name: str) -> Path:
 
 
 def check(name: str, module: ModuleType) -> Adaptation:
-    """The adaptation ``name`` of its imported ``module``. Raises `BrokenFile` with a sentence on everything that is
-    wrong with its folder."""
+    """Returns the adaptation ``name`` that its imported ``module`` defines. Raises `BrokenFile` with one sentence for
+    each fault of its folder."""
     found = [one for file in sorted(path_of(name).parent.glob("*.py")) for one in _absent_imports(file)]
     adaptation = vars(module).get("ADAPTATION")
     if not isinstance(adaptation, Adaptation):
@@ -65,7 +65,7 @@ def _wrong_values(adaptation: Adaptation) -> Iterator[str]:
 
 
 def _wrong_methods(own: type) -> Iterator[str]:
-    """Methods of the contract that take other arguments than it says."""
+    """Yields a message for each method whose arguments differ from those in the contract."""
     for name, method in inspect.getmembers(Adaptation, inspect.isfunction):
         asked, found = (list(inspect.signature(one).parameters) for one in (method, vars(own).get(name, method)))
         if asked != found:
@@ -73,7 +73,8 @@ def _wrong_methods(own: type) -> Iterator[str]:
 
 
 def _absent_imports(path: Path) -> Iterator[str]:
-    """What ``path`` imports from below `bench.adapt`, inside its methods too, and what is not there."""
+    """Yields a message for each import in ``path`` from below `bench.adapt`, also inside methods, that does not
+    exist."""
     for node in ast.walk(_parsed(path)):
         if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith(f"{_PACKAGE}."):
             continue
@@ -88,7 +89,7 @@ def _absent_imports(path: Path) -> Iterator[str]:
 
 
 def _names(path: Path) -> Iterator[str]:
-    """Names that the source of ``path`` defines or imports. Raises `BrokenFile` for what is no Python."""
+    """The names that the source of ``path`` defines or imports. Raises `BrokenFile` if it is not valid Python."""
     yield from (name for node in _parsed(path).body for name in _defined(node))
 
 

@@ -14,9 +14,10 @@ def names(package: Path) -> tuple[str, ...]:
 
 
 def load(package: Path, name: str, constant: str, kind: type) -> Any:
-    """What the folder ``name`` of ``package``, a folder of bench/adapt, defines as ``constant``.
+    """Returns the object ``constant`` that the sub-folder ``name`` of ``package``, a folder of bench/adapt, defines.
 
-    Raises `BrokenFile` if it cannot be imported or is not of this ``kind``, a protocol that can be checked at run time.
+    Raises `BrokenFile` if the sub-folder is missing or cannot be imported, or if the object is not of this ``kind``, a
+    runtime-checkable protocol.
     """
     path = package / name / "__init__.py"
     if name not in names(package):
@@ -31,10 +32,11 @@ def load(package: Path, name: str, constant: str, kind: type) -> Any:
 def chosen(
     kind: str, asked: str, known: Sequence[str], load: Callable[[str], Any], example: str
 ) -> tuple[str, Any, Any]:
-    """The object of this ``kind`` ("condition") that a user ``asked`` for by name and settings, such as ``example``:
-    its title, with the settings that differ from their defaults, the object, and its settings.
+    """Returns the object of this ``kind`` ("condition") that a user ``asked`` for by name and settings, such as
+    ``example``: its title (the name with the settings that differ from their defaults), the object, and its settings.
 
-    Raises `UsageError` where it is not among those ``known``, `SettingError` for settings that it does not take.
+    Raises `UsageError` if the name is not ``known`` or a setting is malformed, `SettingError` for settings that the
+    object does not take.
     """
     from ptmbench.bench.adapt.settings import SettingError, recorded, replaced, split
 

@@ -1,4 +1,4 @@
-"""A network under a head, traced once and used by every task of the form, every seed, and the random twin alike."""
+"""A network with a head, traced once and shared by all tasks of the form, all seeds, and the random twin."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
@@ -21,12 +21,12 @@ from ptmbench.models.text.tokenizers import Vocabulary
 from ptmbench.tasks.forms import Form
 
 _HEAD = 9000
-"""The salt of the head's dropout, which no place inside an encoder has."""
+"""The salt of the head's dropout. No place inside an encoder has this salt."""
 
 
 class Adapted:
-    """An encoder, a reading of it, a head, one training step and one forward function, all with free batch size and
-    length. ``neighbours`` are networks that are read too, and never learn. ``reads`` are the channels that the network
+    """An encoder, a reading of it, a head, one training step and one forward function, for any batch size and length.
+    ``neighbours`` are the extra encoders, which are read but never trained. ``reads`` are the channels that the network
     reads."""
 
     def __init__(
@@ -44,9 +44,9 @@ class Adapted:
     ):
         self.network, self.vocabulary, self.neighbours, self.reads = network, vocabulary, tuple(neighbours), reads
         self.encoder_flops, self.decoder_flops = encoder_flops, decoder_flops
-        """FLOPs of one forward pass of all encoders, and of ``decode``, without what the adaptation adds."""
+        """FLOPs of one forward pass of all encoders, and of ``decode``, without the parts that the adaptation adds."""
         self.holder: Any = None
-        """The predictor whose weights it has; None while it learns."""
+        """The predictor whose weights the network has; None during training."""
         self.step: Any = None
         self.adaptation = load(adaptation)
         self.head = heads.of(form, adaptation).Head(outputs)
@@ -67,19 +67,20 @@ class Adapted:
             *self.reading.trainable_variables, *self.head.trainable_variables
         ]  # fmt: skip
         self.own: list[Any] = [*added, *self.extension.new]
-        """Variables that the adaptation adds, with a value to begin from."""
+        """Variables that the adaptation adds. Each has an initial value."""
         self.scales: dict[int, Any] = {}
-        """Scales of quantised variables by their place in ``own``."""
+        """Scales of quantised variables, by the index of the variable in ``own``."""
         counted = [*(self.decoding.own if self.decoding else ()), *self.extension.new, *self.reading.branches]
         self.added = sum(int(np.prod(v.shape)) for v in counted)
-        """Parameters that the adaptation adds to the network; heads are not counted."""
+        """Parameters that the adaptation adds to the network. Heads are not counted, nor readings apart from their
+        `branches`."""
         self.uncounted = {name for name, v in self._named_own() if id(v) not in set(map(id, counted))}
-        """What `arrays` calls the variables of heads."""
+        """Names in `arrays` of the variables that ``added`` does not count."""
         deviations = {id(v): _deviation(v) for layer in (self.reading, self.head) for v in layer.glorot}
         deviations |= {id(v): self.extension.deviation for v in self.extension.new}
         self._beginning = [(v.numpy(), deviations.get(id(v), 0.02)) for v in self.own]
         self.remembered = list(self.decoding.remembered) if self.decoding else []
-        """Variables that no gradient changes, but training does."""
+        """Variables that training changes, but not by gradients."""
         self.learning = list({id(v): v for v in (*added, *self.extension.learning)}.values())
         options = {"weight_decay": settings.weight_decay, "clip": settings.clip, "dynamic": True, "adam": settings.adam}
         self.options = options
@@ -97,9 +98,13 @@ class Adapted:
     def reset(
         self, weights: Mapping[str, np.ndarray], seed: int, neighbours: Sequence[Mapping[str, np.ndarray]] = ()
     ) -> None:
-        """Begin anew: the weights of the network and its neighbours as given, the adaptation's own drawn from ``seed``
-        (matrices by N(0, 0.02) as BERT's heads, those that a layer names in its ``glorot`` by the variance of Glorot
-        and Bengio, whatever they were built with), the optimizer empty."""
+        """Starts anew: assigns the given weights to the network and its neighbours, draws the adaptation's own from
+        ``seed``, and resets the optimizer.
+
+        Matrices are drawn from N(0, 0.02), as in BERT's heads, whatever they were built with. Matrices in the
+        ``glorot`` of a layer have the variance of Glorot and Bengio, and new ones of an `Extension` have its
+        ``deviation``. Vectors keep the values that they were built with.
+        """
         self.holder = None
         networks.assign(self.pretrained, weights)
         for network, given in zip(self.neighbours, neighbours, strict=True):
@@ -113,16 +118,17 @@ class Adapted:
 
     @property
     def second(self) -> bool:
-        """Whether it is learning in a second stage with variables of its own (`Adaptation.second`)."""
+        """Whether training is in a second stage with variables of its own (`Adaptation.second`)."""
         return self.holder is None and isinstance(self.step, TwoSteps) and self.step.second
 
     @property
     def by_loss(self) -> bool:
-        """Whether early stopping goes by the loss."""
+        """Whether early stopping uses the loss."""
         return self.adaptation.by_loss(self)
 
     def rate(self, step: int, steps: int, settings: Settings) -> float:
-        """The learning rate of ``step`` of ``steps``. A training with two steps takes the one of this stage next."""
+        """The learning rate of ``step`` of ``steps``. Also selects the step of the current stage in a training with
+        `TwoSteps`."""
         if isinstance(self.step, TwoSteps):
             self.step.second = 0 < self.turn(steps, settings) <= step
         return self.adaptation.rate(self.step, step, steps, settings)
@@ -130,37 +136,37 @@ class Adapted:
     def make(
         self, rows: Sequence[InputRow], settings: Settings, seed: tuple[int, int]
     ) -> tuple[Sequence[InputRow], float]:
-        """What a step learns from, and the FLOPs of making it of ``rows``."""
+        """Returns the rows that a step trains on, and the FLOPs of making them from ``rows``."""
         return self.adaptation.make(self, rows, settings, seed)
 
     def ready(self, step: int) -> bool:
-        """Whether the weights after ``step`` may be the ones that training ends with."""
+        """Whether training may end with the weights after ``step``."""
         return True
 
     def turn(self, steps: int, settings: Settings) -> int:
-        """The step of ``steps`` that a second stage of training begins with; 0 where there is one stage."""
+        """The first of ``steps`` that belongs to a second stage of training; 0 for a single stage."""
         return self.adaptation.turn(steps, settings)
 
     def writes(self, settings: Settings, seed: int) -> None:
-        """From now on it answers as ``settings`` say; samples follow from ``seed``."""
+        """Sets the ``settings`` of later predictions, and the ``seed`` of their samples."""
         self.settings = settings
         self.writing, self._longest, self._seed = writing_of(settings), settings.target_length - 1, seed
 
     def forward_flops(self, rows: Sequence[InputRow]) -> float:
-        """FLOPs of one forward pass over ``rows``; under a decoder with their whole targets."""
+        """FLOPs of one forward pass over ``rows``; with a decoder, over their whole targets, too."""
         if self.decoding:
             return self.decoder_flops(self.decoding, rows)
         return self._reading_flops(rows) + self.reading.flops(rows) + self._extension_flops(rows)
 
     def answering_flops(self, rows: Sequence[InputRow], outputs: Sequence[np.ndarray]) -> float:
-        """FLOPs of answering ``rows`` with ``outputs``, which under a decoder are what was written."""
+        """FLOPs of predicting ``rows``. With a decoder, ``outputs`` are the generated ids."""
         if self.decoding:
             return self.decoder_flops(self.decoding, rows, outputs, self.writing.beam)
         return self.forward_flops(rows)
 
     def training_flops(self, rows: Sequence[InputRow]) -> float:
-        """FLOPs of one step on ``rows``. The backward pass takes twice the forward pass; nothing of it reaches a frozen
-        encoder, and in one of which a part learns there are no products for the gradients of kernels that stay."""
+        """FLOPs of one step on ``rows``. The backward pass costs twice the forward pass. It does not enter a frozen
+        encoder; in a partly frozen one, it computes no gradients of the frozen kernels."""
         if self.second:
             return self.forward_flops(rows) + 3 * self.reading.second_flops(rows)
         spared = 2 if self.freezes else 0 if self.extension.whole else 1
@@ -168,7 +174,7 @@ class Adapted:
         return 3 * computed - (spared * self._reading_flops(rows) if spared else 0)
 
     def _reading_flops(self, rows: Sequence[InputRow]) -> float:
-        """FLOPs of the encoder, which reads no row again that has its `LAYERS`."""
+        """FLOPs of the encoder. It does not read rows again that have their `LAYERS`."""
         unread = [row for row in rows if LAYERS not in row.arrays]
         return self.encoder_flops(unread) if unread else 0.0
 
@@ -191,7 +197,7 @@ class Adapted:
             variable.assign(value)
 
     def named(self) -> list[tuple[str, Any]]:
-        """The variables of the network and the adaptation's own, with their names in `arrays`."""
+        """(name in `arrays`, variable) of all variables of the network and the adaptation."""
         return [*((variable.path, variable) for variable in self.pretrained), *self._named_own()]
 
     def _named_own(self) -> list[tuple[str, Any]]:
@@ -199,8 +205,8 @@ class Adapted:
         return own + [(f"adapted/{i:03d}_scale", variable) for i, variable in self.scales.items()]
 
     def rebuilt(self, replaced: Mapping[int, tuple[Any, Any]]) -> None:
-        """Takes up the variables of layers that have changed theirs since they were built. ``replaced`` has the kernel
-        that replaces a variable, and its scales, by the variable's `id`."""
+        """Updates the lists of variables after layers have replaced variables that they were built with. ``replaced``
+        maps the `id` of a replaced variable to the new kernel and its scales."""
         for place, variable in enumerate(self.own):
             if id(variable) in replaced:
                 self.own[place], self.scales[place] = replaced[id(variable)]
@@ -208,14 +214,14 @@ class Adapted:
         self.pretrained = [variable for variable in self.network.loss.variables if id(variable) not in own]
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """All weights by name, the networks' and the adaptation's own, for a checkpoint."""
+        """All weights by name, for a checkpoint: those of the network, its neighbours and the adaptation."""
         found = {name: variable.numpy() for name, variable in self.named()}
         for number, other in enumerate(self.neighbours, 1):
             found |= {_beside(number, name): value for name, value in networks.weights(other.loss.variables).items()}
         return found
 
     def assign(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Set all weights from what `arrays` gave."""
+        """Sets all weights to the arrays that `arrays` returned."""
         networks.assign(self.pretrained, arrays)
         for number, other in enumerate(self.neighbours, 1):
             theirs = _beside(number, "")
@@ -225,7 +231,7 @@ class Adapted:
             variable.assign(arrays[name])
 
     def forward(self, batch: Mapping[str, np.ndarray]) -> np.ndarray:
-        """The head's numbers for a batch; for generation, the ids [B, S] of the best text."""
+        """The head's output for a batch; for generation, the ids [B, S] of the best text."""
         if self.decoding:
             write = partial(self.write, self.writing, longest=self._longest, seed=self._seed)
             return self.decoding.written(batch, write)
@@ -235,12 +241,12 @@ class Adapted:
         return self._forward[read]({k: tf.convert_to_tensor(v) for k, v in batch.items()}).numpy()
 
     def answered(self, batch: Mapping[str, np.ndarray]) -> np.ndarray:
-        """What the codec reads for a batch."""
+        """The output for a batch that the codec reads."""
         return self.adaptation.numbers(self, batch)
 
     def run(self, function: Callable, batch: Mapping[str, np.ndarray], number: float = 0.0) -> Any:
-        """What ``function(self, batch, number)`` gives, an array or a nest of arrays, traced once for all batches and
-        numbers."""
+        """Returns ``function(self, batch, number)``, an array or a nest of arrays. The function is traced once for all
+        batches and numbers."""
         if function not in self._functions:
             self._functions[function] = _traced(partial(function, self), _specs(batch), tf.TensorSpec([], tf.float32))
         inputs = {k: tf.convert_to_tensor(v) for k, v in batch.items()}
@@ -248,15 +254,15 @@ class Adapted:
         return tf.nest.map_structure(lambda x: x.numpy(), found)
 
     def write(self, writing: Writing, inputs: Mapping[str, np.ndarray], longest: int, seed: int) -> np.ndarray:
-        """The ids [B, S] of the best text of at most ``longest`` tokens for each row of ``inputs``, of which ``tokens``
-        [B, T] and the channels that the encoder reads count; samples follow from ``seed``."""
+        """Returns the ids [B, S] of the best text of at most ``longest`` tokens for each row of ``inputs``. Reads
+        ``tokens`` [B, T] and the encoder's channels. Samples depend on ``seed``."""
         if writing not in self._generators:
             self._generators[writing] = Generator(self.decoding, self.vocabulary, writing)
         channels = {name: inputs[name] for name in self.reads if name in inputs and name not in TEXT}
         return self._generators[writing](inputs["tokens"], longest, seed, channels).ids[:, 0]
 
     def mean_loss(self, rows: Sequence[InputRow], size: int = 64) -> float:
-        """The loss on ``rows`` without dropout, averaged over batches."""
+        """The loss on ``rows`` without dropout, a mean over batches."""
         if self.second not in self._evaluate:
             self._evaluate[self.second] = _traced(lambda b: self.losses(b, None)["loss"], _specs(stack(rows[:1])))
         evaluate = self._evaluate[self.second]
@@ -264,11 +270,12 @@ class Adapted:
         return float(np.mean([evaluate({k: tf.convert_to_tensor(v) for k, v in b.items()}).numpy() for b in batches]))
 
     def loss(self, batch: Mapping[str, Any]) -> tf.Tensor:
-        """The loss of a ``batch`` of tensors without dropout. Its gradients go through a frozen encoder too."""
+        """The loss of a ``batch`` of tensors without dropout. Its gradients also pass through a frozen encoder."""
         return self.adaptation.loss(self, self._outputs(batch, None, through=True), batch, None)
 
     def losses(self, batch: Mapping[str, Any], seed: Any) -> dict[str, Any]:
-        """The "loss" that training lowers; without dropout where ``seed`` is None."""
+        """The "loss" that training minimises. Without dropout if ``seed`` is None, and in a second stage with variables
+        of its own."""
         seed = None if self.second else seed
         if self.decoding:
             return {"loss": self.adaptation.loss(self, self.decoding.decode(batch, seed), batch, seed)}
@@ -278,13 +285,13 @@ class Adapted:
         return {"loss": loss if inner is None else loss + inner}
 
     def _outputs(self, batch: Mapping[str, Any], seed: Any, through: bool = False) -> Any:
-        """The head's numbers; gradients go ``through`` a frozen encoder too, where they are asked for."""
+        """The head's output. With ``through``, gradients also pass through a frozen encoder."""
         if self.decoding:
             return self.decoding.decode(batch, seed)
         return self.judged(self.encoded(batch, seed, through), batch, seed)
 
     def encoded(self, batch: Mapping[str, Any], seed: Any = None, through: bool = False) -> Encoding:
-        """The encoding of ``batch``; gradients go ``through`` a frozen encoder too, where they are asked for."""
+        """The encoding of ``batch``. With ``through``, gradients also pass through a frozen encoder."""
         if LAYERS in batch:
             return self._known(batch)
         encoding = self.network.encoder(self._texts(batch), seed=seed)
@@ -299,7 +306,7 @@ class Adapted:
         return Encoding(layers[-1], None, tuple(layers))
 
     def judged(self, encoding: Encoding, batch: Mapping[str, Any], seed: Any = None) -> Any:
-        """The head's numbers for the ``encoding`` of ``batch``."""
+        """The head's output for the ``encoding`` of ``batch``."""
         inputs, others = self._texts(batch), []
         for number, other in enumerate(self.neighbours, 1):
             theirs = {name: batch[f"{name}_{number}"] for name in CHANNELS if f"{name}_{number}" in batch}
@@ -317,16 +324,16 @@ class Adapted:
         return inputs
 
     def channels(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """What of ``batch`` the encoder reads."""
+        """The arrays of ``batch`` that the encoder reads."""
         return {name: value for name, value in batch.items() if name in CHANNELS}
 
     def predicted(self, batch: Mapping[str, Any]) -> Any:
-        """What `forward` computes, of tensors."""
+        """The computation of `forward`, with tensors."""
         return self.head.predicted(self._outputs(batch, None), batch)
 
 
 def writing_of(settings: Settings) -> Writing:
-    """How ``settings`` have a text written: one sample, or the best that a beam finds."""
+    """How texts are generated with these ``settings``: one sample, or the best text of a beam search."""
     return Writing(
         beam=1 if settings.sample else settings.beam,
         length_penalty=settings.length_penalty,
@@ -340,7 +347,7 @@ def writing_of(settings: Settings) -> Writing:
 
 
 def _specs(batch: Mapping[str, np.ndarray]) -> dict[str, tf.TensorSpec]:
-    """The arrays of ``batch`` with any number of rows, of any length."""
+    """The specifications of the arrays of ``batch``, for any number of rows of any length."""
     return {name: tf.TensorSpec([None] * array.ndim, array.dtype) for name, array in batch.items()}
 
 
@@ -349,22 +356,23 @@ def _traced(function: Callable, *specs: Any) -> Traced:
 
 
 def _still(encoding: Encoding) -> Encoding:
-    """Nothing that is learnt from it reaches the encoder."""
+    """The same ``encoding``, without gradients to the encoder."""
     return Encoding(*tf.nest.map_structure(tf.stop_gradient, tuple(encoding)))
 
 
 def _deviation(matrix: Any) -> float:
-    """Of the initial values of ``matrix`` [..., inputs, outputs] (Glorot and Bengio, 2010, equation 12)."""
+    """Standard deviation of the initial values of ``matrix`` [..., inputs, outputs] (Glorot and Bengio, 2010, equation
+    12)."""
     return (2 / sum(matrix.shape[-2:])) ** 0.5
 
 
 def _beside(number: int, name: str) -> str:
-    """What a variable ``name`` of the ``number``-th neighbour is called among the weights of all."""
+    """The name among all weights of the variable ``name`` of the ``number``-th neighbour."""
     return f"beside_{number}/{name}"
 
 
 def _example(form: Form, neighbours: int) -> dict[str, np.ndarray]:
-    """A batch of the smallest kind, to make variables with."""
+    """A minimal batch, with which the variables are created."""
     tokens = np.full((2, 2, 8) if form in (Form.CHOICE, Form.FEW_SHOT, Form.RANKING) else (2, 8), 5, np.int32)
     scalar = np.zeros(2, np.int32)
     beside = {f"firsts_{number}": tokens * 0 for number in range(neighbours + 1)}

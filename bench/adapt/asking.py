@@ -1,4 +1,4 @@
-"""What an adaptation that learns nothing works with: a network as it is, and what it is asked."""
+"""The input of adaptations that train nothing: a network, and the examples that it answers."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -21,8 +21,8 @@ from ptmbench.tasks.task import Example, Task
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """The ``network`` of the file ``module``, without dropout, and the examples to answer, ``report``. Prompts may show
-    some of ``train``, drawn from ``seed``."""
+    """The ``network`` of the model file ``module``, without dropout, and the examples to answer (``report``). Prompts
+    may show some of ``train``, drawn from ``seed``."""
 
     network: Any
     module: Any
@@ -45,11 +45,11 @@ class Asked:
 
     @property
     def costs(self) -> Network:
-        """What the network is made of, and what it costs."""
+        """The description of the network, with its costs."""
         return Network(self.module, self.shape, self.tokenizer.vocabulary)
 
     def reading_flops(self, lengths: Sequence[int]) -> float:
-        """FLOPs of the encoder for rows of so many tokens."""
+        """FLOPs of the encoder for rows with these numbers of tokens."""
         return self.costs.reading_flops(Counter(lengths))
 
     def media_flops(self, rows: Sequence[Any]) -> float:
@@ -57,24 +57,25 @@ class Asked:
         return media_flops(self.costs.model, rows)
 
     def embedding_flops(self, lengths: Sequence[int]) -> float:
-        """FLOPs of their embeddings alone."""
+        """FLOPs of the embeddings alone, for rows with these numbers of tokens."""
         return float(self.costs.embedding(sum(lengths)))
 
     def filling_flops(self, lengths: Sequence[int]) -> float:
-        """FLOPs of asking what fits into a blank of rows of so many tokens, once for each row."""
+        """FLOPs of scoring the vocabulary for one blank in each row. ``lengths`` are the numbers of tokens."""
         return self.costs.filling_flops(Counter(lengths))
 
     def scoring_flops(self, lengths: Sequence[int]) -> float:
-        """FLOPs of asking how probable texts of so many tokens are, a start symbol before each."""
+        """FLOPs of the likelihoods of texts. ``lengths`` are the numbers of tokens, without the start symbol before
+        each text."""
         return self.costs.scoring_flops(Counter(lengths))
 
     def gap_flops(self, lengths: Sequence[int]) -> float:
-        """FLOPs of asking how probable hidden sentences are, in rows of so many tokens."""
+        """FLOPs of the likelihoods of hidden sentences, in rows with these numbers of tokens."""
         return self.costs.gap_flops(Counter(lengths))
 
 
 def filled(texts: Sequence[Text], length: int) -> dict[str, np.ndarray]:
-    """A batch of ``texts`` without special tokens: ``tokens`` [B, T] and the other channels, filled up with 0 to
+    """Makes a batch of ``texts`` without special tokens: ``tokens`` [B, T] and the other channels, padded with 0 to
     ``length`` tokens."""
     batch = stack(
         [InputRow({"tokens": np.array(text.ids, np.int32), **text.channels()}, 0) for text in texts], multiple=1
@@ -86,7 +87,8 @@ def filled(texts: Sequence[Text], length: int) -> dict[str, np.ndarray]:
 
 
 def traced(function: Callable[[Mapping[str, tf.Tensor]], tf.Tensor]) -> Callable[[Mapping[str, Any]], np.ndarray]:
-    """``function`` of a batch, traced at the first call for all batches of the same arrays, however large."""
+    """Returns ``function``, which takes a batch, as a function that is traced at its first call. The trace serves
+    batches of any size with the same arrays."""
     found: list[Traced] = []
 
     def answered(batch: Mapping[str, Any]) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Networks under heads, built and traced once per process and shared by all cells that need them."""
+"""Networks with heads, built and traced once per process and shared by all cells that need them."""
 
 from collections.abc import Hashable, Sequence
 from functools import lru_cache
@@ -34,8 +34,8 @@ def adapted(
     chain: tuple[Chosen, ...] = (),
     stack: Shape | None = None,
 ) -> Adapted:
-    """The `Adapted` for these choices. Cells share it where their `baked` settings agree, and the shape of their
-    ``stack`` and the transforms of their ``chain`` too, of which only those that rebuild the network count."""
+    """Returns the `Adapted` for these choices. Cells share it if they also agree in their `baked` settings, the shape
+    of their ``stack``, and the transforms of their ``chain`` that rebuild the network."""
     rebuilt = tuple(one for one in chain if one.transform.rebuilds)
     return traced(model, shape, tokenizer, form, adaptation, outputs, baked(settings), neighbours, rebuilt, stack)
 
@@ -60,7 +60,7 @@ def traced(
     vocabulary = tokenizer.vocabulary
     described = shapes.described(models.load(model).describe(shape, vocabulary), stack)
 
-    # What is above an embedding that is read is not in the graph.
+    # If only the embedding is read, the layers above it are not in the graph.
     read = cost.embedding_flops if settings.layers == "embedding" else cost.encoder_flops
 
     def encoder_flops(rows: Sequence[InputRow]) -> float:

@@ -79,7 +79,7 @@ class Text(Sequence[int]):
 
     def hidden(self, places: Iterable[int], mask: int) -> "Text":
         """The text with the id ``mask`` at ``places``, where tokens have the annotation of the whole text. A mention
-        that loses a token is gone as a whole, because its symbol would tell what is hidden."""
+        that loses a token is removed as a whole, because its symbol would reveal what is hidden."""
         places = list(places)
         ids, layers = self.ids.copy(), {}
         for place in places:
@@ -98,8 +98,8 @@ class Text(Sequence[int]):
         return Text(ids, layers, picture)
 
     def only(self, reads: Collection[str]) -> "Text":
-        """The text without channels that are not among ``reads``: what a model does not read makes no difference to
-        it."""
+        """The text with those channels that a model ``reads``. Channels that it does not read then make no
+        difference."""
         layers = {name: one for name, one in self.layers.items() if name in reads}
         picture = self.picture
         if picture is not None:
@@ -196,8 +196,8 @@ def context(
 
 
 class Quote(NamedTuple):
-    """A piece of a text that was put together for an example: ``text``, which is from character ``begin`` on of its
-    input ``number``, or which is of no input."""
+    """A piece of a text that was composed for an example. ``text`` begins at the character ``begin`` of the example's
+    input ``number``; if that is None, it is from no input."""
 
     text: str
     example: Example
@@ -211,13 +211,13 @@ class Quote(NamedTuple):
 
 
 def spelled(quotes: Sequence[Quote]) -> str:
-    """The text that ``quotes`` are put together to."""
+    """The text of all ``quotes``, joined."""
     return "".join(quote.text for quote in quotes)
 
 
 def quoted(tokenizer: Tokenizer, quotes: Sequence[Quote], ids: list[int]) -> Text:
-    """One text of ``quotes``, whose `spelled` text was encoded to ``ids``. Tokens of no input have the annotation of
-    their whole example."""
+    """One text of ``quotes``. ``ids`` are the encoding of their `spelled` text. Tokens that are from no input have the
+    annotation of their whole example."""
     if not tokenizer.numbers and not tokenizer.widths:
         return Text(ids)
     ((_, offsets),) = tokenizer.encode_with_offsets([spelled(quotes)])
@@ -248,8 +248,8 @@ def without_picture(example: Example) -> Example:
 
 
 def candidate_of(example: Example, text: str) -> Example:
-    """An example that is the candidate ``text`` of ``example``, which has a symbol for its candidates behind the
-    symbols of its inputs, or none. Other annotation of an example is not about its candidates."""
+    """An example that is the candidate ``text`` of ``example``. Its symbol in a channel is the one after the symbols of
+    the inputs, if there is one. Other annotations of an example do not apply to its candidates."""
     after = len(example.inputs)
     given = {name: one[after] for name, one in example.channels.items() if name not in _PICTURES and len(one) > after}
     spoken = {name: (one,) for name, one in given.items() if isinstance(one, str)}
@@ -264,8 +264,9 @@ def annotated(
     offsets: Sequence[tuple[int, int]],
     of: Sequence[int],
 ) -> Text:
-    """A text of the inputs ``of`` the example. ``owners`` has the input of each token, ``offsets`` its characters in
-    that input. Raises `NotApplicable` for a picture whose number of features differs from the tokenizer's."""
+    """A text of the inputs ``of`` the example. ``owners`` has the input of each token, and ``offsets`` the characters
+    of the token in that input. Raises `NotApplicable` for a picture whose number of features differs from the
+    tokenizer's."""
     layers = {}
     for name, numbers in tokenizer.numbers.items():
         given = example.channels.get(name, ())
@@ -309,8 +310,8 @@ _PICTURES = tuple(name for width in WIDTHS for name in media(width))
 
 
 def _mention(values: np.ndarray, place: int) -> tuple[int, int]:
-    """The tokens of the mention around ``place``, from the first to past the last: ``values`` are negative at all but
-    the first token of a mention."""
+    """First and past-the-last token of the mention around ``place``. ``values`` are negative at all tokens of a mention
+    except the first."""
     begin, end = place, place + 1
     while begin > 0 and values[begin] < 0:
         begin -= 1

@@ -132,7 +132,7 @@ class Adaptation:
         pretrained: "Checkpoint | None",
         others: Sequence["Checkpoint"],
     ) -> tuple[Sequence[Example], float]:
-        """The examples that a student learns from, made of the training ``examples``, and the FLOPs of making them.
+        """The examples that a student learns from, made from the training ``examples``, and the FLOPs of making them.
         ``pretrained`` is its teacher before the adaptation to the task; None for random weights. ``others`` are the
         extra encoders."""
         return examples, 0.0
@@ -146,8 +146,8 @@ class Adaptation:
         settings: Any,
         seed: int,
     ) -> tuple[Sequence["InputRow"], float]:
-        """The training ``rows`` of ``examples`` with what the adapted model ``teacher`` says of them to the network
-        ``student``, and the FLOPs of asking it. Only adaptations with a setting ``teacher`` need it
+        """The training ``rows`` of ``examples`` with the targets that the adapted model ``teacher`` gives the network
+        ``student``, and the FLOPs of computing them. Only adaptations with a setting ``teacher`` need it
         (`Settings.teacher`)."""
         raise NotImplementedError(f"The adaptation {self.name} has a teacher and no `taught`.")
 
@@ -214,7 +214,7 @@ class Answers(NamedTuple):
     told: Mapping[str, float] = MappingProxyType({})
     """Further entries for the cost of a record, by name (`Adaptation.told`)."""
     signatures: Mapping[str, str] = MappingProxyType({})
-    """How the predictions were made, in one line, by the name of the metric, for records."""
+    """One line on how the predictions were made, by the name of the metric, for records."""
 
 
 class Predictor(Protocol):

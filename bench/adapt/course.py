@@ -26,24 +26,25 @@ class Course:
     stale: int = 0
     """Evaluations since the best one."""
     losses: list[Any] = field(default_factory=list)
-    """Of the steps since the last evaluation."""
+    """The losses of the steps since the last evaluation."""
     finished: bool = False
     asked: float = 0.0
-    """FLOPs of asking a teacher in the steps, which ``flops`` contain."""
+    """FLOPs of asking a teacher in the steps. They are part of ``flops``."""
 
     def then(self, later: "Course") -> "Course":
-        """This run and a ``later`` one as one: the steps of its curve count on, and its best score is the best."""
+        """Returns this run followed by a ``later`` one as one run. The curve continues the count of steps, and the best
+        score is that of the ``later`` run."""
         curve = [*self.curve, *({**point, "step": point["step"] + self.steps} for point in later.curve)]
         spent = (self.steps + later.steps, self.tokens + later.tokens, self.flops + later.flops)
         return Course(*spent, later.best_score, curve)
 
 
 class Bookmark:
-    """Where a cell has come to: the states of its trainings, one after the other, in ``folder``.
+    """Saves the progress of a cell in ``folder``: the states of its trainings, one after the other.
 
-    A state is what the network learns and remembers, the best of it so far, the optimizer and the `Course`. A cell
-    that is done again takes up the newest intact state of each training; one without any is cheap to repeat, and is.
-    Most cells end within ``every`` seconds and save nothing; without a folder, none does.
+    A state has the variables that training changes, the best weights so far, the optimizer and the `Course`. A repeated
+    cell resumes each training from its newest intact state. A training without a state is cheap to repeat, so it starts
+    anew. Most cells end within ``every`` seconds and save nothing. Without a folder, nothing is saved.
     """
 
     def __init__(self, folder: Path | None = None, every: float = SAVE_SECONDS, tell: Callable[[str], None] = say):
@@ -51,7 +52,8 @@ class Bookmark:
         self._saved, self._training = time.monotonic(), 0
 
     def begin(self, adapted: Any) -> tuple[Course, list[np.ndarray]]:
-        """The next training of the cell: how far it has come, ``adapted`` being set to that, and its best state."""
+        """Begins the next training of the cell: restores ``adapted`` from the newest intact state, if there is one.
+        Returns the course so far and the best weights."""
         self._training += 1
         found = checkpoint.newest_intact(self._here, self.tell) if self.folder else None
         if found is None:
@@ -67,14 +69,15 @@ class Bookmark:
         return course, _listed(arrays["best"])
 
     def due(self, course: Course) -> bool:
-        """Whether it is time to save ``course``. The end of a training that has a state is: it is not trained again."""
+        """Whether ``course`` should be saved now. The end of a training that already has a state is saved, so that it
+        is not trained again."""
         if self.folder is None:
             return False
         long = time.monotonic() - self._saved > self.every
         return long or (course.finished and checkpoint.newest(self._here) is not None)
 
     def save(self, adapted: Any, course: Course, best: Sequence[np.ndarray]) -> None:
-        """Save the training that began last."""
+        """Saves the training that began last."""
         if self.folder is None:
             return
         course.losses = [float(loss) for loss in course.losses]

@@ -1,7 +1,8 @@
 """Estimates the effort of a cell before it runs: tokens that the network reads, and FLOPs, by formulas.
 
-`bench.adapt.settings.Settings` have an `Effort`. An adaptation that learns or predicts in another way overrides it in
-its own file. `bench.adapt.asking` counts the cost of a cell that trains nothing with the same formulas.
+`bench.adapt.settings.Settings` inherits from `Effort`. An adaptation that learns or predicts in another way overrides
+its methods in its own settings. `bench.adapt.asking` counts the cost of a cell that trains nothing with the same
+formulas.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -17,11 +18,12 @@ from ptmbench.tasks.forms import Form
 from ptmbench.tasks.task import Example, Task
 
 TOKENS_PER_WORD = 1.4
-"""How many tokens a word is on average, for tokenizers that are not trained yet."""
+"""Mean number of tokens per word, for tokenizers that are not trained yet."""
 
 
 class Split(NamedTuple):
-    """What a split is to a network: examples, rows that it reads of each, and tokens of a row, both as means."""
+    """The size of a split: the number of examples, the mean number of rows per example, and the mean number of tokens
+    per row."""
 
     examples: int = 0
     rows: float = 1.0
@@ -30,18 +32,18 @@ class Split(NamedTuple):
 
 @dataclass(frozen=True)
 class Cut:
-    """How texts become tokens: as ``tokenizer`` cuts them or, before it is trained, in words of `TOKENS_PER_WORD`."""
+    """How texts become tokens: with ``tokenizer`` or, before it is trained, as words of `TOKENS_PER_WORD` tokens."""
 
     vocabulary: Vocabulary
     tokenizer: Tokenizer | None = None
 
     def pieces(self, texts: Sequence[str]) -> list[Sequence[Hashable]]:
-        """The ids of each text, or its words."""
+        """The ids of each text, or its words without a tokenizer."""
         return self.tokenizer.encode(list(texts)) if self.tokenizer else [text.split() for text in texts]
 
     @property
     def per_piece(self) -> float:
-        """Tokens of one of the `pieces`."""
+        """Tokens per piece."""
         return 1.0 if self.tokenizer else TOKENS_PER_WORD
 
     def lengths(self, texts: Sequence[str]) -> list[int]:
@@ -60,7 +62,7 @@ class Network(NamedTuple):
 
     @property
     def model(self) -> Model:
-        """What the network is made of, and what it costs."""
+        """The description of the network, with its costs."""
         return self.module.describe(self.shape, self.vocabulary)
 
     def reading(self, length: float) -> float:
@@ -68,11 +70,11 @@ class Network(NamedTuple):
         return self.model.encoder_flops(length)
 
     def embedding(self, length: float) -> float:
-        """FLOPs of the embeddings of such a row."""
+        """FLOPs of the embeddings for a row of ``length`` tokens."""
         return self.model.embedding_flops(length)
 
     def learning(self, length: float) -> float:
-        """FLOPs of a step of its own objective on such a row."""
+        """FLOPs of a training step of the model's own objective on a row of ``length`` tokens."""
         return self.model.training_flops(length)
 
     @property
@@ -85,53 +87,54 @@ class Network(NamedTuple):
         return float(sum(count * model.encoder_flops(length) for length, count in rows.items()))
 
     def filling_flops(self, rows: Mapping[int, float]) -> float:
-        """FLOPs of asking what fits into one blank of each row; ``rows`` as in `reading_flops`."""
+        """FLOPs of scoring the vocabulary for one blank of each row; ``rows`` as in `reading_flops`."""
         model, output = self.model, 2 * self.shape.width * self.vocabulary.size
         return float(sum(count * (model.fill_flops(length) + output) for length, count in rows.items()))
 
     def scoring_flops(self, rows: Mapping[int, float]) -> float:
-        """FLOPs of asking how probable texts are, with a start symbol before each. ``rows`` as in `reading_flops`; the
-        start symbol is not in their lengths."""
+        """FLOPs of the likelihoods of texts, with a start symbol before each. ``rows`` as in `reading_flops`; the start
+        symbol is not in their lengths."""
         model, start = self.model, len(self.vocabulary.template.start)
         return float(sum(count * model.likelihood_flops(start + length) for length, count in rows.items()))
 
     def gap_flops(self, rows: Mapping[int, float]) -> float:
-        """FLOPs of asking how probable hidden sentences are; ``rows`` as in `reading_flops`."""
+        """FLOPs of the likelihoods of hidden sentences; ``rows`` as in `reading_flops`."""
         model = self.model
         return float(sum(count * model.gap_flops(length) for length, count in rows.items()))
 
 
 class Effort:
-    """How many tokens are learnt from and answered, and what a row costs; for fine-tuning, unless told otherwise."""
+    """The number of tokens in training and in prediction, and the cost of a row. The defaults are those of
+    fine-tuning."""
 
     FREEZES = False
-    """Whether the encoder stays as it is."""
+    """Whether the encoder is frozen."""
     WRITES = True
-    """Whether the answers to a generation task are written; else they are chosen by what is read."""
+    """Whether a decoder writes the answers to a generation task. If not, an answer costs one forward pass."""
 
     def seen(self, split: Split) -> float:
-        """Rows of ``split`` that are read while it is learnt."""
+        """Rows of ``split`` that the network reads in training."""
         return self.learnt(split)
 
     def learnt(self, split: Split) -> float:
-        """Rows of ``split`` that one training of so many ``epochs`` and at most ``max_steps`` reads."""
+        """Rows of ``split`` that one training of ``epochs`` and at most ``max_steps`` reads."""
         rows = self._limited(split) * self.epochs
         return min(rows, self.max_steps * self.batch) if self.max_steps else rows
 
     def asked(self, split: Split) -> float:
-        """Rows of the training set ``split`` about which a teacher is asked: each once."""
+        """Rows of the training set ``split`` that a teacher reads: each once."""
         return self._limited(split)
 
     def _limited(self, split: Split) -> float:
         return min(split.examples, self.train_limit or split.examples) * split.rows
 
     def tokens(self, task: Task, train: Split, report: Split, others: Sequence[Split] = ()) -> tuple[float, float]:
-        """Tokens to learn from, and to answer; ``others`` are the training sets of `Settings.others`."""
+        """Tokens to train on, and tokens to predict. ``others`` are the training sets of `Settings.others`."""
         answered = report.examples * report.rows * min(report.tokens, self.length)
         return self.seen(train) * min(train.tokens, self.length), answered
 
     def asking(self, network: Network, task: Task, examples: Sequence[Example], cut: Cut) -> tuple[float, float]:
-        """Tokens that an adaptation without training reads to answer ``examples``, and the FLOPs of that. Raises
+        """Tokens that an adaptation without training reads to answer ``examples``, and their FLOPs. Raises
         `NotApplicable` for a network that cannot answer."""
         raise NotImplementedError(f"{type(self).__module__} trains nothing, so its settings need a method `asking`.")
 
@@ -143,12 +146,12 @@ class Effort:
         return forward * (1 if self.FREEZES else 3), forward
 
     def forward(self, network: Network) -> float:
-        """FLOPs of the encoder and what is above it, but for heads."""
+        """FLOPs of one forward pass over a row, without heads."""
         return network.embedding(self.length) if self.layers == "embedding" else network.reading(self.length)
 
     def writing(self, network: Network) -> tuple[float, float]:
-        """`flops` where texts are written: a token of each hypothesis takes one token's share of a forward pass.
-        `NoDecoder` where there is none."""
+        """`flops` for a decoder: a token of each hypothesis costs one token's share of a forward pass. Raises
+        `NoDecoder` if there is none."""
         decoder, beam = self.decoder(network), 1 if self.sample else self.beam
         if decoder is None:
             raise NoDecoder
@@ -157,5 +160,5 @@ class Effort:
         return 3 * whole, again or start + beam * 2 * (half - start)
 
     def decoder(self, network: Network) -> Decoder | None:
-        """What writes; None for a network that cannot."""
+        """The decoder that generates text; None for a network without one."""
         return decoder_of(network.model)

@@ -1,7 +1,7 @@
-"""Early exit, which adaptations with classifiers between layers share: FastBERT and PABEE.
+"""Early exit for adaptations with classifiers between layers: FastBERT and PABEE.
 
-Such an adaptation reads logits off every layer, and says after which layer a text leaves. Texts that have left are not
-computed any further.
+Such an adaptation computes logits at every layer, and decides after which layer a text exits. The layers above are not
+computed for that text.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,14 +16,14 @@ from ptmbench.models.layers.operations import shape
 Read = Callable[[int, tf.Tensor, tf.Tensor], tf.Tensor]
 """(index of the layer, its vectors [B, T, D], tokens [B, T]) to the logits [B, C] of its classifier."""
 Stay = Callable[[tf.Tensor, tf.Tensor, Any], tuple[tf.Tensor, Any]]
-"""(logits [B, C], what is ``unused`` of them [B, C], memory) to which rows go on, bool [B], and the memory for the next
-layer: a nest of tensors with the rows as their first axis, () for none. The first layer has the memory None."""
+"""(logits [B, C], their ``unused`` [B, C], memory) to which rows go on, bool [B], and the memory for the next layer: a
+nest of tensors with the rows as their first axis, or () for none. At the first layer, the memory is None."""
 
 
 def leaving(adapted: Any, batch: Mapping[str, tf.Tensor], read: Read, stay: Stay) -> tf.Tensor:
-    """The logits of each row at the layer after which it leaves, and the number of that layer: [B, C + 1].
+    """The logits of each row at its exit layer, and the number of that layer: [B, C + 1].
 
-    Rows that have left are not in the batch of the next layer, which is smaller. All rows leave after the last layer.
+    Rows that have left are removed from the batch of the next layer. All rows leave after the last layer.
     """
     encoder = adapted.network.encoder
     tokens, unused = batch["tokens"], adapted.head.unused(batch)
@@ -52,8 +52,7 @@ def numbered(logits: Any, layer: int) -> Any:
 
 
 def flops(adapted: Any, row: InputRow, layer: int) -> float:
-    """FLOPs of the encoder over ``row``, which leaves after ``layer``, counted from 1. The pooler, where there is one,
-    is counted once."""
+    """FLOPs of the encoder for ``row``, which exits after ``layer``, counted from 1. A pooler is always counted."""
     skipped = [block for _, block in _applied(adapted.network.encoder.config.stack)][layer:]
     return adapted.encoder_flops([row]) - sum(block.flops(row.tokens, row.tokens) for block in skipped)
 

@@ -11,10 +11,10 @@ from ptmbench.bench.errors import Diverged
 
 
 class FirstStage:
-    """Base of first stages: `train` runs their steps, and saves and stops as asked.
+    """Base class of first stages. `train` runs their steps, saves their states, and stops after a signal.
 
-    `bench.adapt.course.Bookmark` keeps the variables of ``step``, a `bench.engine.step.TrainStep` that subclasses set:
-    nothing else is what the next steps depend on.
+    Subclasses set ``step``, a `bench.engine.step.TrainStep`. `bench.adapt.course.Bookmark` saves its variables and its
+    optimizer: the next steps depend on nothing else.
     """
 
     step: Any = None
@@ -22,8 +22,8 @@ class FirstStage:
     def train(
         self, course: Course, steps: int, seed: int, bookmark: Bookmark, one_step: Callable[[int], float]
     ) -> Course:
-        """``course`` after ``steps`` steps. ``one_step(number)`` takes a step, counts its cost in ``course``, and
-        returns the loss. Raises `Diverged` for a loss that is not finite."""
+        """Trains until ``steps`` steps are done, and returns ``course``. ``one_step(number)`` takes a step, counts its
+        cost in ``course``, and returns the loss. Raises `Diverged` for a loss that is not finite."""
         if course.steps == steps:
             return course
         with Stop() as stop:
@@ -51,4 +51,4 @@ class FirstStage:
         return []
 
     def recall(self, memory: Sequence[np.ndarray]) -> None:
-        """There is no memory."""
+        """Does nothing, because there is no memory."""

@@ -1,4 +1,4 @@
-"""Gradients of the loss of an adapted network with respect to what it reads."""
+"""Gradients of the loss of an adapted network with respect to its token vectors."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,9 +12,9 @@ from ptmbench.bench.errors import NotApplicable
 
 
 def input_gradients(adapted: Adapted, batch: Mapping[str, np.ndarray]) -> np.ndarray:
-    """The gradient of the loss on ``batch``, of one row, with respect to the vector of each of its tokens: float32
-    [T, E] or, for C texts in one row, [C, T, E]. Raises `NotApplicable` where tokens are not looked up, or where the
-    network uses their table for more than that."""
+    """The gradient of the loss on ``batch``, of one row, with respect to the vector of each of its tokens: float32 [T,
+    E] or, for C texts in one row, [C, T, E]. Raises `NotApplicable` for a decoder, and if tokens are not looked up in a
+    table or the network uses the table for more than that."""
     if token_table(adapted.network.encoder) is None or adapted.decoding:
         raise NotApplicable(
             "no-gradients", "because this network does more with token ids than look them up in a table."
@@ -27,7 +27,7 @@ def input_gradients(adapted: Adapted, batch: Mapping[str, np.ndarray]) -> np.nda
 
 
 def _looked_up(adapted: Adapted, batch: Mapping[str, Any], number: Any) -> tuple[tf.Tensor, tf.Tensor]:
-    """The gradient of each row of the table that was looked up, and the number of that row."""
+    """The gradient of each row of the table that was looked up, and the index of that row."""
     table = token_table(adapted.network.encoder)
     with tf.GradientTape() as tape:
         loss = adapted.loss(batch)

@@ -39,7 +39,7 @@ def train(
     bookmark: Bookmark | None = None,
 ) -> Course:
     """Trains ``adapted`` on ``rows`` and restores the weights with the best ``score()`` (higher is better), whose time
-    counts as the phase "select". A second stage begins with the best weights of the first one, and selects again.
+    counts as the phase "select". A second stage starts from the best weights of the first one, and selects again.
 
     Training resumes at ``bookmark``. After a signal to stop, the bookmark is saved first. Raises `NotApplicable`
     without rows, `bench.engine.stopping.Unfinished` if the loop ends before its last step.
@@ -99,8 +99,8 @@ def prepare(
     bookmark: Bookmark | None,
     teacher: Any = None,
 ) -> Course:
-    """Trains ``adapted`` on the texts of ``rows`` before the training with the head, if the adaptation has such a
-    training, which may learn from ``teacher``. It resumes at ``bookmark``."""
+    """Runs the training of ``adapted`` that precedes the training with the head, if its adaptation has one, on the
+    texts of ``rows``. It may learn from ``teacher``, and resumes at ``bookmark``."""
     return adapted.first(adapted, rows, settings, seed, bookmark or Bookmark(), teacher) if adapted.first else Course()
 
 
@@ -126,8 +126,8 @@ def _settled(course: Course, seed: int) -> float:
 def outputs(
     adapted: Any, rows: Sequence[InputRow], size: int = 64, answer: Callable[[Any], Any] | None = None
 ) -> list[Any]:
-    """The head's output for every row, in the order of ``rows``, or what ``answer`` gives for a batch of them, an array
-    or arrays by name; rows of similar length share a batch."""
+    """The head's output for every row, in the order of ``rows``. With ``answer``, a function of a batch, its result for
+    every row instead: an array, or arrays by name. Rows of similar length share a batch."""
     answer = answer or adapted.answered
     results: list[Any] = [None] * len(rows)
     order = sorted(range(len(rows)), key=lambda i: _length(rows[i]))

@@ -1,8 +1,7 @@
 """Extra encoders: other pre-trained models that a cell reads together with its own, its *neighbours*.
 
-They are named by a setting (`bench.adapt.settings.Settings.models`), planned like any pre-training
-(`bench.runs.artefacts.Cell.neighbours`), and frozen wherever they are read. Each has its checkpoint, with a shape and a
-tokenizer of its own.
+A setting names them (`bench.adapt.settings.Settings.models`). They are planned like any pre-training
+(`bench.runs.artefacts.Cell.neighbours`) and always frozen. Each has its own checkpoint, shape and tokenizer.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,7 +17,7 @@ from ptmbench.models.text.tokenizers import Tokenizer
 
 
 class Neighbour(NamedTuple):
-    """What a neighbour's network is built from."""
+    """The model, shape and tokenizer from which the network of an extra encoder is built."""
 
     model: str
     shape: Size
@@ -31,10 +30,8 @@ def unfit(model: str | None, others: Iterable[str]) -> str:
 
 
 def kind_of(name: str, size: str, cut: str) -> str:
-    """The kind of tokens that the model ``name`` reads as a neighbour: ``cut``, or else its paper's.
-
-    `UnknownModel` where there is no such model of that ``size``.
-    """
+    """The kind of tokens that the model ``name`` reads as an extra encoder: ``cut``, or the kind of its paper if
+    ``cut`` is "". Raises `UnknownModel` if there is no such model or it has no such ``size``."""
     module = models.load(name)
     if size not in module.SIZES:
         raise models.UnknownModel(f"The extra encoder {name} has no size '{size}'; it has {', '.join(module.SIZES)}.")
@@ -42,8 +39,8 @@ def kind_of(name: str, size: str, cut: str) -> str:
 
 
 def given(checkpoints: Sequence[Checkpoint], name: str, cut: str) -> Checkpoint:
-    """The one of the model ``name`` among the ``checkpoints`` that ``evaluate`` was given; `UsageError` without one, or
-    where it reads another kind of tokens than ``cut``."""
+    """The checkpoint of the model ``name`` among the ``checkpoints`` that ``evaluate`` was given. Raises `UsageError`
+    if there is none, or if it reads another kind of tokens than ``cut``."""
     models.load(name)
     found = next((one for one in checkpoints if one.about["model"] == name), None)
     if found is None:
@@ -60,12 +57,12 @@ def given(checkpoints: Sequence[Checkpoint], name: str, cut: str) -> Checkpoint:
 
 
 def of(found: Checkpoint) -> Neighbour:
-    """The neighbour that a pre-training left as ``found``."""
+    """The extra encoder whose pre-training is saved in ``found``."""
     return Neighbour(found.about["model"], Size(**found.about["shape"]), tokenizer(found.path("tokenizer.json")))
 
 
 def kept(found: Checkpoint) -> tuple[Neighbour, ...]:
-    """The neighbours of the adapted model in ``found``."""
+    """The extra encoders of the adapted model in ``found``."""
     return tuple(
         Neighbour(about["model"], Size(**about["shape"]), tokenizer(found.path(file_of(number))))
         for number, about in enumerate(found.about.get("neighbours", ()), 1)
@@ -73,11 +70,11 @@ def kept(found: Checkpoint) -> tuple[Neighbour, ...]:
 
 
 def file_of(number: int) -> str:
-    """The file in an adapted checkpoint that has the tokenizer of its ``number``-th neighbour, counted from 1."""
+    """The file with the tokenizer of the ``number``-th extra encoder, counted from 1, in an adapted checkpoint."""
     return f"tokenizer_{number}.json"
 
 
 @lru_cache(maxsize=8)
 def tokenizer(path: Path) -> Tokenizer:
-    """Read once a process, so that cells with the same neighbours share a traced network."""
+    """Reads a tokenizer once per process, so that cells with the same extra encoders share a traced network."""
     return Tokenizer.load(path)

@@ -1,6 +1,6 @@
-"""What adaptations are made of in TensorFlow: base classes of readings, heads, decoders and changes of a network.
+"""The parts of adaptations in TensorFlow: base classes of readings, heads, decoders and extensions of a network.
 
-`bench.adapt.adapted` puts them together. Shapes: B batch, T tokens, D width, S targets, V vocabulary.
+`bench.adapt.adapted` combines them. Shapes: B batch, T tokens, D width, S targets, V vocabulary.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,37 +18,38 @@ from ptmbench.models.costs import Model
 
 
 class Reading(keras.layers.Layer):
-    """From the encoding of a batch to what the head reads: by default the encoder's own last layer and pooled
+    """Converts the encoding of a batch to the input of the head: by default the encoder's last layer and pooled
     vector."""
 
     glorot: Sequence[Any] = ()
-    """Matrices that begin by the variance of Glorot and Bengio (2010, equation 12); others begin by N(0, 0.02)."""
+    """Matrices initialised with the variance of Glorot and Bengio (2010, equation 12). Others start from N(0, 0.02)."""
     branches: Sequence[Any] = ()
-    """Variables that count among the parameters of the adapted network, as those inside the encoder do."""
+    """Variables that count as parameters of the adapted network, like the variables of the encoder."""
     read = 0
-    """The number of layers that a row brings along (`bench.adapt.heads.LAYERS`), for a reading of frozen ones."""
+    """The number of precomputed layers in a row (`bench.adapt.heads.LAYERS`), for readings of frozen encoders."""
 
     def __init__(self, name: str = "reading"):
         super().__init__(name=name)
 
     def call(self, encoding: Any, batch: Mapping[str, Any], *others: Any) -> Any:
-        """An `Encoding`; ``others`` are the encodings of models that the settings name."""
+        """Returns an `Encoding`; ``others`` are the encodings of the extra encoders that the settings name."""
         return encoding
 
     def flops(self, rows: Sequence[InputRow]) -> float:
-        """FLOPs of the reading itself on ``rows``, where it is a network of its own."""
+        """FLOPs of the reading's own layers on ``rows``, if it has any."""
         return 0.0
 
     def second_flops(self, rows: Sequence[InputRow]) -> float:
-        """FLOPs of a forward pass of what learns in the second stage (`Adaptation.second`)."""
+        """FLOPs of a forward pass through the variables that the second stage trains (`Adaptation.second`)."""
         return 0.0
 
 
 class Head(keras.layers.Layer):
-    """From what a reading gives to numbers, and from these to the loss. ``outputs`` are the outputs of the codec."""
+    """Converts the result of a reading to numbers such as logits, and these to the loss. ``outputs`` are the outputs of
+    the codec."""
 
     writes = False
-    """Whether the numbers are logits of a decoder, in the place of `call`."""
+    """Whether the numbers are logits of a decoder. If so, `call` is not used."""
     glorot: Sequence[Any] = ()
     """As `Reading.glorot`."""
 
@@ -56,27 +57,27 @@ class Head(keras.layers.Layer):
         super().__init__(name="head")
 
     def loss(self, numbers: Any, batch: Mapping[str, Any]) -> Any:
-        """A scalar that training minimises."""
+        """The loss, a scalar that training minimises."""
         raise NotImplementedError
 
     def predicted(self, numbers: Any, batch: Mapping[str, Any]) -> Any:
-        """``numbers`` as the codec reads them; some heads decide over a whole row here."""
+        """``numbers`` in the format that the codec reads. Some heads decode whole rows here."""
         return numbers
 
 
 class Decoding:
-    """A decoder: next-token logits in training (``decode``), a ``writer`` as a `Pretrainable` has it, and its costs."""
+    """A decoder: the next-token logits in training (``decode``), a ``writer`` as in `Pretrainable`, and its costs."""
 
     decode: Callable[..., Any]
     writer: Any = None
     own: Sequence[Any] = ()
     """New variables, which the adaptation adds."""
     remembered: Sequence[Any] = ()
-    """Variables that no gradient changes, but training does."""
+    """Variables that training changes without gradients."""
 
     @classmethod
     def of(cls, network: Any) -> "Decoding":
-        """The decoder of ``network`` itself. Raises `NoDecoder` where it has none."""
+        """The decoder of ``network`` itself. Raises `NoDecoder` if it has none."""
         if network.decode is None:
             raise NoDecoder
         made = cls()
@@ -84,34 +85,34 @@ class Decoding:
         return made
 
     def begin(self) -> None:
-        """Sets new variables, freshly drawn, to what they begin with."""
+        """Sets new variables that do not start from random values; called after all have been drawn."""
 
     def written(self, batch: Mapping[str, np.ndarray], write: Callable[[Mapping], np.ndarray]) -> np.ndarray:
-        """The ids that answer ``batch``: by default what a search or a sample (``write``) finds for it."""
+        """The ids that answer ``batch``: by default the result of searching or sampling (``write``)."""
         return write(batch)
 
     def counts(self, model: Model) -> cost.Decoder:
-        """What writes in the network that ``model`` describes, for counting FLOPs: its own decoder."""
+        """The decoder for counting FLOPs: by default the decoder of ``model``."""
         return cost.decoder_of(model)
 
 
 class NewDecoding(Decoding):
-    """A decoder that the description of the model leaves out."""
+    """A new decoder, which is not part of the model's description."""
 
     def counts(self, model: Model) -> cost.Decoder:
         return cost.Decoder(partial(self.decode_flops, model))
 
     def decode_flops(self, model: Model, length: int, targets: float) -> float:
-        """FLOPs of ``decode`` for one row of ``length`` tokens and ``targets``."""
+        """FLOPs of ``decode`` for one row of ``length`` tokens and ``targets`` target tokens."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class Extension:
-    """What an adaptation changes in a network: which of its variables learn (``learning``), those among them that are
-    ``new``, and the FLOPs per token of what was added.
+    """The changes that an adaptation makes to a network: the variables that are trained (``learning``), the ``new``
+    ones among them, and the FLOPs per token of the added layers.
 
-    ``deviation`` is the standard deviation of the initial values of new matrices; vectors keep the values that they
+    ``deviation`` is the standard deviation of the initial values of new matrices. Vectors keep the values that they
     were built with.
     """
 
@@ -120,17 +121,18 @@ class Extension:
     flops_per_token: float = 0.0
     deviation: float = 0.02
     whole: bool = True
-    """Whether all of the encoder learns; else gradients pass through weights that stay."""
+    """Whether the whole encoder is trained. If not, gradients pass through frozen weights."""
 
 
 def every(network: Any, decoding: Decoding | None) -> Sequence[Any]:
-    """All variables of the encoder; of the whole network where its own decoder writes."""
+    """All trainable variables of the encoder, or of the whole network if its own decoder is used."""
     inside = network.loss if decoding is not None and not decoding.own else network.encoder
     return inside.trainable_variables
 
 
 def check_stepwise(encoder: Any, consequence: str) -> None:
-    """Raises `NotApplicable` with the ``consequence`` if the layers of ``encoder`` are not computed one at a time."""
+    """Raises `NotApplicable` if the layers of ``encoder`` are not computed one at a time. ``consequence`` ends the
+    message."""
     if not getattr(encoder, "stepwise", False):
         raise NotApplicable(
             "not-stepwise",
@@ -139,5 +141,5 @@ def check_stepwise(encoder: Any, consequence: str) -> None:
 
 
 def token_table(encoder: Any) -> Any | None:
-    """The variable [V, E] in which ``encoder`` looks its tokens up; None where it makes their vectors otherwise."""
+    """The embedding table [V, E] of ``encoder``; None if it computes token vectors in another way."""
     return getattr(encoder, "token_embedding", None)

@@ -46,9 +46,9 @@ class Trained:
     """
 
     own: Neighbour
-    """What the network is built from."""
+    """Model, shape and tokenizer of the network."""
     others: tuple[Neighbour, ...] = ()
-    """What the extra encoders are built from."""
+    """Model, shape and tokenizer of each extra encoder."""
     task: Task
     method: str
     settings: Settings
@@ -57,11 +57,11 @@ class Trained:
     weights: Mapping[str, np.ndarray] | None = None
     """The weights in the format of checkpoints, perhaps packed (`bench.engine.packing`); None for the network's own."""
     chain: tuple[transforms.Chosen, ...] = ()
-    """The transforms that ``weights`` have gone through, in their order."""
+    """The transforms applied to ``weights``, in their order."""
     changed: tuple[str, ...] = ()
     """Names of the arrays that a transform has changed."""
     shape: Shape | None = None
-    """The shape of the encoder's stack after a transform that has made it smaller; None for the model's own."""
+    """The shape of the encoder's stack after a transform that has changed it; None for the model's own shape."""
     source: Mapping[str, Any] = field(default_factory=dict)
     """The checkpoint of the adapted model before all transforms, for the manifest."""
     first: "Trained | None" = None
@@ -111,7 +111,7 @@ class Trained:
         return Answers(predictions, probabilities, flops + self._flops(rows, outputs), told)
 
     def rows(self, examples: Sequence[Example]) -> list[InputRow]:
-        """What the network reads for ``examples``."""
+        """The rows that the network reads for ``examples``."""
         self._follow(examples)
         return self._rows(examples)
 
@@ -158,7 +158,7 @@ class Trained:
         checkpoint.write(folder, about=about, arrays=self.stored(), texts=texts)
 
     def stored(self) -> dict[str, Mapping[str, np.ndarray]]:
-        """The arrays of its checkpoint, by the stem of the file."""
+        """The arrays of the checkpoint by file name, without the suffix."""
         weights = self.weights if self.chain else self.network.arrays()
         return {"weights": weights} | ({"first": self.first.weights} if self.first else {})
 
@@ -172,8 +172,8 @@ class Trained:
     def read(
         self, examples: Sequence[Example], during: str = "evaluate", function: Callable | None = None
     ) -> tuple[Sequence[InputRow], list[Any], float]:
-        """The rows of ``examples``, the head's output for each, computed in the phase ``during``, and the FLOPs. With a
-        ``function`` of one forward pass (`Adapted.run`), what it gives by name for each row in place of the output."""
+        """Returns the rows of ``examples``, the head's output for each row, and the FLOPs. The outputs are computed in
+        the phase ``during``. A ``function`` of one forward pass (`Adapted.run`) replaces them with its own, by name."""
         rows = self._rows(examples)
         with phase(during):
             if function is None:
@@ -199,7 +199,7 @@ class Trained:
 
 @dataclass(frozen=True, kw_only=True)
 class Responding:
-    """A pre-trained network under an adaptation that trains nothing."""
+    """A pre-trained network with an adaptation that trains nothing."""
 
     adaptation: Adaptation
     asked: Asked
@@ -221,8 +221,8 @@ class Responding:
 
 
 def load(found: Checkpoint, settings: Settings | None = None) -> Trained:
-    """The predictor that was saved as ``found``. With other ``settings`` it answers as these say; they may differ from
-    the saved ones where `settings.answering` allows it.
+    """The predictor that was saved in ``found``. ``settings`` replace the saved ones; they may differ from these only
+    in the settings that `settings.answering` names.
 
     Raises `CheckpointError` for a checkpoint of an older version, which lacks the state of the codec.
     """

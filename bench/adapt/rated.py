@@ -1,4 +1,4 @@
-"""A training step in which weights learn at different rates: what adaptations with several rates share."""
+"""A training step with different learning rates for different weights, for adaptations with several rates."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,10 +9,10 @@ from ptmbench.bench.engine.step import TrainStep
 
 
 class RatedStep(TrainStep):
-    """A step in which every weight has a share of the rate, ``shares`` float32 [N]; 0 keeps it as it is.
+    """A step in which each of N variables has a share of the learning rate, ``shares`` float32 [N]; 0 freezes it.
 
-    What Adam moves a weight by is in proportion to the rate, and so is what decays: a share of the rate is a share of
-    the way.
+    Adam's update and the weight decay are both proportional to the rate, so a share of the rate is the same share of
+    the update.
     """
 
     def __init__(self, loss: Callable, variables: Sequence[Any], **options: Any):
@@ -20,7 +20,7 @@ class RatedStep(TrainStep):
         self.shares = tf.Variable(tf.ones(len(variables)), trainable=False)
 
     def reset(self) -> None:
-        """Forget moments and step count, and the shares that an earlier training ended with."""
+        """Resets the moments, the step count and the shares."""
         super().reset()
         self.shares.assign(tf.ones(len(self.variables)))
 

@@ -1,9 +1,9 @@
-"""Hyper-parameters of an adaptation: one stated default per form, every one of them open to ``--set``. No TensorFlow.
+"""Hyper-parameters of adaptations, with a default per form; ``--set`` changes them.
 
-`Settings` is what all adaptations have, `Learning` what those have that train weights by Adam. An adaptation with more
-of them, or with defaults of its own, names a subclass (`bench.adapt.contract.Adaptation.settings`): what that declares
-goes before the defaults of forms. A subclass also says what learning and writing cost (`bench.adapt.effort`), for the
-estimate before anything runs.
+`Settings` has the hyper-parameters of all adaptations, `Learning` those of adaptations that train weights with Adam. An
+adaptation with further ones, or with other defaults, names a subclass (`bench.adapt.contract.Adaptation.settings`). The
+defaults of the subclass take precedence over those of the form. The subclass also has the cost formulas for the
+estimate before a run (`bench.adapt.effort`).
 """
 
 import difflib
@@ -21,7 +21,7 @@ from ptmbench.tasks.forms import Form
 
 
 class SettingError(ValueError):
-    """An unknown hyper-parameter or a value that does not fit; the message offers the nearest names."""
+    """An unknown hyper-parameter or an invalid value. The message names the nearest names or the valid values."""
 
 
 _SLIPS = 10**6
@@ -35,8 +35,8 @@ MOST = {
     "ranked": 64,
     "sentences": 1000,
 }
-"""The largest value of settings that are whole numbers, `_SLIPS` for those that are not here: memory follows from most
-of them. Limits, of which none does, may be larger."""
+"""The largest values of integer settings; `_SLIPS` for settings that are not listed. Most of them determine the use of
+memory. Limits such as ``max_steps`` do not, so they may be larger."""
 
 
 def setting(
@@ -48,11 +48,11 @@ def setting(
     sparing: bool = False,
     answering: bool = False,
 ) -> Any:
-    """A field of `Settings`: it ``takes``, in words, the values that it ``holds`` for.
+    """Declares a field of `Settings`. ``takes`` describes the valid values in words; ``holds`` is True for these.
 
-    A traced graph is made for the value of a ``baked`` one. A ``sparing`` one is recorded only where it differs from
-    its default, so that cells of before it was there keep their keys. An ``answering`` one changes only how a trained
-    model answers, so cells that differ in it share one training.
+    A traced graph contains the value of a ``baked`` setting. A ``sparing`` setting is recorded only if it differs from
+    its default, so cells from before it was introduced keep their keys. An ``answering`` setting changes only how a
+    trained model answers, so cells that differ in it share one training.
     """
     flags = {"baked": baked, "sparing": sparing, "answering": answering}
     return field(default=default, metadata={"takes": takes, "holds": holds, **flags})
@@ -69,7 +69,7 @@ def share(default: float, **options: bool) -> Any:
 
 
 def one_of(default: Any, *values: Any, **options: bool) -> Any:
-    """A `setting` with few values."""
+    """A `setting` with one of ``values``."""
     named = [str(value) for value in values if value != ""]
     return setting(default, f"{', '.join(named[:-1])} or {named[-1]}", lambda value: value in values, **options)
 
@@ -80,7 +80,7 @@ def switch(default: int, **options: bool) -> Any:
 
 
 def names(default: str, what: str, **options: bool) -> Any:
-    """A `setting` of several names, or of none."""
+    """A `setting` of distinct names joined by "+"; "" for none. ``what`` is their plural noun in messages."""
 
     def distinct(value: str) -> bool:
         parts = value.split("+")
@@ -90,82 +90,85 @@ def names(default: str, what: str, **options: bool) -> Any:
 
 
 def one_reading(what: str) -> Any:
-    """`Settings.layers` of an adaptation that has no choice of them, since it reads ``what``."""
+    """`Settings.layers` of an adaptation that allows no choice of layers; ``what`` is the reason."""
     return setting("", f"empty: {what}", lambda value: value == "", baked=True, sparing=True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(Effort):
-    """What ``--set name=value`` may change. Lengths are in tokens."""
+    """The hyper-parameters that ``--set name=value`` can change. Lengths are in tokens."""
 
     VERSION = 1
-    """Raised when the adaptation changes what the same cell scores."""
+    """Increased when a change of the adaptation changes the scores of a cell."""
     head_dropout = 0.0
-    """Share of what the head reads that is dropped in training; a setting where weights learn by Adam."""
+    """Dropout rate of the head's input in training. `Learning` makes it a setting."""
     teacher = ""
-    """The model and size that the network learns from, "bert-mini"; "" without a teacher. A setting of adaptations that
-    distil."""
+    """Model and size of the teacher, such as "bert-mini"; "" for no teacher. Adaptations that distil make it a
+    setting."""
 
     epochs: int = positive(4)
     batch: int = positive(32)
     learning_rate: float = setting(3e-4)
     warmup: float = setting(0.1, "from 0 to 1", lambda value: 0 <= value <= 1)
-    """Share of the training steps in which the rate rises."""
+    """Share of the training steps in which the learning rate rises."""
     weight_decay: float = setting(0.01, baked=True)
     clip: float = setting(1.0, baked=True)
     dropout: float = share(0.1, baked=True)
     length: int = positive(128)
     target_length: int = setting(32, "2 or above", lambda value: value >= 2)
-    """Longest output of a generation task, a special token at either end included."""
+    """Longest output of a generation task, including one special token at each end."""
     stride: int = positive(64)
-    """How far the windows over a long context or text are apart."""
+    """Distance between consecutive windows over a long context or text."""
     patience: int = setting(2)
-    """Evaluations in a row that may bring no better score on the selection split; one more ends the training."""
+    """Consecutive evaluations without a better score on the selection split that are allowed; one more ends the
+    training."""
     evaluations: int = positive(1)
     """Evaluations per epoch."""
     max_steps: int = setting(0)
-    """Training steps at most; 0 is no limit."""
+    """Maximum number of training steps; 0 for no limit."""
     train_limit: int = setting(0)
-    """Training examples at most, drawn from the seed; 0 is no limit."""
+    """Maximum number of training examples, drawn by the seed; 0 for no limit."""
     selection: int = positive(1000)
-    """Examples at most that early stopping looks at."""
+    """Maximum number of examples that early stopping evaluates."""
     layers: str = one_of("", "", "embedding", "top", "all", baked=True, sparing=True)
-    """What is read of the encoder: its embedding, its top layer, or a mix of all; "" is the adaptation's own choice."""
+    """The part of the encoder that is read: its embedding, its top layer, or a mix of all layers; "" for the default of
+    the adaptation."""
 
     crf: int = switch(0, sparing=True)
-    """1: tagging judges sequences of tags (a linear-chain CRF); 0: every tag by itself."""
+    """1: tagging scores sequences of tags (a linear-chain CRF); 0: it scores each tag by itself."""
     context: int = switch(0, sparing=True)
-    """1: tagging fills its window with the sentences before and after, of the same document; 0: a sentence alone."""
+    """1: tagging fills its window with the neighbouring sentences of the document; 0: it reads each sentence alone."""
     label_smoothing: float = share(0.0, sparing=True)
-    """Share of the probability of a token to write that is spread over the vocabulary."""
+    """Share of a target token's probability that is spread over the vocabulary."""
 
     beam: int = positive(1, sparing=True, answering=True)
-    """Hypotheses that generation keeps side by side; 1 is greedy (`bench.engine.generate` tells what these do)."""
+    """Beam width of generation; 1 is greedy (`bench.engine.generate` describes this and the settings below)."""
     length_penalty: float = setting(1.0, sparing=True, answering=True)
-    """Power of its length that a hypothesis's log-probability is divided by."""
+    """A hypothesis's log-probability is divided by this power of its length."""
     coverage: float = setting(0.0, sparing=True, answering=True)
-    """Penalty for tokens of the source that a text does not look at (`bench.engine.generate`); none for samples."""
+    """Penalty for source tokens that a text does not attend to (`bench.engine.generate`); not applied to samples."""
     no_repeat_ngram: int = setting(0, sparing=True, answering=True)
-    """Runs of so many tokens occur once in a text; 0: as often as they come."""
+    """An n-gram of this length may occur only once in a text; 0 for no limit."""
     sample: int = switch(0, sparing=True, answering=True)
-    """1: the text is drawn, and ``beam`` is without effect; 0: it is searched for."""
+    """1: the text is sampled, and ``beam`` has no effect; 0: it is found by search."""
     temperature: float = positive(1.0, sparing=True, answering=True)
     top_k: int = setting(0, sparing=True, answering=True)
     top_p: float = setting(1.0, "above 0 and 1 at most", lambda value: 0 < value <= 1, sparing=True, answering=True)
-    """What samples are drawn from: logits / temperature, the k likeliest tokens, the likeliest that make up p."""
+    """Samples are drawn from logits / temperature, from the k most likely tokens, and from the most likely tokens whose
+    probabilities add up to p."""
 
     @property
     def adam(self) -> dict[str, Any] | None:
-        """Adam's settings by name, as `bench.engine.step.TrainStep` takes them; None where nothing learns by Adam."""
+        """Adam's settings by name, for `bench.engine.step.TrainStep`; None if nothing is trained with Adam."""
         return None
 
     @property
     def others(self) -> tuple[str, ...]:
-        """Names of auxiliary tasks, whose training sets are learnt too."""
+        """Names of auxiliary tasks, on whose training sets the network is trained too."""
         return ()
 
     def models(self, form: Form) -> Mapping[str, str]:
-        """Names of extra encoders, each with the kind of tokens that it reads; "" for the kind of its paper."""
+        """The kind of tokens that each extra encoder reads, by its name; "" for the kind of its paper."""
         return {}
 
     def of(self, task: str) -> "Settings":
@@ -173,31 +176,32 @@ class Settings(Effort):
         return self
 
     def joint(self) -> "Settings | None":
-        """The settings of a first training, of this task and the `others` together; None where there is none."""
+        """The settings of a first, joint training on this task and the `others`; None without one."""
         return None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Learning(Settings):
-    """`Settings` of an adaptation under which weights learn by Adam (`bench.engine.optimizers.AdamW`).
+    """`Settings` of an adaptation that trains weights with Adam (`bench.engine.optimizers.AdamW`).
 
-    Adam's are its paper's (Kingma & Ba, 2015, section 2), for all models alike. BERT's code fine-tunes with an epsilon
-    of 1e-6 and no bias correction; without it small training sets often end at chance (Zhang et al., 2021, section 4).
+    All models use the defaults of Adam's paper (Kingma & Ba, 2015, section 2). BERT's code fine-tunes with an epsilon
+    of 1e-6 and without bias correction. Without the correction, training on small sets often ends at chance level
+    (Zhang et al., 2021, section 4).
     """
 
-    VERSION = 2  # since heads have dropout, and Adam a beta2 of 0.999 and the epsilon of its paper
+    VERSION = 2  # 2: dropout in heads, and Adam with a beta2 of 0.999 and the epsilon of its paper
     beta1: float = share(0.9, baked=True)
     beta2: float = share(0.999, baked=True)
     epsilon: float = positive(1e-8, baked=True)
     bias_correction: int = switch(1, baked=True)
-    """0: Adam's moments are taken as they are, as in BERT's code."""
+    """0: Adam's moments are used without correction, as in BERT's code."""
     head_dropout: float = share(0.1, baked=True)
-    """Share of what the head reads of the encoder that is dropped in training, as BERT's code does before its
-    classifiers. Spans are read without, as in BERT's code; so are vectors that are compared with each other."""
+    """Dropout rate of the head's input in training, as before the classifiers of BERT's code. The default is 0 for
+    spans, as in BERT's code, and for vectors that are compared with each other."""
 
     @property
     def adam(self) -> dict[str, Any]:
-        """Adam's settings by name, as `bench.engine.step.TrainStep` takes them."""
+        """Adam's settings by name, for `bench.engine.step.TrainStep`."""
         named = {name: getattr(self, name) for name in ("beta1", "beta2", "epsilon")}
         return named | {"bias_correction": bool(self.bias_correction)}
 
@@ -216,15 +220,15 @@ _BY_FORM: Mapping[Form, Mapping[str, float]] = {
 
 
 def kind(adaptation: str) -> type[Settings]:
-    """The class of the settings of ``adaptation``; `Settings` for what is none, such as a baseline. Raises `BrokenFile`
-    where its folder is not sound."""
-    from ptmbench.bench import adapt  # which needs this module
+    """The class of the settings of ``adaptation``; `Settings` for other names, such as baselines. Raises `BrokenFile`
+    if the adaptation's folder is invalid."""
+    from ptmbench.bench import adapt  # imported here, because it imports this module
 
     return adapt.load(adaptation).settings if adaptation in adapt.names() else Settings
 
 
 def defaults(form: Form, adaptation: str) -> Settings:
-    """The stated defaults of ``form`` under ``adaptation``."""
+    """The default settings of ``adaptation`` for ``form``."""
     own = kind(adaptation)
     by_form = {f.name: _BY_FORM[form][f.name] for f in fields(own) if f.name in _BY_FORM.get(form, {})}
     declared = (
@@ -234,15 +238,15 @@ def defaults(form: Form, adaptation: str) -> Settings:
 
 
 def changed(settings: Settings, changes: Mapping[str, str | int | float]) -> Settings:
-    """``settings`` with ``changes``, of which text is read as the field's own type; `SettingError` for what does not
-    fit."""
+    """Returns ``settings`` with ``changes``. Text is converted to the type of the field. Raises `SettingError` for an
+    unknown name or an invalid value."""
     made = replaced(settings, changes, _where)
     check_step(made.batch, made.length, SettingError)
     return made
 
 
 def replaced(settings: Any, changes: Mapping[str, str | int | float], where: Callable[..., str] | None = None) -> Any:
-    """As `changed`, of any frozen dataclass whose fields are each a `setting`."""
+    """Like `changed`, for any frozen dataclass whose fields are declared by `setting`."""
     known = {f.name: f for f in fields(settings)}
     for name in changes:
         if name not in known:
@@ -251,23 +255,23 @@ def replaced(settings: Any, changes: Mapping[str, str | int | float], where: Cal
 
 
 def split(asked: str) -> tuple[str, list[list[str]]]:
-    """A name and the settings behind it: "ulmfit:unfreeze=0+concat=0". What has no = of its own belongs to the value
-    before it: "multitask:auxiliary=sst2+trec". Each setting is a list of its name and its value; one of another length
-    is a mistake."""
+    """Splits text such as "ulmfit:unfreeze=0+concat=0" into the name and its settings. A part without = belongs to the
+    value before it: "multitask:auxiliary=sst2+trec". Each setting is a list of its name and its value; a list of
+    another length is a mistake of the user."""
     name, colon, changes = asked.partition(":")
     return name, [change.split("=") for change in re.split(r"\+(?=[^+]*=)", changes)] if colon else []
 
 
 def applying(changes: Mapping[str, Any], adaptation: str, others: tuple[str, ...]) -> dict[str, Any]:
-    """Those of ``changes`` that are not for one of the ``others`` alone: what is meant for one of the adaptations of a
-    run passes the rest by."""
+    """Returns ``changes`` without the settings that only the ``others``, the run's other adaptations, have: a change
+    may be meant for one of them."""
     here = {f.name for f in fields(kind(adaptation))}
     elsewhere = {f.name for other in others for f in fields(kind(other))} - here
     return {name: value for name, value in changes.items() if name not in elsewhere}
 
 
 def recorded(settings: Any) -> dict[str, float | str]:
-    """For the record: hyper-parameters by name, as `read` takes them."""
+    """The hyper-parameters by name for the record, in the format of `read`."""
     kept = [f for f in fields(settings) if not f.metadata["sparing"] or getattr(settings, f.name) != f.default]
     return {f.name: getattr(settings, f.name) for f in kept}
 
@@ -278,7 +282,8 @@ def read(adaptation: str, values: Mapping[str, Any]) -> Settings:
 
 
 def baked(settings: Settings) -> Settings:
-    """``settings`` as a traced graph sees them: two with the same ones can share it."""
+    """Returns ``settings`` with defaults for all that are not baked. Settings with equal results can share a traced
+    graph."""
     return type(settings)(**{f.name: getattr(settings, f.name) for f in fields(settings) if f.metadata["baked"]})
 
 
@@ -288,12 +293,12 @@ def answering(adaptation: str) -> tuple[str, ...]:
 
 
 def _where(name: str, known: Mapping[str, Field]) -> str:
-    """Where else there is a setting ``name``, or what is nearest to it."""
+    """A hint for an unknown setting: the adaptations that have it, or else the nearest names."""
     from ptmbench.bench import adapt
 
     owners = []
     for owner in adapt.names():
-        with suppress(BrokenFile):  # its own cells say so
+        with suppress(BrokenFile):  # a broken adaptation is reported by its own cells
             owners += [owner] if name in {f.name for f in fields(kind(owner))} else []
     if owners:
         return f"It is one of --adaptation {' or '.join(owners)}."
@@ -306,7 +311,7 @@ def _nearest(name: str, known: Mapping[str, Field]) -> str:
 
 
 def _value(f: Field, value: str | int | float) -> Any:
-    """``value`` as the setting ``f`` holds it."""
+    """Converts ``value`` to the type of the setting ``f``. Raises `SettingError` for an invalid value."""
     own, what = type(f.default), ""
     if own is str:
         read = value
@@ -318,9 +323,9 @@ def _value(f: Field, value: str | int | float) -> Any:
             raise SettingError(f"{f.name} takes a number, not '{value}'.") from error
         except OverflowError:
             number = math.inf
-        read = own(number) + 0 if math.isfinite(number) else math.nan  # -0.0 is 0, with which it shares a key
+        read = own(number) + 0 if math.isfinite(number) else math.nan  # + 0 makes 0.0 of -0.0, for the same key
         if read != number:
-            read = math.nan  # which no setting holds
+            read = math.nan  # outside the range of every setting
     most = MOST.get(f.name, _SLIPS) if own is int else math.inf
     if not f.metadata["holds"](read) or (own is not str and read > most):
         expected = what + f.metadata["takes"] + (f", at most {most}" if own is int else "")

@@ -1,9 +1,9 @@
-"""The shape of an encoder's stack: how much of its blocks is left, or which cells stand in their place.
+"""The shape of an encoder's stack: the size of its remaining blocks, or the cells that replace them.
 
-Transforms that remove layers, heads or inner dimensions say with a `StackShape` what is left, and those that replace
-the stack by convolutional cells say with a `CellShape` which. Checkpoints keep the shape. Networks and their
-descriptions are made in it before anything is built on them, so parameters, FLOPs, training and further transforms
-refer to the smaller network.
+Transforms that remove layers, heads or inner dimensions describe the remaining stack by a `StackShape`. Those that
+replace the stack by convolutional cells describe the cells by a `CellShape`. Checkpoints store the shape. It is applied
+to networks and their descriptions before anything is built on them, so parameters, FLOPs, training and further
+transforms refer to the smaller network.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ Kind = TypeVar("Kind", bound=Config)
 
 @dataclass(frozen=True, kw_only=True)
 class StackShape:
-    """What is left of a stack. Blocks that share their weights are one block, applied ``layers`` times."""
+    """The shape of a stack of blocks. Blocks that share their weights are one block, applied ``layers`` times."""
 
     layers: int
     heads: tuple[int, ...]
@@ -36,14 +36,14 @@ class StackShape:
     """Inner dimensions of the feed-forward layer of each block."""
 
     def stored(self) -> dict[str, Any]:
-        """Plain values, which `read` takes."""
+        """The shape as plain values, for `read`."""
         return asdict(self)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CellShape:
     """Convolutional cells instead of a stack (`models.layers.cells`): ``layers`` cells of ``nodes`` intermediate
-    nodes with these ``edges``. Vectors of tokens have ``width`` from the embeddings on."""
+    nodes with these ``edges``. ``width`` is the width of all vectors, embeddings included."""
 
     width: int
     layers: int
@@ -51,7 +51,7 @@ class CellShape:
     edges: tuple[Edge, ...]
 
     def stored(self) -> dict[str, Any]:
-        """Plain values, which `read` takes."""
+        """The shape as plain values, for `read`."""
         return asdict(self)
 
 
@@ -77,7 +77,7 @@ def of(stack: StackConfig) -> StackShape:
 
 
 def obstacle(encoder: Config) -> str:
-    """Why the stack of ``encoder`` cannot be given another shape, after "because"; "" if it can be."""
+    """Why the stack of ``encoder`` cannot be given another shape, as text after "because"; "" if it can be."""
     stack = getattr(encoder, "stack", None)
     if type(stack) not in (StackConfig, ShrunkStackConfig) or type(stack.block) is not BlockConfig:
         return "its encoder is not a stack of Transformer blocks."
@@ -91,14 +91,14 @@ def obstacle(encoder: Config) -> str:
 
 
 def cells_obstacle(encoder: Config) -> str:
-    """Why cells cannot replace the stack of ``encoder``, after "because"; "" if they can."""
+    """Why cells cannot replace the stack of ``encoder``, as text after "because"; "" if they can."""
     if type(encoder) is not EncoderConfig or type(encoder.embeddings) is not EmbeddingsConfig:
         return "its encoder is not embeddings and a stack alone."
     return ""
 
 
 def resized(config: Kind, shape: Shape) -> Kind:
-    """The configuration of an encoder whose stack has ``shape``. One with cells pools the mean over the tokens."""
+    """``config`` with a stack of ``shape``. With cells, the pooled vector is the mean over the tokens."""
     if isinstance(shape, CellShape):
         stack = CellStackConfig(**vars(shape))
         norm = config.norm and replace(config.norm, width=shape.width)
@@ -133,8 +133,8 @@ def described(model: Model, shape: Shape | None) -> Model:
 
 
 def reshape(network: Any, shape: Shape | None) -> None:
-    """Gives the encoder of ``network`` (`models.pretrainable.Pretrainable`), which is not yet traced, a stack of
-    ``shape`` with new weights; nothing without one. With cells, the embeddings are new too."""
+    """Gives the encoder of ``network`` (`models.pretrainable.Pretrainable`) a stack of ``shape`` with new weights.
+    With cells, the embeddings are new too. Does nothing without a ``shape``. The network must not be traced yet."""
     if shape is None:
         return
     encoder = network.encoder

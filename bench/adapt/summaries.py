@@ -1,8 +1,7 @@
-"""Summaries that are sentences of the text itself: the first ones, the best ones, and those that a model chose. No
-TensorFlow.
+"""Extractive summaries: the first sentences of a text, the best ones, or those that a model chose.
 
-A summary is its sentences in the order of the text, one a line, as ``rougeLsum`` takes them. Sources: the oracle by
-greedy choice and trigram blocking follow Liu & Lapata (2019), sections 3.2 and 5, and the authors' code.
+A summary has its sentences in the order of the text, one per line, as ``rougeLsum`` expects. Sources: the greedy oracle
+and trigram blocking follow Liu & Lapata (2019), sections 3.2 and 5, and the authors' code.
 """
 
 import re
@@ -17,21 +16,21 @@ from ptmbench.tasks.task import Task
 
 @lru_cache(maxsize=1 << 12)
 def sentences(text: str) -> tuple[str, ...]:
-    """The sentences of ``text``; one never goes over the end of a line."""
+    """The sentences of ``text``. A line break always ends a sentence."""
     return tuple(sentence for line in text.splitlines() for sentence in layouts.sentences(line))
 
 
 def joined(pieces: Sequence[str], chosen: Iterable[int]) -> str:
-    """The summary of the ``chosen`` ones of ``pieces``."""
+    """The summary of those ``pieces`` whose indices are ``chosen``."""
     return "\n".join(pieces[i] for i in sorted(chosen))
 
 
 def oracle(pieces: Sequence[str], reference: str, most: int) -> list[int]:
-    """Indices of at most ``most`` of ``pieces``, sorted: one after the other, the one that raises the sum of ROUGE-1
-    and ROUGE-2 F1 against ``reference`` most; of equals the first, and none that does not raise it.
+    """Returns sorted indices of at most ``most`` of ``pieces``, chosen greedily. Each choice raises the sum of ROUGE-1
+    and ROUGE-2 F1 against ``reference`` most; the first piece wins a tie. The choice ends when no piece raises the sum.
 
-    As in the authors' code a text is the set of its n-grams. None goes over the end of a sentence; theirs of the
-    reference do.
+    As in the authors' code, a text is the set of its n-grams. Here no n-gram crosses a sentence boundary; in their code
+    those of the reference do.
     """
     wanted = [_grams([*sentences(reference)], n) for n in (1, 2)]
     each = [[_grams([piece], n) for n in (1, 2)] for piece in pieces]
@@ -52,8 +51,8 @@ def oracle(pieces: Sequence[str], reference: str, most: int) -> list[int]:
 
 
 def chosen(pieces: Sequence[str], scores: Sequence[float], most: int, block: bool = True) -> list[int]:
-    """Indices of the ``most`` pieces of the highest ``scores``, sorted. With ``block`` a piece is passed over that
-    shares a run of three words with one of a higher score that was taken."""
+    """Returns sorted indices of the ``most`` pieces with the highest ``scores``. With ``block``, a piece is skipped if
+    it shares a trigram with a piece that was already chosen."""
     taken: list[int] = []
     seen: set[tuple[str, ...]] = set()
     for i in sorted(range(len(pieces)), key=lambda i: -scores[i]):
@@ -65,9 +64,8 @@ def chosen(pieces: Sequence[str], scores: Sequence[float], most: int, block: boo
 
 
 def candidates(scores: Sequence[float], best: int, sizes: Iterable[int]) -> list[tuple[int, ...]]:
-    """Every choice of so many pieces, for each of ``sizes``, out of the ``best`` ones of the highest ``scores`` (Zhong
-    et al., 2020, section 4.2): indices, sorted. Where there are fewer pieces than any size, all of them are the choice.
-    """
+    """All combinations, of each of the ``sizes``, of the ``best`` pieces with the highest ``scores`` (Zhong et al.,
+    2020, section 4.2), as sorted indices. If there are fewer pieces than every size, the only choice has them all."""
     ranked = sorted(sorted(range(len(scores)), key=lambda i: -scores[i])[:best])
     return [choice for size in sizes for choice in combinations(ranked, size)] or [tuple(ranked)]
 
@@ -78,18 +76,18 @@ def lead(text: str, most: int) -> str:
 
 
 def best(text: str, reference: str, most: int) -> str:
-    """The `oracle`'s sentences of ``text``: what an extractive model could reach."""
+    """The `oracle`'s sentences of ``text``: a reference for what extractive models can reach."""
     return joined(sentences(text), oracle(sentences(text), reference, most))
 
 
 def wanted(task: Task) -> bool:
-    """Whether ``task`` is to summarise: it says how many sentences its summaries have."""
+    """Whether ``task`` is summarisation: only such tasks give the number of sentences of a summary."""
     return "lead" in task.extra
 
 
 def most(task: Task, row: str) -> int:
-    """How many sentences a summary of ``task`` has at most; `NotApplicable`, for the baseline ``row``, where nothing is
-    to be summarised."""
+    """The maximum number of sentences in a summary of ``task``. Raises `NotApplicable`, with the baseline ``row`` in
+    its message, for tasks other than summarisation."""
     if not wanted(task):
         raise NotApplicable("no-baseline", f"because {row} applies only to summarization.")
     return task.extra["lead"]
@@ -104,6 +102,6 @@ def _grams(pieces: Sequence[str], n: int) -> set[tuple[str, ...]]:
 
 
 def _f1(found: set, wanted: set) -> float:
-    """F1 of two sets; 0 where they share nothing."""
+    """F1 of two sets; 0 if they have no common element."""
     shared = len(found & wanted)
     return 2 * shared / (len(found) + len(wanted)) if shared else 0.0

@@ -1,6 +1,6 @@
-"""What a model that fills blanks says of tokens that are masked one at a time: rows, and ln p of what stood there.
+"""Log-probabilities of tokens that are masked one at a time, from a masked language model.
 
-For adaptations that learn nothing: scores of sentences and of running text.
+For adaptations without training that score sentences or running text.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -19,16 +19,16 @@ from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.task import Example
 
 ROUND = 4
-"""Rows are filled up to a multiple of this, so that few shapes occur."""
+"""Rows are padded to a multiple of this, so that few shapes occur."""
 _TOKENS = 4096
-"""Tokens that are read at once. Rows are short, so smaller batches cost more than the reading; larger ones leave a
-processor's caches."""
+"""Tokens per batch. Rows are short: the overhead of smaller batches exceeds their computation, and larger batches do
+not fit into a processor's caches."""
 
 
 @dataclass(frozen=True, eq=False)
 class Masked:
-    """A text as a network reads it, ``tokens`` and other channels by name, with the token at ``place`` masked, or
-    several of its word. Rows are equal if all that the network reads is."""
+    """A row for the network, ``tokens`` and other channels by name. The token at ``place`` is masked, and perhaps later
+    tokens of its word. Rows are equal if their places and all their arrays are equal."""
 
     arrays: dict[str, np.ndarray]
     place: int
@@ -39,7 +39,7 @@ class Masked:
 
     @property
     def size(self) -> int:
-        """Tokens, and vectors of a picture or a sound."""
+        """The number of tokens, and of the vectors of pictures and sounds."""
         return len(self.tokens) + sum(len(self.arrays[name]) for name in WIDTHS if name in self.arrays)
 
     def __hash__(self) -> int:
@@ -56,8 +56,8 @@ class Masked:
 def encode(
     tokenizer: Tokenizer, examples: Sequence[Example], reads: Collection[str] = TEXT
 ) -> list[tuple[Text, list[int]]]:
-    """All inputs of the ``examples``, one after the other, with the channels that a model ``reads``. Each comes
-    with the number of every token's word; words are divided by spaces."""
+    """All inputs of the ``examples`` in their order, with the channels that a model ``reads``. Each comes with the
+    numbers of its tokens' words; words are separated by white space."""
     inputs = [(example, number) for example in examples for number in range(len(example.inputs))]
     texts, found = [example.inputs[number] for example, number in inputs], []
     for (example, number), text, (ids, offsets) in zip(
@@ -70,7 +70,8 @@ def encode(
 
 
 def masked(tokenizer: Tokenizer, text: Text, place: int, words: Sequence[int] | None = None) -> Masked:
-    """``text`` with the token at ``place`` masked, and with ``words`` the later tokens of its word, too."""
+    """``text`` with the token at ``place`` masked. If the word numbers ``words`` of its tokens are given, the later
+    tokens of the same word are masked too."""
     template, end = tokenizer.vocabulary.template, place + 1
     while words is not None and end < len(text) and words[end] == words[place]:
         end += 1
@@ -82,8 +83,9 @@ def masked(tokenizer: Tokenizer, text: Text, place: int, words: Sequence[int] | 
 def surprises(
     network: Any, rows: Mapping[Masked, Sequence[tuple[int, int]]]
 ) -> Iterator[tuple[Masked, Sequence[float]]]:
-    """Each of ``rows`` with ln p of the tokens that it is asked for, in their order: ``rows`` has for each its askers
-    and the tokens that they have in its place. Rows are read in batches of about as many tokens, by length."""
+    """Yields each of ``rows`` with ln p of the tokens that it is asked for, in their order. The values of ``rows`` are
+    pairs: the number of the asker, and its token at the masked place. Batches have about the same number of tokens, and
+    rows of similar length."""
 
     def score(batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
         logits = tf.cast(network.fill(batch), tf.float32)  # [B, V]
@@ -102,7 +104,8 @@ def surprises(
 
 
 def parts(lengths: Sequence[int]) -> list[list[int]]:
-    """Rows to read at once, by length: so many that they have about `_TOKENS` tokens."""
+    """Divides rows of these ``lengths`` into batches of about `_TOKENS` tokens, as lists of their numbers, ordered by
+    length."""
     order, found = sorted(range(len(lengths)), key=lambda i: lengths[i]), []
     while order:
         longest = max(ROUND, lengths[order[min(len(order), _TOKENS // ROUND) - 1]])

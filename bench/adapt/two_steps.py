@@ -1,4 +1,4 @@
-"""The steps of a training in two stages, of which the second one has variables of its own."""
+"""The steps of a training in two stages, where the second stage has its own variables."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,8 +11,8 @@ _LATER = "second-"
 
 
 class TwoSteps:
-    """A `TrainStep` for each stage, called like one; ``second`` says which one is taken. Each has an optimizer of its
-    own, and is traced when it is first called."""
+    """A `TrainStep` for each stage, with the interface of one. ``second`` is True in the second stage. Each step has
+    its own optimizer and is traced at its first call."""
 
     def __init__(self, first: TrainStep, second: TrainStep):
         self._first, self._second, self.second = first, second, False
@@ -21,7 +21,7 @@ class TwoSteps:
         return (self._second if self.second else self._first)(batch, seed, rate)
 
     def reset(self) -> None:
-        """Forget what both optimizers know, and begin with the first stage."""
+        """Resets both optimizers and returns to the first stage."""
         self.second = False
         self._first.reset()
         self._second.reset()

@@ -1,13 +1,13 @@
-"""Rows without a network: what a constant answer, a linear model over words, or the text itself reach. No TensorFlow.
+"""Baselines without a pre-trained model: a constant answer, a linear model over words, or the source text itself.
 
-One file is one row, named like it with "_" for "-", and defines
+Each file is one baseline, with "_" in place of "-" in its name. It defines
 
     LABEL               its name on the board
-    PREDICTORS          for each form that it can do, (task, training examples, examples to predict) to predictions
-    by_default(task)    whether a run with ``task`` has the row by default; without it, the row is asked for by name
-    TRAINING            what its predictors do with training examples (`Training`), by form where that is not NEEDED
+    PREDICTORS          for each form that it supports, a function (task, train, examples) that returns predictions
+    by_default(task)    optional: whether a run with ``task`` has the baseline by default; if missing, never
+    TRAINING            optional: how it uses training examples (`Training`), for each form where this is not NEEDED
 
-`names` only looks into the folder, so that listing costs no import.
+`names` only lists the folder, so that listing imports nothing.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ from ptmbench.tasks.task import Example, Task
 
 
 class Training(Enum):
-    """What a row does with training examples."""
+    """How a baseline uses training examples."""
 
     NEEDED = "without the file the cell is not applicable"
     REPLACEABLE = "without the file it learns from the dev split, or else from the reported one, and its label says so"
@@ -34,18 +34,18 @@ class Training(Enum):
 
 @cache
 def names() -> tuple[str, ...]:
-    """The rows that there are, sorted."""
+    """The names of all baselines, sorted."""
     files = (path.stem for path in Path(__file__).parent.glob("[!_.]*.py"))
     return tuple(sorted(name.replace("_", "-") for name in files))
 
 
 def label(name: str) -> str:
-    """What the board calls the row ``name``."""
+    """The label of the baseline ``name`` on the board."""
     return _module(name).LABEL
 
 
 def by_default(tasks: Iterable[Task]) -> tuple[str, ...]:
-    """The rows that a run with ``tasks`` has by default. A row whose file is broken is named on stderr and left out."""
+    """The baselines that a run with ``tasks`` has by default. Broken files are named on stderr and left out."""
     found, chosen = list(tasks), []
     for name in names():
         try:
@@ -59,12 +59,12 @@ def by_default(tasks: Iterable[Task]) -> tuple[str, ...]:
 
 
 def training(name: str, form: Form) -> Training:
-    """What the row ``name`` does with training examples of tasks of ``form``."""
+    """How the baseline ``name`` uses training examples of tasks of ``form``."""
     return getattr(_module(name), "TRAINING", {}).get(form, Training.NEEDED)
 
 
 def predict(name: str, task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[Any]:
-    """Predictions of the row ``name``; `NotApplicable` where it has no meaning for the form or the task."""
+    """The predictions of the baseline ``name``. Raises `NotApplicable` if it does not apply to the form or the task."""
     predictor = _module(name).PREDICTORS.get(task.form)
     if predictor is None:
         raise NotApplicable("no-baseline", f"because {name} does not apply to {task.form} tasks.")
@@ -72,7 +72,7 @@ def predict(name: str, task: Task, train: Sequence[Example], examples: Sequence[
 
 
 def _module(name: str) -> ModuleType:
-    """The file of the row ``name``; `BrokenFile` when it cannot be imported or lacks what a row defines."""
+    """Imports the baseline ``name``. Raises `BrokenFile` if its file cannot be imported or does not define one."""
     path = Path(__file__).parent / f"{name.replace('-', '_')}.py"
     module = imported(f"{__name__}.{path.stem}", path, BrokenFile)
     found, predictors = [], getattr(module, "PREDICTORS", None)

@@ -1,4 +1,4 @@
-"""What several baselines share. No TensorFlow."""
+"""Functions that several baselines share."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from ptmbench.bench.errors import NotApplicable
 from ptmbench.tasks.task import Example, Question, Task
 
 Shares = Callable[[Sequence[str], Sequence[Question], Sequence[Question]], np.ndarray]
-"""(answers, questions to learn from, questions to answer) to the probabilities of the answers, [N, C]."""
+"""Maps (answers, training questions, questions to answer) to the probabilities of the answers, [N, C]."""
 
 
 def most_common(values: Sequence[Any]) -> Any:
@@ -18,13 +18,13 @@ def most_common(values: Sequence[Any]) -> Any:
 
 
 def check_targets(train: Sequence[Example]) -> None:
-    """`NotApplicable` where no training example has a text that could be written."""
+    """Raises `NotApplicable` if no training example has a target text."""
     if not any(example.gold for example in train):
         raise NotApplicable("no-targets", "because its training set has no target texts.")
 
 
 def classified(shares_of: Shares, task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[str]:
-    """A classifier for each list of answers that the task's questions have; most tasks have one list."""
+    """Predicts with one classifier for each list of answers that the questions have. Most tasks have one list."""
     learned: dict[tuple[str, ...], list[Question]] = defaultdict(list)
     for question in (question for example in train for question in task.questions(example)):
         learned[question.answers].append(question)

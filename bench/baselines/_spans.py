@@ -1,14 +1,14 @@
-"""Answers as spans of a text, by words alone: those that stand nearest to the question's.
+"""Answers questions with the span of a text that is nearest to the question's words.
 
-Richardson, Burges and Renshaw (2013), MCTest, section 5.1, whose two scores are the sliding window and the distance to
-the question's words; Rajpurkar et al. (2016), SQuAD, section 4.1, has them as its floor. Here one score is both: every
-word of the question pulls, the rarer it is in the text the more, and the more the nearer it is,
+Richardson, Burges and Renshaw (2013), MCTest, section 5.1, have two scores: the sliding window and the distance to the
+question's words. Rajpurkar et al. (2016), SQuAD, section 4.1, use them as a baseline. Here, one score combines both.
+Every word of the question adds to it, and adds more if it is rare in the text or near the answer:
 
     score(a) = sum over words q of the question  ln(1 + 1 / count(q)) / (1 + the distance from a to the nearest q)
 
-for answers a that are runs of at most five words without any of the question's, without the most frequent words of
-the training texts at their ends, and not across the end of a sentence. SQuAD's authors take the constituents of a parse
-for answers, which needs a parser.
+The answers a are runs of at most five words within a sentence. They contain no word of the question, and do not begin
+or end with one of the most frequent words of the training texts. SQuAD's authors use the constituents of a parse, which
+needs a parser.
 """
 
 import itertools
@@ -20,9 +20,9 @@ from collections.abc import Collection, Sequence
 from ptmbench.tasks.task import Example, Task
 
 LONGEST = 5
-"""Words of an answer."""
+"""Maximum number of words of an answer."""
 FREQUENT = 100
-"""Words that are too frequent to begin or end an answer."""
+"""Number of the most frequent words, which may not begin or end an answer."""
 _WORD = re.compile(r"\w+(?:[-'’.,]\w+)*|[.!?。！？]")
 
 
@@ -35,8 +35,8 @@ def nearest(task: Task, train: Sequence[Example], examples: Sequence[Example]) -
 
 
 def answer(question: str, context: str, frequent: Collection[str]) -> str:
-    """The run of words of ``context`` that stands nearest to the words of ``question``; of equals the first and the
-    longest, "" where there is none."""
+    """The run of words of ``context`` with the best score for ``question``. Of equal scores, the first and longest run
+    wins. "" if there is none."""
     found = list(_WORD.finditer(context))
     words = [match[0].lower() for match in found]
     places: dict[str, list[int]] = {}
@@ -63,12 +63,12 @@ def answer(question: str, context: str, frequent: Collection[str]) -> str:
 
 
 def _said(word: str) -> bool:
-    """Whether it is a word, and not the end of a sentence."""
+    """Whether ``word`` is a word, and not the mark at the end of a sentence."""
     return word[0].isalnum()
 
 
 def _steps(places: Collection[int], count: int) -> list[float]:
-    """For each of ``count`` places how far back the last one of ``places`` is; infinity before the first."""
+    """The distance from each of ``count`` places back to the last one of ``places``; infinity before the first."""
     steps, last = [], -math.inf
     for place in range(count):
         last = place if place in places else last

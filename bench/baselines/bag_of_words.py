@@ -1,7 +1,7 @@
-"""What a linear model over words reaches. No TensorFlow.
+"""Linear models over words, and simple methods for other forms.
 
-TF-IDF with logistic or ridge regression, the most frequent tag of each word, the nearest training example's answer, or
-the words that stand nearest to the question's (`bench.baselines._spans`).
+These are TF-IDF with logistic or ridge regression, the most frequent tag of each word, the answer of the nearest
+training example, or the words that are nearest to those of the question (`bench.baselines._spans`).
 """
 
 import math
@@ -26,7 +26,7 @@ def by_default(task: Task) -> bool:
 
 
 def _vectors(train: Sequence[Any], examples: Sequence[Any]) -> tuple[Any, Any]:
-    """TF-IDF of each text, and for pairs the size of their difference, as sparse matrices."""
+    """TF-IDF of each text as sparse matrices. Pairs also have their absolute difference and their dot product."""
     from scipy.sparse import hstack
     from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -48,7 +48,7 @@ def _logistic(answers: Sequence[str], train: Sequence[Question], asked: Sequence
 
     gold = [str(question.gold) for question in train]
     shares, seen = np.zeros((len(asked), len(answers))), set(gold)
-    if len(seen) < 2:  # nothing to tell apart: the one answer, or all alike
+    if len(seen) < 2:  # fewer than two classes: the only one, or all equal
         shares[:, [place for place, answer in enumerate(answers) if not seen or answer in seen]] = 1.0
         return shares / shares.sum(axis=1, keepdims=True)
     x, y = _vectors(train, asked)
@@ -66,7 +66,7 @@ def _ridge(task: Task, train: Sequence[Example], examples: Sequence[Example]) ->
 
 
 def _tag_of_word(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[list[str]]:
-    """Each word's most frequent tag, the overall most frequent one for words never seen."""
+    """The most frequent tag of each word, and the most frequent tag of all for unknown words."""
     counts: dict[str, Counter] = defaultdict(Counter)
     for example in train:
         for word, tag in zip(example.inputs, example.gold, strict=True):
@@ -77,7 +77,7 @@ def _tag_of_word(task: Task, train: Sequence[Example], examples: Sequence[Exampl
 
 
 def _words_of_choices(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[int]:
-    """A logistic model over (context, choice) pairs, right or wrong; the choice that it finds most likely right."""
+    """The choice most likely to be right, by logistic regression on (context, choice) pairs that are right or wrong."""
     pairs = [
         [Example(id="", inputs=(e.inputs[0], c), gold=str(int(k == e.gold))) for k, c in enumerate(e.inputs[1:])]
         for e in train
@@ -93,7 +93,7 @@ def _words_of_choices(task: Task, train: Sequence[Example], examples: Sequence[E
 
 
 def _nearest_class(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[str]:
-    """The class whose solved texts are nearest by TF-IDF, weighed by the words of the training texts."""
+    """The class whose solved texts are nearest to the query by TF-IDF. The training texts give the weights of words."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     vectorizer = TfidfVectorizer(token_pattern=r"\S+", sublinear_tf=True)
@@ -109,7 +109,7 @@ def _nearest_class(task: Task, train: Sequence[Example], examples: Sequence[Exam
 
 
 def _nearest_target(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[str]:
-    """The target of the training source that shares most words."""
+    """The target of the training source that is nearest by the cosine of TF-IDF vectors."""
     check_targets(train)
     from sklearn.neighbors import NearestNeighbors
 
@@ -119,8 +119,9 @@ def _nearest_target(task: Task, train: Sequence[Example], examples: Sequence[Exa
 
 
 def _unigrams(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[tuple[float, int, int]]:
-    """Unigram likelihood with add-one smoothing; all words never seen share one entry of the vocabulary. Where bytes
-    count, that entry is followed by the word's bytes (`tasks.metrics.bits_per_byte`)."""
+    """(nats, words, characters) of each text by unigrams with add-one smoothing. All unknown words share one entry of
+    the vocabulary. If the task counts bytes, this entry is followed by the word's bytes
+    (`tasks.metrics.bits_per_byte`)."""
     counts = Counter(word for e in train for word in e.inputs[0].split())
     total = sum(counts.values()) + len(counts) + 1
     scored = []

@@ -1,4 +1,4 @@
-"""What is to be translated or rewritten, as it is. No TensorFlow."""
+"""The source text without changes, for translation and rewriting."""
 
 from collections.abc import Sequence
 

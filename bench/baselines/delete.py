@@ -1,4 +1,4 @@
-"""A text less the words that say its label (`bench.adapt.attributes`). No TensorFlow."""
+"""The source text without the words that give it its label (`bench.adapt.attributes`)."""
 
 from collections.abc import Sequence
 

@@ -1,13 +1,15 @@
-"""A ranking without a language model: a vector for every name, learnt from the training examples alone. No TensorFlow.
+"""Ranks candidates by a vector for every name, which is learnt from the training examples only.
 
-ComplEx (Trouillon et al., 2016, equation 9) as Lacroix et al. (2018) train it: each question about a fact is a relation
-of its own, the loss is a softmax over candidates (here the batch's answers and a sample, theirs all), weights pay the
-cube of their modulus (section 4), and steps follow Adagrad:
+This is ComplEx (Trouillon et al., 2016, equation 9), trained as by Lacroix et al. (2018):
 
     score(h, r, t) = Re sum_d  h_d r_d conj(t_d)
 
-The first of an example's texts is taken for its name (`tasks.forms.Piece`), the others for the relation. What never
-occurs in training keeps a vector of noise.
+Each question about a fact is a relation of its own. The loss is a softmax over candidates: here the answers of the
+batch and a sample, in the paper all candidates. The cube of the modulus of the weights is penalised (section 4). The
+optimizer is Adagrad.
+
+The first text of an example is used by its name (`tasks.forms.Piece`), and the others as the relation. Names and
+relations that do not occur in training keep their random vectors.
 """
 
 from collections.abc import Sequence
@@ -23,11 +25,11 @@ WIDTH = 64
 """Complex numbers per vector."""
 EPOCHS, BATCH, SAMPLED = 12, 512, 512
 RATE, WEIGHT = 0.1, 0.15
-"""Adagrad's rate; what a cube of a modulus costs, per example."""
+"""Adagrad's learning rate; the weight of the penalty per example."""
 
 
 def ranks(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[Rank]:
-    """The rank of each of ``examples``' targets after training on ``train``."""
+    """The rank of the target of each of ``examples``, after training on ``train``."""
     names = {name: place for place, name in enumerate(examples[0].gold.candidates)}
     for example in (*train, *examples):
         names.setdefault(_name(example), len(names))
@@ -47,8 +49,8 @@ def ranks(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> 
 def fit(
     triples: np.ndarray, entities: int, relations: int, epochs: int = EPOCHS, width: int = WIDTH
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Vectors complex64 [N, D] of the entities and [R, D] of the relations, from ``triples`` int [M, 3] of questions
-    (entity, relation) and their answers."""
+    """Trains vectors of the entities, complex64 [N, D], and of the relations, [R, D]. ``triples`` int [M, 3] have
+    questions (entity, relation) and their answers."""
     rng = np.random.default_rng(0)
     tables = [
         (1e-1 * (rng.normal(size=(n, width)) + 1j * rng.normal(size=(n, width)))).astype(np.complex64)
@@ -74,7 +76,7 @@ def _step(tables: list[np.ndarray], sums: list[np.ndarray], part: np.ndarray, of
     scores[(offered[None] == part[:, 2:]) & (np.arange(len(offered)) != np.arange(count)[:, None])] = -np.inf
     shares = np.exp(scores - scores.max(axis=1, keepdims=True))
     shares /= shares.sum(axis=1, keepdims=True)
-    shares[np.arange(count), np.arange(count)] -= 1.0  # the loss's slope by the scores, [B, K]
+    shares[np.arange(count), np.arange(count)] -= 1.0  # gradient with respect to the scores, [B, K]
     slope = shares.astype(np.complex64) @ t  # [B, D]; by the conjugate, so that a step goes against it
     back = shares.T.astype(np.complex64) @ asked  # [K, D]
     h_slope, r_slope = slope * np.conj(r), slope * np.conj(h)
@@ -84,12 +86,12 @@ def _step(tables: list[np.ndarray], sums: list[np.ndarray], part: np.ndarray, of
 
 
 def _penalty(x: np.ndarray) -> np.ndarray:
-    """Slope of the cube of the modulus: 3 |x| x."""
+    """Gradient of the penalty, `WEIGHT` times the cube of the modulus |x|."""
     return 3.0 * WEIGHT * np.abs(x) * x
 
 
 def _descend(table: np.ndarray, sums: np.ndarray, rows: np.ndarray, slopes: np.ndarray) -> None:
-    """Adagrad with one rate for both parts of a complex number; slopes of the same row are added first."""
+    """Adagrad with one rate for both parts of a complex number. First adds the gradients of the same row."""
     which, place = np.unique(rows, return_inverse=True)
     order = np.argsort(place, kind="stable")
     starts = np.searchsorted(place[order], np.arange(len(which)))

@@ -1,16 +1,20 @@
-"""fastText as a classifier: the mean of the vectors of a text's words and word pairs under a softmax. No TensorFlow.
+"""fastText as a classifier: a softmax over the mean of the vectors of a text's words and word bigrams.
 
 Joulin, Grave, Bojanowski and Mikolov (2017), Bag of Tricks for Efficient Text Classification, section 2: the vectors
-are learnt with the classifier, by plain SGD whose rate falls linearly to 0. Pairs of neighbouring words keep some of
-the order; they share a fixed number of vectors by the hash of the authors' program.
+are learnt with the classifier, by plain SGD with a learning rate that falls linearly to 0. Bigrams keep some of the
+word order. They share a fixed number of vectors, by the hash function of the authors' program.
 
     L = - ln softmax(B h)[answer],        h = mean over the words and bigrams g of the text of a_g
 
-Words are what is between blanks, in lower case, and the end of the text is one. Of two texts, the second one's words
-are words of their own, and no bigram crosses from one to the other. What differs: the softmax is a plain one (the
-paper's hierarchical one serves hundreds of thousands of classes); the program's threads walk from example to example
-side by side and overwrite each other's weights, here the examples of a batch are steps that do not see each other; and
-small training sets are walked through more often.
+Words are separated by blanks and in lower case, and the end of the text is a word too. If an example has two texts, the
+words of the second text have vectors of their own, and no bigram crosses from one text to the other.
+
+Differences from the paper and its program:
+
+- The softmax is not hierarchical. The hierarchical one is for hundreds of thousands of classes.
+- The program's threads process examples in parallel and overwrite each other's weights. Here, the examples of a batch
+  are steps that start from the same weights.
+- Small training sets are trained on for more epochs.
 """
 
 from collections.abc import Sequence
@@ -28,14 +32,14 @@ WIDTH = 10
 BUCKETS = 2_000_000
 """Vectors that bigrams share: the default of the authors' program."""
 RATE, BATCH = 0.5, 32
-"""The highest of the paper's rates; examples that do not see each other."""
+"""The highest of the paper's learning rates; examples per batch."""
 EPOCHS, MOST_EPOCHS, STEPS = 5, 25, 250_000
-"""The paper's 5 epochs, and up to 25 where 5 would be fewer examples than ``STEPS``."""
+"""The paper's 5 epochs, or up to 25 if 5 epochs would be fewer examples than ``STEPS``."""
 _END = "</s>"
 
 
 def _of_questions(answers: Sequence[str], train: Sequence[Question], asked: Sequence[Question]) -> np.ndarray:
-    """Probabilities of ``answers`` to each of ``asked``, [N, C]; all alike where there is nothing to learn from."""
+    """Probabilities of ``answers`` to each of ``asked``, [N, C]. They are equal if there are no training examples."""
     if not train:
         return np.full((len(asked), len(answers)), 1 / len(answers))
     gold = [answers.index(str(question.gold)) for question in train]
@@ -45,8 +49,8 @@ def _of_questions(answers: Sequence[str], train: Sequence[Question], asked: Sequ
 def shares(
     train: Sequence[Sequence[str]], gold: Sequence[int], asked: Sequence[Sequence[str]], classes: int
 ) -> np.ndarray:
-    """Probabilities of the ``classes`` for ``asked``, [N, C], after training on ``train``, whose classes ``gold`` are
-    numbers from 0; both are lists of the texts (one or two) of each example."""
+    """Probabilities of the ``classes`` for ``asked``, [N, C], after training on ``train``. Both are lists of the texts
+    (one or two) of each example. ``gold`` has the classes of ``train`` as numbers from 0."""
     ids, ends, occurring = features([*train, *asked], len(train))
     epochs = min(MOST_EPOCHS, max(EPOCHS, STEPS // len(train)))
     tables = fit(*initial(len(occurring), classes), ids, ends[: len(train) + 1], np.asarray(gold), epochs=epochs)
@@ -57,16 +61,16 @@ def shares(
 def features(
     examples: Sequence[Sequence[str]], known: int, buckets: int = BUCKETS
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The features of each example's texts: ids int [M], where the ids of each example begin and end, int [N + 1], and
-    what the ids stand for, int [F].
+    """The features of each example's texts: their ids int [M], the offsets of the examples in these ids, int [N + 1],
+    and the feature of each id, int [F].
 
-    A feature is the number of a word in the order of the first ``known`` examples, which have V, or V and the bucket of
-    a bigram; words that only occur later are none. Ids number those that occur: most of the buckets' vectors are never
-    asked for.
+    A feature is the number of a word, or V plus the bucket of a bigram. Words are numbered in the order of the first
+    ``known`` examples, which have V words. Words that occur only later are no features. Only features that occur have
+    ids, because most buckets are never used.
     """
     number: dict[tuple[int, str], int] = {}
     words: list[int] = []
-    lengths: list[int] = []  # of texts
+    lengths: list[int] = []  # words of each text
     owner: list[int] = []  # the example of each text
     vocabulary = 0
     for i, texts in enumerate(examples):
@@ -78,7 +82,7 @@ def features(
         if i == known - 1:
             vocabulary = len(number)
     flat = np.array(words, np.int64)
-    text = np.repeat(np.arange(len(lengths)), lengths)  # of each word
+    text = np.repeat(np.arange(len(lengths)), lengths)  # the text of each word
     hashes = np.array([hashed(f"{place}:{word}" if place else word) for place, word in number], np.uint32)
     wide = hashes.view(np.int32).astype(np.int64).view(np.uint64)[flat]  # the program keeps them as signed numbers
     bigrams = (wide[:-1] * np.uint64(116049371) + wide[1:]) % np.uint64(buckets)
@@ -100,7 +104,7 @@ def hashed(word: str) -> int:
 
 
 def initial(count: int, classes: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """The program's first weights: a uniform within 1 / D, float32 [F, D], and B zeros, [C, D]."""
+    """The program's initial weights, float32: A [F, D], uniform between -1 / D and 1 / D, and B [C, D], zeros."""
     drawn = np.random.default_rng(seed).random((count, WIDTH), np.float32)
     return (2 * drawn - 1) / np.float32(WIDTH), np.zeros((classes, WIDTH), np.float32)
 
@@ -117,8 +121,8 @@ def fit(
     batch: int = BATCH,
     seed: int | None = 0,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """``a`` [F, D] and ``b`` [C, D], which are changed in place, after ``epochs`` over the examples whose features
-    ``ids`` [M] ``ends`` [N + 1] tells apart. Their order is drawn from ``seed``; None keeps the order of the list."""
+    """Trains ``a`` [F, D] and ``b`` [C, D] in place for ``epochs``, and returns them. ``ends`` [N + 1] has the offsets
+    of the examples in their features ``ids`` [M]. ``seed`` draws the order of the examples; None keeps it."""
     size, done = len(ends) - 1, 0
     rng = np.random.default_rng(seed)
     columns, entries = np.arange(a.shape[1]), a.reshape(-1)
@@ -127,12 +131,12 @@ def fit(
         for first in range(0, size, batch):
             part = order[first : first + batch]
             h, which, counts = _mean(a, ids, ends[part], ends[part + 1])
-            slope = _softmax(h @ b.T)  # of the loss by the scores, [B, C]
+            slope = _softmax(h @ b.T)  # gradient with respect to the scores, [B, C]
             slope[np.arange(len(part)), gold[part]] -= 1.0
             slope *= np.float32(rate * (1 - done / (epochs * size)))
             back = slope @ b / counts[:, None].astype(np.float32)  # [B, D]
             b -= slope.T @ h
-            # Entry by entry: it takes NumPy half the time of row by row.
+            # Entry by entry, because NumPy takes half the time that it takes row by row.
             places = which[:, None] * len(columns) + columns
             np.subtract.at(entries, places.ravel(), np.repeat(back, counts, axis=0).ravel())
             done += len(part)
@@ -140,7 +144,7 @@ def fit(
 
 
 def probabilities(a: np.ndarray, b: np.ndarray, ids: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """Of the classes, [N, C], for the examples whose features stand in ``ids`` from ``begin`` to ``end`` [N]."""
+    """Probabilities of the classes, [N, C], for examples with the features ``ids`` from ``begin`` to ``end`` [N]."""
     slices = [slice(first, first + 1024) for first in range(0, len(begin), 1024)]
     return np.concatenate([_softmax(_mean(a, ids, begin[part], end[part])[0] @ b.T) for part in slices])
 
@@ -148,7 +152,7 @@ def probabilities(a: np.ndarray, b: np.ndarray, ids: np.ndarray, begin: np.ndarr
 def _mean(
     a: np.ndarray, ids: np.ndarray, begin: np.ndarray, end: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The mean of the vectors of each example, [B, D], its features, [M], and how many each has, [B]."""
+    """The mean of the vectors of each example, [B, D], the features, [M], and their number per example, [B]."""
     counts = end - begin
     starts = np.cumsum(counts) - counts
     which = ids[np.repeat(begin - starts, counts) + np.arange(counts.sum())]

@@ -1,4 +1,4 @@
-"""The first sentences of a text as its summary. No TensorFlow."""
+"""The first sentences of a text as its summary."""
 
 from collections.abc import Sequence
 

@@ -1,7 +1,7 @@
-"""The training set's most frequent answer, whatever is asked; the mean where answers are numbers. No TensorFlow.
+"""The most frequent answer of the training set for all examples, or the mean if answers are numbers.
 
-Where the training file is missing, the answer is the most frequent one of the dev split, or else of the reported split
-itself: there it is the best that any constant answer can do. The row's label names the split.
+If the training file is missing, it is the most frequent answer of the dev split, or else of the reported split itself.
+In the last case, no constant answer can be better. The row's label names the split.
 """
 
 from collections import Counter, defaultdict
@@ -47,8 +47,7 @@ def _first_class(task: Task, train: Sequence[Example], examples: Sequence[Exampl
 
 
 def _usual_candidates(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[Rank]:
-    """Candidates by how often they are the answer in training where an example's last text, its relation, is the
-    same."""
+    """Ranks candidates by how often they are the answer of training examples with the same last text, the relation."""
     counts: dict[str, Counter] = defaultdict(Counter)
     for example in train:
         counts[example.inputs[-1]][str(example.gold)] += 1
@@ -64,8 +63,8 @@ def _usual_candidates(task: Task, train: Sequence[Example], examples: Sequence[E
 
 
 def _usual_words(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[Rank]:
-    """Words by how often they are the answer of their relation among ``examples`` themselves: Freq of Petroni et al.
-    (2019), section 4.2, a floor that has seen the answers."""
+    """Ranks words by how often they are the answer of their relation among ``examples`` themselves. This is Freq of
+    Petroni et al. (2019), section 4.2, a baseline that has seen the answers."""
     counts: dict[str | None, Counter] = defaultdict(Counter)
     for example in examples:
         counts[example.gold.kind][str(example.gold)] += 1
@@ -80,7 +79,7 @@ def _usual_words(task: Task, train: Sequence[Example], examples: Sequence[Exampl
 
 
 def _usual_span(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[str]:
-    """The most frequent answer of ``train`` to every question; "" where most questions have none."""
+    """The most frequent answer of ``train`` for every question; "" stands for no answer."""
     answers = [e.gold[0].text if e.gold else "" for e in train]
     return [most_common(answers) if answers else ""] * len(examples)
 

@@ -1,4 +1,4 @@
-"""The sentences of a text that come nearest to its summary, about as far as choosing some can get. No TensorFlow."""
+"""The sentences of a text that are nearest to its reference: about the best that an extractive summary can reach."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ def by_default(task: Task) -> bool:
 
 
 def _best(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[str]:
-    """Looks at the first reference."""
+    """Uses the first reference."""
     most = summaries.most(task, "oracle")
     return [summaries.best(e.inputs[0], e.gold[0], most) for e in examples]
 

@@ -1,7 +1,7 @@
-"""The commands of the command line, one small module per group of them.
+"""The commands of the command line: a table of their modules and help texts.
 
-The table is all that `--help` needs: a module is imported when one of its commands is called, and what that command
-runs is imported inside it.
+`--help` reads only this table. A module is imported when one of its commands is called, and each command imports what
+it runs inside its function.
 """
 
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 class Command(NamedTuple):
     module: str
-    """The module below `bench` that defines it, under its own name; ``import`` is ``import_`` there."""
+    """The module below `bench` that defines a function with the name of the command (``import_`` for ``import``)."""
     help: str
 
 

@@ -1,5 +1,8 @@
-"""``data make``, ``fetch``, ``ls``, ``check``: the data folder, before anything is trained on it; ``corpus``,
-``annotate`` and ``tokenise``: text to pre-train on."""
+"""The commands of ``data``.
+
+``make``, ``fetch``, ``ls`` and ``check`` work on data folders; ``corpus``, ``annotate`` and ``tokenise`` prepare text
+for pre-training.
+"""
 
 import shlex
 from collections.abc import Iterator
@@ -329,7 +332,10 @@ def _present(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def _read(folder: Path) -> Iterator[dict[str, Any]]:
-    """One row per task and split: its state is ok, missing or malformed, as is a file that changed since its fetch."""
+    """Yields a row per task and split, whose state is ok, missing or malformed.
+
+    A file that has changed since it was fetched is malformed.
+    """
     from ptmbench import tasks
     from ptmbench.bench.data import sums
     from ptmbench.tasks.task import MissingData
@@ -343,13 +349,13 @@ def _read(folder: Path) -> Iterator[dict[str, Any]]:
                 row["fingerprint"] = task.fingerprint(folder, [split])[:16]
             except MissingData as error:
                 row |= {"state": "missing", "problem": printable(str(error))}
-            except Exception as error:  # whatever a reader trips over, the other splits still want reading
+            except Exception as error:  # the other splits are read after any error
                 row |= {"state": "malformed", "problem": printable(f"{error}" or type(error).__name__)}
             yield row
 
 
 def _overlaps(rows: list[dict[str, Any]]) -> None:
-    """The tables of overlaps between splits, and with the corpus."""
+    """Prints the tables of the overlaps between splits, and with the corpus."""
     if rows:
         click.echo("\nExamples of the report split that the training split has too:")
         _table(
@@ -383,7 +389,7 @@ def _flat(row: dict[str, Any], part: str) -> dict[str, Any]:
 
 
 def _table(rows: list[dict[str, Any]]) -> None:
-    """Columns as wide as their widest cell; the last one is left ragged."""
+    """Prints ``rows`` in columns as wide as their widest cell, without trailing spaces."""
     if not rows:
         return
     cells = [list(rows[0]), *([("" if value is None else str(value)) for value in row.values()] for row in rows)]

@@ -1,4 +1,4 @@
-"""What a run needs, looked at one thing at a time; each finding carries the next step when something is wrong."""
+"""Checks this machine and the installation for `ptmbench doctor`. The finding of each problem has advice."""
 
 import os
 import platform
@@ -16,14 +16,14 @@ from ptmbench.bench import environment
 from ptmbench.bench.engine import energy
 
 FLAGS = ("avx2", "fma", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16", "asimd", "bf16")
-"""Processor features that decide the speed of float32 and of lower precisions."""
+"""Processor features that determine the speed of float32 and of lower precisions."""
 
-ENOUGH_MEMORY, ENOUGH_DISK = 4 << 30, 2 << 30  # bytes: a demo fits into both with room to spare
+ENOUGH_MEMORY, ENOUGH_DISK = 4 << 30, 2 << 30  # bytes; the demo needs less of both
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """``state`` is "ok", "warning" (a run works, but) or "missing" (a run cannot work)."""
+    """The result of a check. ``state`` is "ok", "warning" (a run works, with limits) or "missing" (it cannot work)."""
 
     name: str
     value: str
@@ -32,7 +32,7 @@ class Finding:
 
 
 def examine() -> Iterator[Finding]:
-    """All findings, the quick ones first; TensorFlow is imported on the way."""
+    """Yields all findings, those of quick checks first. Imports TensorFlow."""
     yield python()
     yield from packages()
     yield Finding(name="processor", value=f"{environment.processor()}, {environment.cores()} cores usable")
@@ -59,7 +59,7 @@ def python() -> Finding:
 
 
 def packages() -> Iterator[Finding]:
-    """Every package that the project requires, by the project's metadata, compared with constraints.txt."""
+    """Compares the installed version of each package in the project's metadata with constraints.txt."""
     try:
         required = metadata.requires("ptmbench") or []
     except metadata.PackageNotFoundError:
@@ -99,7 +99,7 @@ def memory() -> Finding:
 
 
 def writable(name: str, folder: Path) -> Finding:
-    """Can files be written below ``folder``, and how much fits there?"""
+    """Checks that files can be written to ``folder``, and its free space. Creates the folder if needed."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=folder):
@@ -124,12 +124,12 @@ def blas() -> Finding:
 
 
 def tensorflow() -> Iterator[Finding]:
-    """Import time, oneDNN and accelerators; one finding when the import fails."""
+    """Yields findings about the import time, oneDNN and accelerators, or a single one if the import fails."""
     environment.prepare()
     start = time.perf_counter()
     try:
         import tensorflow as tf
-    except Exception as error:  # a broken shared library raises nearly anything
+    except Exception as error:  # a broken shared library can raise almost any exception
         advice = "`pip install -c constraints.txt -e .` in a new virtual environment repairs most installations."
         yield Finding(name="import", value=f"TensorFlow fails: {error}", state="missing", advice=advice)
         return
@@ -145,7 +145,7 @@ def tensorflow() -> Iterator[Finding]:
 
 
 def counted_energy() -> Finding:
-    """Can a record say how many joules its cell took?"""
+    """Checks whether the energy of a cell, in joules, can be measured on this machine."""
     what, readable = energy.describe()
     if readable:
         return Finding(name="energy", value=f"read from {what}")
@@ -154,7 +154,7 @@ def counted_energy() -> Finding:
 
 
 def features() -> str:
-    """The `FLAGS` that the processor has."""
+    """The `FLAGS` that the processor has, separated by spaces; "" if they are unknown."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -179,5 +179,5 @@ def _pins() -> dict[str, str]:
 
 
 def _plain(name: str) -> str:
-    """Package names compare without case, and with "-" for "_" and "."."""
+    """Normalises the name of a package: lower case, with "-" for "_" and "."."""
     return re.sub(r"[-_.]+", "-", name).lower()

@@ -1,4 +1,4 @@
-"""Commands from files to files: ``score``, ``record``, ``predict``, ``encode``, ``diagnose``, ``board``."""
+"""Commands that read and write files: ``score``, ``record``, ``predict``, ``encode``, ``diagnose``, ``board``."""
 
 import json
 import math
@@ -14,7 +14,7 @@ from ptmbench.bench.keywords import built
 from ptmbench.bench.options import PredictOptions
 
 FORMATS = ("markdown", "csv", "json", "latex", "every-eval-ever")
-"""What `leaderboard.board.text` writes; named here, since that module is imported only when the command runs."""
+"""The formats of `leaderboard.board.text`. Listed here, because that module is imported only when the command runs."""
 
 
 @click.command()
@@ -183,7 +183,7 @@ def board(folders: tuple[Path, ...], out: Path | None, form: str | None, exports
 
 
 def dumps(value: Any) -> str:
-    """JSON without NaN, which is none: numbers that are not finite become "nan", "inf", "-inf"."""
+    """Converts ``value`` to JSON. Numbers that are not finite become "nan", "inf" or "-inf", since JSON has no NaN."""
     return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, indent=2, default=_plain)
 
 
@@ -196,5 +196,5 @@ def _finite(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Scalars of numpy as Python's own, anything else (paths) as text."""
+    """Converts a NumPy scalar to a Python number, and any other value (such as a path) to text."""
     return _finite(value.item()) if hasattr(value, "item") else str(value)

@@ -1,5 +1,4 @@
-"""``gate``: is HEAD worse than BASE? ``accept``: these records are what later ones are compared with. ``history``: what
-the commits of a baseline changed."""
+"""The commands ``gate`` (compares a run with a baseline), ``accept`` (makes records the baseline) and ``history``."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -13,13 +12,14 @@ from ptmbench.bench.commands.options import Existing, Location
 from ptmbench.bench.commands.registry import resolve
 from ptmbench.bench.errors import EnvironmentProblem, UsageError
 
-_SUMMARY = 900_000  # bytes; GitHub drops a step's summary of more than 1 MiB without a word
+_SUMMARY = 900_000  # bytes; GitHub drops a step summary of more than 1 MiB without an error
 
 
 def points(common: str) -> Callable[[click.Context, click.Parameter, Sequence[str]], dict[str, float]]:
-    """A callback: repeated ``task=points`` to a dict; `UnknownTask` for a name that would never be asked for.
+    """Returns a callback that converts repeated ``task=points`` to a dict.
 
-    ``common`` is a name that stands for no single task.
+    ``common`` is a name that is accepted besides task names. The callback raises `UsageError` for a malformed or
+    repeated value, and `UnknownTask` for an unknown task.
     """
 
     def parse(ctx: click.Context, param: click.Parameter, values: Sequence[str]) -> dict[str, float]:
@@ -115,7 +115,7 @@ def gate(
     if github:
         for line in gate_report.annotations(found):
             click.echo(line)
-        _summarise(gate_report.to_markdown(found, limit=_SUMMARY // 4))  # four bytes a character at most
+        _summarise(gate_report.to_markdown(found, limit=_SUMMARY // 4))  # a character has at most four bytes
     return found.status(strict)
 
 
@@ -178,7 +178,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _summarise(text: str) -> None:
-    """Appends ``text`` to the file that GitHub shows next to the step. Does nothing without such a file."""
+    """Appends ``text`` to the step summary of GitHub Actions. Does nothing if GITHUB_STEP_SUMMARY is not set."""
     if path := os.environ.get("GITHUB_STEP_SUMMARY"):
         with open(path, "a", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)

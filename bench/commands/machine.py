@@ -1,4 +1,4 @@
-"""``doctor``: is this machine ready, what would a record say about it, and do models train on its accelerators."""
+"""The command ``doctor``: checks the machine and the installation, and with --accelerator trains models on it."""
 
 import json
 from dataclasses import asdict
@@ -61,7 +61,7 @@ def _prove(timeout: float, as_json: bool, *, models: Any, sizes: Any, checks: An
     from ptmbench.bench.console import say
     from ptmbench.bench.runs.proof import cases, report
 
-    cases.planned("CPU", models, sizes, checks, length=length)  # wrong names are told before anything runs
+    cases.planned("CPU", models, sizes, checks, length=length)  # reports unknown names before anything runs
     device = cases.devices(timeout)
     planned = cases.planned(device["kind"], models, sizes, checks, batch=batch, length=length)
     rows = []

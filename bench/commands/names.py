@@ -1,5 +1,7 @@
-"""``ls`` and ``info``: what there is. ``ls`` reads folders and docstrings, and imports no task, and models only if they
-are chosen by the taxonomy."""
+"""The commands ``ls`` and ``info``, which list and describe models, tasks and other names.
+
+``ls`` reads folders and docstrings. It imports no task, and imports models only to choose them by the taxonomy.
+"""
 
 import ast
 import difflib
@@ -34,8 +36,7 @@ def one_of(kind: str) -> str:
 
 
 def source(kind: str, name: str) -> Path:
-    """The file that defines ``name``: each adaptation, transform and condition has a folder, models stand in several,
-    and a file of tasks may hold several."""
+    """The file that defines ``name``. A file of tasks may define several."""
     if kind == "models":
         from ptmbench import models
 
@@ -58,7 +59,10 @@ def source(kind: str, name: str) -> Path:
 
 
 def docstring(kind: str, name: str) -> str:
-    """The docstring that opens the file, without running it; `BrokenFile` for a file that is no Python."""
+    """The docstring of the file that defines ``name``. The file is parsed, not run.
+
+    Raises `BrokenFile` if the file is not valid Python.
+    """
     path = source(kind, name)
     try:
         return ast.get_docstring(ast.parse(path.read_bytes(), str(path))) or ""
@@ -67,8 +71,11 @@ def docstring(kind: str, name: str) -> str:
 
 
 def summary(kind: str, name: str) -> str:
-    """The whole sentences of the docstring's first line, with the one that goes on behind it where they say little. It
-    begins the file and is read without parsing: of all files that takes longer than everything else that `ls` does."""
+    """The complete sentences on the first line of the docstring, or one more if they fill less than a third of it.
+
+    The docstring starts at the first line of the file. It is read without parsing, because parsing all files would take
+    longer than everything else that `ls` does.
+    """
     with open(source(kind, name), encoding="utf-8", errors="replace") as file:
         text = first = file.readline().strip().removeprefix('"""')
         while not text.endswith('"""') and (line := file.readline().strip()):
@@ -76,13 +83,13 @@ def summary(kind: str, name: str) -> str:
     text = text.removesuffix('"""')
     ends = [found.end() for found in re.finditer(r"[.?!](?<! al\.)(?= [A-Z]|$)", text)]
     whole = max((end for end in ends if end <= len(first)), default=0)
-    if whole < len(first) / 3:  # nothing, or no more than a name and its source
+    if whole < len(first) / 3:  # no complete sentence, or only a name and its source
         whole = min((end for end in ends if end > whole), default=len(text))
     return text[:whole] + _plugin_of(kind, name)
 
 
 def _plugin_of(kind: str, name: str) -> str:
-    """ " [plugin FOLDER]" for what comes from a plugin, "" otherwise."""
+    """Returns " [plugin FOLDER]" if a plugin defines ``name``, "" otherwise."""
     from ptmbench.bench.runs import plugins
 
     folder = plugins.folder_of(source(kind, name)) if kind in plugins.KINDS else None
@@ -146,7 +153,7 @@ def info(name: str, vocabulary: int, as_json: bool) -> None:
         return
     found = {kind: resolve(kind, name) for kind in FOLDERS}
     found = {kind: one for kind, one in found.items() if _file(kind, one) in names(kind)}
-    if name in found.values():  # "infill" is an adaptation, and no other spelling of what another kind lists
+    if name in found.values():  # names that match exactly hide those that match in another spelling
         found = {kind: one for kind, one in found.items() if one == name}
     sheets = [(kind, _SHEETS[kind](one, vocabulary)) for kind, one in found.items()]
     if not sheets:
@@ -167,7 +174,7 @@ def info(name: str, vocabulary: int, as_json: bool) -> None:
 
 
 def _file(kind: str, name: str) -> str:
-    """The file that ``name`` comes from: the file of a task's variant is called like the part before the dash."""
+    """The listed name that ``name`` belongs to: for a variant of a task, the part before the dash."""
     return name.partition("-")[0] if kind == "tasks" else name
 
 
@@ -306,7 +313,7 @@ _SHEETS = {
 
 
 def _entry(key: str, value: Any, indent: str = "  ") -> None:
-    """One line per value; tables and lists of tables go one level deeper."""
+    """Prints ``key`` and ``value`` on a line. The entries of dicts and of lists of dicts follow, indented."""
     label = f"{indent}{key.replace('_', ' ')}"
     if isinstance(value, dict) and value:
         if all(not isinstance(part, dict | list | tuple) for part in value.values()) and indent != "  ":

@@ -19,7 +19,7 @@ SIZES = ("tiny", "mini", "small", "base")
 SEED = click.IntRange(*BOUNDS["seed"])
 COUNT = click.IntRange(min=1, max=10**6)
 EXAMPLES = click.IntRange(*BOUNDS["limit"])
-"""A number of examples or lines of a file. The maximum is large, because nothing is allocated by it."""
+"""A number of examples or lines of a file. The maximum is large, because memory does not depend on it."""
 SEEDS = click.IntRange(*BOUNDS["seeds"])
 PRETRAINING_SEEDS = click.IntRange(*BOUNDS["pretraining_seeds"])
 JOBS = click.IntRange(*BOUNDS["jobs"])
@@ -59,7 +59,7 @@ class Location(click.ParamType):
                 f"{param.get_error_hint(ctx) if param else 'A path'} is empty. Check that the variable is set."
             )
         path = Path(os.path.expanduser(value))  # shells leave the ~ of --out=~/runs alone
-        if path.name in ("", ".."):  # files next to it, and its row on the board, are named after it
+        if path.name in ("", ".."):  # its name is used for files next to it and for its row on the board
             path = path.resolve()
         if self.made and path.exists() and path.is_dir() is not (self.made == "folder"):
             there = "file" if self.made == "folder" else "folder"
@@ -278,7 +278,7 @@ _WORKERS = (
     ),
     save_option,
 )
-"""Options of all commands that deal work to workers."""
+"""Options of all commands that start workers."""
 
 
 def worker_options(function: Callable) -> Callable:

@@ -1,4 +1,4 @@
-"""``import`` and ``export``: published models and word vectors, and checkpoints in their layouts."""
+"""The commands ``import`` (published models and word vectors) and ``export`` (checkpoints for other programs)."""
 
 from typing import Any
 

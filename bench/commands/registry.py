@@ -1,15 +1,15 @@
-"""Names that users give, matched with the names that the registries list; called by the command line's options.
+"""Matches names that users give with the names in the registries. The options of the command line call `resolve`.
 
-Letter case, "-" and "_" do not count where that leaves one name: "BERT" is bert, "SST-2" is sst2. A name that matches
-nothing, or several, comes back as it was given, and whoever loads it says what is wrong.
+Matching ignores letter case, "-" and "_": "BERT" is bert, "SST-2" is sst2. A name that matches no registered name, or
+several, is returned unchanged, and loading it raises the error.
 """
 
 from collections.abc import Iterable
 
 
 def names(kind: str) -> tuple[str, ...]:
-    """The names of one kind ("models", "objectives", "tasks", "adaptations", "transforms", "conditions", "suites" or
-    "corpora"), as its own registry lists them."""
+    """The names in the registry of one kind ("models", "objectives", "tasks", "adaptations", "transforms",
+    "conditions", "suites" or "corpora")."""
     from ptmbench import models, tasks
     from ptmbench.bench import adapt
     from ptmbench.bench.adapt import conditions, transforms
@@ -32,9 +32,9 @@ def names(kind: str) -> tuple[str, ...]:
 def resolve(kind: str, name: str) -> str:
     """The registered name that ``name`` stands for.
 
-    A model's may begin with "random-" or be a baseline's; a task may have a variant behind a dash ("multi30k-de-fr"),
-    and an adaptation, a transform or a condition settings behind a colon ("prompt:shots=4"). Transforms may form a
-    chain ("prune+int8").
+    The name of a model may start with "random-" or be a baseline. A task may have a variant after a dash
+    ("multi30k-de-fr"). An adaptation, transform or condition may have settings after a colon ("prompt:shots=4").
+    Transforms may form a chain ("prune+int8").
     """
     if kind == "transforms":
         from ptmbench.bench.adapt import transforms
@@ -57,14 +57,17 @@ def resolve(kind: str, name: str) -> str:
 
 
 def match(name: str, known: Iterable[str]) -> str:
-    """``name`` itself if it is ``known``, otherwise the only known name that differs in case, "-" and "_" alone."""
+    """Returns the only name in ``known`` that differs from ``name`` just in case, "-" and "_".
+
+    Returns ``name`` itself if it is known, or if there are no or several such names.
+    """
     known = tuple(known)
     alike = [one for one in known if fold(one) == fold(name)]
     return alike[0] if name not in known and len(alike) == 1 else name
 
 
 def fold(name: str) -> str:
-    """``name`` without what does not count."""
+    """``name`` without case, "-" and "_", which matching ignores."""
     return name.casefold().replace("-", "").replace("_", "")
 
 
@@ -74,7 +77,10 @@ def _with_settings(kind: str, name: str) -> str:
 
 
 def _variant(name: str) -> str:
-    """The longest part before a dash that is a task's name, and the variant behind it in lower case."""
+    """Resolves the longest part before a dash that is the name of a task, and lower-cases the variant after it.
+
+    Returns ``name`` unchanged if no part is a task.
+    """
     known = names("tasks")
     for place in reversed([i for i, letter in enumerate(name) if letter == "-"]):
         found = match(name[:place], known)

@@ -273,7 +273,7 @@ def evaluate(**options: Any) -> int:
 
 
 def _evaluate_trained(kind: type, options: dict[str, Any]) -> int:
-    """Scores a trained model with the ``options`` of `evaluate` that are options of ``kind``."""
+    """Scores a trained model. ``kind`` is the class of its options, which are taken from those of `evaluate`."""
     from ptmbench.bench.runs.external.evaluation import check_alone, evaluate
 
     flags = {

@@ -13,14 +13,14 @@ _FIELDS = {
     "objective": "objectives",
     "extension": "extensions",
 }
-"""The field of the card behind each axis."""
+"""The field of `Card` for each axis."""
 
 
 def chosen_models(given: Mapping[str, str]) -> tuple[str, ...]:
-    """The names of the models that are in every term of ``given``, {axis or "anywhere": term}.
+    """The names of the models that match every term in ``given``, {axis or "anywhere": term}.
 
-    A term is one of the survey's figure, short ("MLM") or long ("masked language modelling"), or a value on cards, such
-    as the name of an objective. Raises `UsageError` for a term that is neither.
+    A term is a term of the survey's figure, short ("MLM") or long ("masked language modelling"), or a value on cards,
+    such as the name of an objective. Raises `UsageError` for a term that is neither.
     """
     cards = cards_of_models()
     found = [_models(axis, term, cards) for axis, term in given.items()]
@@ -44,6 +44,6 @@ def _models(axis: str, term: str, cards: Mapping[str, Card]) -> set[str]:
 
 
 def _values(card: Card, axes: tuple[str, ...]) -> list[str]:
-    """What ``card`` says on the ``axes``."""
+    """The values of ``card`` on the ``axes``."""
     found = [getattr(card, _FIELDS[axis]) for axis in axes]
     return [str(value) for one in found for value in (one if isinstance(one, tuple) else (one,))]

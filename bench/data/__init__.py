@@ -1,1 +1,1 @@
-"""What is read: data folders and their examples, text to pre-train on, and how both come here."""
+"""Data sets of tasks and corpora for pre-training: fetching, making, checking and caching them."""

@@ -1,9 +1,11 @@
-"""The members of zip and tar files that nobody vouches for, for `bench.data.unpack`, which writes them.
+"""Reads the members of untrusted zip and tar files. `bench.data.unpack` writes them.
 
-Both formats let a small file ask for much memory before its first member is read. A zip file's directory is loaded
-whole; `_check_directory` walks it first. A tar header may announce an extension of any length (a PAX header, a GNU long
-name, the map of a sparse file), which the standard library reads in one go; `_Bounded` hands it no more than `HEADER`
-bytes of headers for each member. A 7 MB file with a PAX header of 1.5 GB took 1.8 GB before.
+In both formats, a small file can request much memory before its first member is read:
+
+- The directory of a zip file is loaded whole. `_check_directory` checks its size first.
+- A tar header can announce an extension of any length (a PAX header, a GNU long name, the map of a sparse file), which
+  the standard library reads in one go. `_Bounded` gives it at most `HEADER` bytes of headers for each member. Without
+  this limit, a 7 MB file with a PAX header of 1.5 GB took 1.8 GB.
 """
 
 import bz2
@@ -23,9 +25,9 @@ from typing import IO
 from ptmbench.bench.errors import EnvironmentProblem
 
 HEADER = 2**20
-"""Bytes of headers that one member of a tar file may have; real ones have some hundred."""
+"""Maximum bytes of headers for one member of a tar file. Real members have some hundred."""
 DIRECTORY = 2**26
-"""Bytes of a zip file's directory: 300,000 members with names of 170 bytes."""
+"""Maximum bytes of a zip file's directory: 300,000 members with names of 170 bytes."""
 DAMAGED = (
     tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, NotImplementedError,
     RecursionError, struct.error, ValueError,
@@ -33,25 +35,25 @@ DAMAGED = (
 """Exceptions of the standard library for a damaged archive. It also raises OSError without an errno."""
 _PIECE = 2**16
 _DICTIONARY = 2**28
-"""Bytes that unpacking xz may take; its highest level takes 65 MiB."""
+"""Maximum bytes of memory for unpacking xz. Its highest level takes 65 MiB."""
 
 
 class UnpackError(EnvironmentProblem):
-    """An archive that is damaged or not to be trusted; the message names the member."""
+    """An archive is damaged or not trusted. The message names the member."""
 
 
 def refused(name: str, member: str, what: str) -> UnpackError:
-    """The error for a ``member`` that is not written."""
+    """The error for an archive with a ``member`` that is not allowed."""
     return UnpackError(f"{name} holds {member!r:.200}, {what}: it is not to be trusted, and nothing of it was kept.")
 
 
 def members(
     archive: Path, name: str, most_files: int, most_bytes: int, too_many: str
 ) -> Iterator[tuple[str, IO[bytes] | None]]:
-    """(name, stream) of every regular file, and (name, None) of every folder; anything else is refused.
+    """Yields (name, stream) for every regular file and (name, None) for every folder. Raises `UnpackError` for others.
 
-    ``name`` stands for the archive in messages, ``too_many`` is the message for more than ``most_files`` members. A
-    stream ends with the step to the next member.
+    ``name`` is the name of the archive in messages, and ``too_many`` the message for more than ``most_files`` members.
+    A stream can be read only until the next member is requested.
     """
     with archive.open("rb") as file:
         if zipfile.is_zipfile(file):
@@ -72,17 +74,17 @@ def _zipped(file: IO[bytes], name: str, most_files: int, too_many: str) -> Itera
             kind = stat.S_IFMT(info.external_attr >> 16)
             if kind not in (0, stat.S_IFREG):  # 0: packed on a system without such modes
                 raise refused(name, info.filename, "no regular file")
-            if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others unpack without bounds
+            if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others unpack without limits
                 raise refused(name, info.filename, "neither stored nor deflated")
             with packed.open(info) as stream:
                 yield info.filename, stream
 
 
 def _check_directory(file: IO[bytes], name: str, most_files: int, too_many: str) -> None:
-    """Refuse a zip file whose directory is larger than `DIRECTORY` or has more than ``most_files`` members.
+    """Refuses a zip file whose directory is larger than `DIRECTORY` or has more than ``most_files`` members.
 
-    The directory stands before the record that ends the file (APPNOTE.TXT, sections 4.3.12 to 4.3.16); what the record
-    says of the number of members is not checked by anybody, so they are counted.
+    The directory stands before the record that ends the file (APPNOTE.TXT, sections 4.3.12 to 4.3.16). The number of
+    members in this record can be wrong, so the members are counted.
     """
     end = file.seek(0, os.SEEK_END)
     begin = file.seek(max(0, end - 2**16 - 22))
@@ -94,7 +96,7 @@ def _check_directory(file: IO[bytes], name: str, most_files: int, too_many: str)
     if last >= 76:
         file.seek(last - 76)
         wide = file.read(76)
-        if wide[56:60] == b"PK\6\7" and wide[:4] == b"PK\6\6":  # the larger format, with its own record and locator
+        if wide[56:60] == b"PK\6\7" and wide[:4] == b"PK\6\6":  # ZIP64, with its own record and locator
             size, last = struct.unpack_from("<Q", wide, 40)[0], last - 76
     if size > min(DIRECTORY, last):
         raise UnpackError(f"{name} has a directory of {size} bytes, which no data set has. It was removed.")
@@ -116,7 +118,7 @@ def _tarred(file: IO[bytes], name: str, most: int) -> Iterator[tuple[str, IO[byt
             f"{name} is neither a zip nor a tar file, and was removed. The address may have changed."
         ) from error
     while (info := packed.next()) is not None:
-        packed.members.clear()  # which would grow with every member
+        packed.members.clear()  # would grow with every member
         if sum(len(key) + len(value) for key, value in packed.pax_headers.items()) > HEADER:
             raise bounded.refusal()
         if info.isdir():
@@ -132,7 +134,7 @@ def _tarred(file: IO[bytes], name: str, most: int) -> Iterator[tuple[str, IO[byt
 
 
 def _opened(file: IO[bytes]) -> IO[bytes]:
-    """``file`` unpacked, by its first bytes."""
+    """A stream that unpacks ``file``. Its first bytes tell the format."""
     file.seek(0)
     begin = file.read(6)
     file.seek(0)
@@ -144,7 +146,7 @@ def _opened(file: IO[bytes]) -> IO[bytes]:
 
 
 class _Xz(io.RawIOBase):
-    """What an xz ``file`` of one stream unpacks to. `lzma.LZMAFile` would allow a dictionary of 4 GiB."""
+    """Unpacks an xz ``file`` of one stream in limited memory. `lzma.LZMAFile` would allow a dictionary of 4 GiB."""
 
     def __init__(self, file: IO[bytes]):
         self._file = file
@@ -165,12 +167,12 @@ class _Xz(io.RawIOBase):
 
 
 class _Bounded:
-    """A stream for `tarfile`: only forwards, ``most`` bytes in all, and ``room`` bytes of headers at a time."""
+    """A forward-only stream for `tarfile`, with limits: ``most`` bytes in all, ``room`` bytes of headers at a time."""
 
     def __init__(self, file: IO[bytes], name: str, most: int):
         self._file, self._name, self._most, self._at = file, name, most, 0
         self.room: int | None = HEADER
-        """None while a member's own bytes are read."""
+        """Bytes of headers that may still be read; None while the content of a member is read."""
 
     def refusal(self) -> UnpackError:
         return UnpackError(

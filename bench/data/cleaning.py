@@ -16,7 +16,7 @@ VERSION = 1
 """Raised whenever the same file would give different documents."""
 
 LONGEST = 4000
-"""Words of a document, approximately, above which it is split: a third of the novels has no chapter headings."""
+"""Approximate number of words above which a document is split. A third of the novels has no chapter headings."""
 SHORTEST = 200
 """Least number of words of a document that a heading ends. Headings in tables of contents follow each other more
 closely, and so do "Part I" and "Chapter I"."""
@@ -31,7 +31,7 @@ _PLAIN = str.maketrans(
 )
 _DASH = re.compile(r"-{2,}")
 _DOTS = re.compile(r"\.(?: \.)+")
-_APOSTROPHE = re.compile(r"('\w+) (?=[.,;:!?])")  # begins with a letter that is rare: ten times as fast
+_APOSTROPHE = re.compile(r"('\w+) (?=[.,;:!?])")  # ten times as fast, because it begins with a rare character
 _RULE = re.compile(r"[\W_]*")
 _ENDED = re.compile(r"""[.!?\u2026:;]["')\]\u00ab\u00bb\u2039\u203a ]*$""")
 _HEADING = re.compile(
@@ -75,7 +75,7 @@ def articles(lines: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _tidy(lines: Iterable[str]) -> Iterator[str]:
-    """Normalise lines: Unicode's composed form (NFC), straight quotes, plain hyphens, one kind of dash, "..." without
+    """Normalises lines: Unicode's composed form (NFC), straight quotes, plain hyphens, one kind of dash, "..." without
     spaces, single spaces.
 
     Soft hyphens and spaces before commas are removed, and so are lines without letters and digits.
@@ -93,7 +93,7 @@ def _is_heading(line: str) -> bool:
 
 
 def _join(paragraphs: Iterable[str]) -> Iterator[str]:
-    """Join a paragraph that begins with a small letter to the one before, if that one is not finished."""
+    """Joins a paragraph that begins with a small letter to the one before, if that one is not finished."""
     held = ""
     for paragraph in paragraphs:
         if held and paragraph[0].islower() and not _ENDED.search(held) and not _is_heading(held):
@@ -107,7 +107,7 @@ def _join(paragraphs: Iterable[str]) -> Iterator[str]:
 
 
 def _unwrap(lines: Iterable[str]) -> Iterator[str]:
-    """Join hard-wrapped lines to paragraphs. If the lines of a file are paragraphs already, they stay.
+    """Joins hard-wrapped lines to paragraphs. If the lines of a file are paragraphs already, they stay.
 
     A paragraph ends at an empty line, and at a line to which the next line's first word could have been added, because
     wrapping fills lines. The width of the wrapped text is the 95th percentile of the lines' lengths.
@@ -134,7 +134,7 @@ def _unwrap(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _cut_at_headings(paragraphs: Iterable[str]) -> Iterator[list[str]]:
-    """Cut paragraphs into documents at headings ("CHAPTER XII.", "7"), which are removed."""
+    """Cuts paragraphs into documents at headings ("CHAPTER XII.", "7"), which are removed."""
     document: list[str] = []
     words = 0
     for paragraph in paragraphs:
@@ -149,7 +149,7 @@ def _cut_at_headings(paragraphs: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _split(document: list[str]) -> Iterator[list[str]]:
-    """Split ``document`` into parts of nearly equal size, of about `LONGEST` words at most; [] has no parts."""
+    """Splits ``document`` into parts of nearly equal size, of about `LONGEST` words at most. [] gives no parts."""
     sizes = [paragraph.count(" ") + 1 for paragraph in document]
     total = sum(sizes)
     count = -(-total // LONGEST)
@@ -177,9 +177,9 @@ _QUOTED = re.compile(r'" (.*?) "(?= )')
 
 
 def _detokenise(line: str) -> str:
-    """Remove the spaces that WikiText's tokenizer put between words and punctuation."""
+    """Removes the spaces that WikiText's tokenizer put between words and punctuation."""
     line = f" {line.strip()} "
-    if line.count(' " ') % 2 == 0:  # in an odd number, the unpaired one is unknown
+    if line.count(' " ') % 2 == 0:  # of an odd number, it is unknown which one is unpaired
         line = _QUOTED.sub(r'"\1"', line)
     for pattern, spelled in _TOKENS:
         line = pattern.sub(spelled, line)

@@ -1,4 +1,4 @@
-"""The corpora and tokenizers of a run: found, named, cached, and prepared by one process while others wait."""
+"""Finds, names and caches the corpora and tokenizers of a run. One process prepares them while others wait."""
 
 import hashlib
 import time
@@ -20,11 +20,11 @@ from ptmbench.models.text.sidecars import companions
 from ptmbench.models.text.tokenizers import Tokenizer
 
 MEASURED = 2**15
-"""Tokens of held-out text that the loss of a pre-training is measured on, at most."""
+"""Maximum tokens of held-out text on which the loss of a pre-training is measured."""
 
 
 def files_of(given: Sequence[Path], patterns: Sequence[str], data: Path | None) -> tuple[Path, ...]:
-    """The user's corpus files and folders, or else what the suite's patterns find below the data folder; sorted."""
+    """Returns the user's corpus files and folders, or else the sorted matches of ``patterns`` below ``data``."""
     if given:
         return tuple(Path(path) for path in given)
     found = sorted({path for pattern in patterns for path in data.glob(pattern)}) if data else []
@@ -58,9 +58,10 @@ def held_out_of(files: Sequence[Path]) -> tuple[Path, ...]:
 
 
 def fingerprint(files: Sequence[Path]) -> str:
-    """SHA-256 over the bytes of ``files`` in order; where they lie and what they are called does not matter.
+    """SHA-256 of the contents of ``files`` in order. Names and folders do not matter.
 
-    Of tokenised corpora the fingerprints, which say the same of the text, the tokenizer and what was removed.
+    For tokenised corpora, it is computed from their fingerprints, which cover the text, the tokenizer and what was
+    removed.
     """
     digest = hashlib.sha256(b"%d" % corpora.VERSION)
     if made := tokenised(files):
@@ -70,15 +71,15 @@ def fingerprint(files: Sequence[Path]) -> str:
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
             if file.is_file():
                 digest.update(file_hash(file))
-            for other in companions(file)[path.is_dir() :]:  # the first is the sidecar, which folders hold themselves
+            for other in companions(file)[path.is_dir() :]:  # a folder already has the first one, the sidecar
                 digest.update(file_hash(other))
     return digest.hexdigest()
 
 
 def tokenised(files: Sequence[Path]) -> tuple[Stored, ...]:
-    """The corpora in ``files``, where these are folders that `data tokenise` made; () for text.
+    """The corpora in ``files`` if these are folders that `data tokenise` made; () for text.
 
-    `CorpusError` for a damaged one, and for a mixture with text.
+    Raises `CorpusError` if a corpus is damaged, or if only some of ``files`` are tokenised.
     """
     found = [_stored(Path(path).resolve()) for path in files]
     if any(found) and not all(found):
@@ -89,14 +90,14 @@ def tokenised(files: Sequence[Path]) -> tuple[Stored, ...]:
 
 @lru_cache(maxsize=64)
 def _stored(folder: Path) -> Stored | None:
-    """Read in full once in a process."""
+    """The tokenised corpus in ``folder`` or None. A process verifies its files only once."""
     return corpora.stored_in(folder)
 
 
 def texts(files: Sequence[Path]) -> tuple[Iterator[str], Callable[[str], str]]:
-    """The documents of ``files`` one after the other, and a function that spells other texts as these are spelled.
+    """Returns an iterator over the documents of ``files``, and a function that spells other texts as the corpus would.
 
-    Documents of tokenised corpora are decoded, so that function encodes and decodes.
+    Documents of tokenised corpora are decoded from token ids. In this case, the function encodes and decodes a text.
     """
     if not (made := tokenised(files)):
         return map("\n".join, corpora.read(files)), str
@@ -112,15 +113,15 @@ def texts(files: Sequence[Path]) -> tuple[Iterator[str], Callable[[str], str]]:
 
 
 def name_of(files: Sequence[Path], patterns: Sequence[str] = ()) -> str:
-    """What the board calls the corpus: the folders that its files lie in, or the names of few files."""
+    """The name of the corpus on the board: the names of one or two files, or else the folders of the files."""
     if len(files) <= 2:
         return " + ".join(path.name for path in files)
     return " + ".join(dict.fromkeys(path.parent.name if path.is_file() else path.name for path in files))
 
 
 def tokenised_by(files: Sequence[Path], kind: str, size: int) -> Path | None:
-    """The path of the tokenizer that made ``files``, where these are tokenised corpora; None for text. `CorpusError`
-    where it is of another kind or size."""
+    """The path of the tokenizer of ``files`` if these are tokenised corpora; None for text. Raises `CorpusError` if the
+    tokenizer has another kind or size."""
     if not (made := tokenised(files)):
         return None
     about = made[0].about
@@ -133,8 +134,8 @@ def tokenised_by(files: Sequence[Path], kind: str, size: int) -> Path | None:
 
 
 def tokenizer(files: Sequence[Path], kind: str, size: int) -> Path:
-    """The path of a tokenizer trained on ``files``, from the cache where it was made before; of tokenised corpora the
-    one that made them."""
+    """The path of a tokenizer trained on ``files``, or from the cache if it was trained before. For tokenised corpora,
+    it is the tokenizer that made them."""
     if made := tokenised_by(files, kind, size):
         return made
     path = _cached_tokenizer(fingerprint(files), kind, size)
@@ -144,8 +145,8 @@ def tokenizer(files: Sequence[Path], kind: str, size: int) -> Path:
 
 
 def tokenizer_at_hand(files: Sequence[Path], sha256: str, kind: str, size: int) -> Path | None:
-    """The path that `tokenizer` would give for ``files`` with the fingerprint ``sha256``, if it has made the tokenizer
-    before; else None."""
+    """The path that `tokenizer` returns for ``files`` with the fingerprint ``sha256``; None if the tokenizer has not
+    been trained yet."""
     path = tokenised_by(files, kind, size) or _cached_tokenizer(sha256, kind, size)
     return path if path.exists() else None
 
@@ -155,9 +156,9 @@ def _cached_tokenizer(sha256: str, kind: str, size: int) -> Path:
     return environment.cached("tokenizers") / f"{key}.json"
 
 
-@lru_cache(maxsize=2)  # a text to train on, and the text that is held out
+@lru_cache(maxsize=2)  # the training text and the held-out text
 def load(files: tuple[str, ...], tokenizer: Tokenizer) -> Corpus:
-    """``files`` as token ids, from the cache where they were tokenised before, or where `data tokenise` put them."""
+    """Returns ``files`` as token ids: from a tokenised corpus, from the cache, or tokenised now."""
     paths = [Path(file) for file in files]
     if made := tokenised(paths):
         if made[0].about["tokenizer"] != tokenizer.fingerprint:
@@ -169,22 +170,22 @@ def load(files: tuple[str, ...], tokenizer: Tokenizer) -> Corpus:
 
 
 def parts(files: tuple[str, ...], tokenizer: Tokenizer, held_out: int) -> tuple[Corpus, Corpus | None]:
-    """`load`, without documents of about ``held_out`` tokens together, and these; None for 0."""
+    """Splits the corpus of `load` into training documents and documents of about ``held_out`` tokens; None for 0."""
     whole = load(files, tokenizer)
     return holdout.split(whole, held_out) if held_out else (whole, None)
 
 
 def measured_on(files: tuple[str, ...], tokenizer: Tokenizer) -> Corpus | None:
-    """The held-out text of ``files``, or a sample of `MEASURED` tokens; None without any.
+    """The held-out text of ``files``, or a sample of `MEASURED` tokens if it is longer. None without held-out text.
 
-    The same for all models with the same tokenizer.
+    It is the same for all models with the same tokenizer.
     """
     held_out = held_out_of([Path(file) for file in files])
     return sample(tuple(map(str, held_out)), tokenizer) if held_out else None
 
 
 def sample(files: tuple[str, ...], tokenizer: Tokenizer) -> Corpus:
-    """The text of ``files``, or a sample of `MEASURED` tokens."""
+    """The text of ``files``, or a sample of `MEASURED` tokens if it is longer."""
     return holdout.sample(load(files, tokenizer), MEASURED)
 
 
@@ -198,10 +199,10 @@ def tokenise(
     deduplicate: str | None = None,
     processes: int | None = None,
 ) -> dict[str, Any]:
-    """Tokenise ``files`` into the folder ``out``, which then stands for them wherever a corpus is asked for.
+    """Tokenises ``files`` into the folder ``out``, which can then be given as a corpus in place of them.
 
-    The tokenizer is trained on them, or is the one of the tokenised corpus ``like``. Returns what was made: counts,
-    and ``seconds`` of training the tokenizer and of tokenising.
+    The tokenizer is trained on ``files``, or taken from the tokenised corpus ``like``. Returns counts of the result,
+    and the ``seconds`` of training the tokenizer and of tokenising.
     """
     began = time.perf_counter()
     if like is not None:

@@ -1,9 +1,9 @@
-"""Official data from the network into the data folder, whole or not at all. No TensorFlow.
+"""Downloads official data into the data folder, whole or not at all.
 
-A file comes in pieces into a hidden folder, ``.fetch``, and moves under its own name when its size and SHA-256 are
-right. A download that is interrupted goes on where it stopped, as far as the server allows that; one that fails leaves
-nothing. The sums of what was fetched stand in ``downloads.json`` in the data folder (`bench.data.sums`): later fetches
-must bring the same bytes, and a file that is changed afterwards is told when it is read.
+A file is downloaded into a hidden folder, ``.fetch``, and renamed when its size and SHA-256 are right. An interrupted
+download resumes where it stopped, if the server allows this. A download that fails leaves no file. ``downloads.json``
+in the data folder has the SHA-256 sums of fetched files (`bench.data.sums`). Later fetches must bring the same bytes,
+and a file that has changed since is reported when it is read.
 """
 
 import fcntl
@@ -27,17 +27,17 @@ from ptmbench.bench.data.web import SHOWN, Broken, FetchError, TooSlow, opened, 
 from ptmbench.tasks.task import DataError, Download, MissingData, Task
 
 MOST_BYTES = 8 * 2**30
-"""Of a file whose size nobody told."""
+"""Maximum bytes of a file whose size is not known."""
 ATTEMPTS = 3
-"""Times that a connection may break before the fetch gives up."""
+"""Attempts at a download before the fetch fails."""
 _PIECE = 2**16
 
 
 def fetch(names: Sequence[str], data: Path, *, again: bool = False, timeout: float = 30.0) -> list[Path]:
-    """Get the files of the tasks ``names`` into ``data``, and return what was written there.
+    """Downloads the files of the tasks ``names`` into ``data``, and returns the paths that were written.
 
-    Tasks whose files are all there are left alone unless ``again``. `FetchError` for what a server does, `MissingData`
-    when a task's files cannot be fetched at all: then the other tasks' are fetched first.
+    Skips tasks whose files are all there unless ``again``. Raises `FetchError` if a download fails. Raises
+    `MissingData` if a task has no files to download, after the files of the other tasks have been fetched.
     """
     asked, wanted, refused, written = [tasks.load(name) for name in names], {}, [], []
     for task in asked:
@@ -59,9 +59,9 @@ def fetch(names: Sequence[str], data: Path, *, again: bool = False, timeout: flo
 
 
 def get(one: Download, data: Path, *, timeout: float = 30.0, where: str = "") -> Path:
-    """Get one file or archive into ``data``; the path of the file, or of the folder that it was unpacked into.
+    """Downloads one file or archive into ``data``. Returns the path of the file, or of the folder with its content.
 
-    ``where`` is the page on which to look when the address is dead.
+    ``where`` is the page that error messages refer to.
     """
     cache, name = data / ".fetch", urlsplit(one.url).path.rpartition("/")[2]
     known = sums.read(data).get(one.url, {})
@@ -101,7 +101,7 @@ def get(one: Download, data: Path, *, timeout: float = 30.0, where: str = "") ->
 
 
 def _receive(url: str, part: Path, size: int | None, summed: bool, timeout: float, bar: Bar, where: str) -> None:
-    """Bring ``part`` to its full length, in several attempts where the connection breaks."""
+    """Downloads ``url`` to ``part``, in up to `ATTEMPTS` attempts if the connection breaks."""
     for attempt in range(1, ATTEMPTS + 1):
         try:
             _attempt(url, part, size, summed, timeout, bar, where)
@@ -117,7 +117,7 @@ def _attempt(url: str, part: Path, size: int | None, summed: bool, timeout: floa
     done, notes = part.stat().st_size, part.with_suffix(".json")
     validator = _validator(notes)
     if not (validator or summed):
-        done = 0  # nothing would show that the rest belongs to another version of the file
+        done = 0  # the rest could belong to another version of the file, and nothing would show this
     if size is not None and done >= size:
         done = 0
     headers = {"User-Agent": "ptmbench", "Accept-Encoding": "identity"}
@@ -125,7 +125,7 @@ def _attempt(url: str, part: Path, size: int | None, summed: bool, timeout: floa
         headers |= {"Range": f"bytes={done}-"} | ({"If-Range": validator} if validator else {})
     with opened(urllib.request.Request(url, headers=headers), timeout, where) as answer:
         if answer.status != 206 or not (answer.headers["Content-Range"] or "").startswith(f"bytes {done}-"):
-            done = 0  # the whole file comes, whatever was asked for
+            done = 0  # the server sends the whole file
         refuse_headers(url, answer.headers, where)
         length = answer.headers["Content-Length"]
         total = done + int(length) if length and length.isdecimal() else None
@@ -163,7 +163,7 @@ def _attempt(url: str, part: Path, size: int | None, summed: bool, timeout: floa
 
 
 def _validator(notes: Path) -> str:
-    """What the server said of the file's version last time; "" where that is not known, or was not written whole."""
+    """The version of the file that the server sent last time; "" if it is not known or its note is damaged."""
     try:
         found = json.loads(notes.read_text())["validator"]
     except (FileNotFoundError, ValueError, KeyError, TypeError, RecursionError):
@@ -185,7 +185,7 @@ def _pieces(url: str, answer: Any, timeout: float) -> Iterator[bytes]:
 
 @contextmanager
 def _held(part: Path, url: str) -> Iterator[IO[bytes]]:
-    """``part``, made if it is not there, and locked against a second fetch of the same file."""
+    """Opens ``part``, creates it if necessary, and locks it against a second fetch of the same file."""
     file = None
     while file is None:
         part.parent.mkdir(parents=True, exist_ok=True)
@@ -204,12 +204,12 @@ def _held(part: Path, url: str) -> Iterator[IO[bytes]]:
 def _forget(part: Path) -> None:
     for path in (part, part.with_suffix(".json")):
         path.unlink(missing_ok=True)
-    with suppress(OSError):  # other fetches have theirs there, or have removed it
+    with suppress(OSError):  # other fetches have files there, or have removed the folder
         part.parent.rmdir()
 
 
 def _missing(task: Task, data: Path, splits: Sequence[str] = ()) -> str | None:
-    """What the first of ``splits`` (of all splits) that is not there lacks, in words; None when they are there."""
+    """The message about the first of ``splits`` (default: all splits) with a missing file; None if there is none."""
     try:
         for split in splits or task.files:
             task.paths(data, split)
@@ -219,7 +219,7 @@ def _missing(task: Task, data: Path, splits: Sequence[str] = ()) -> str | None:
 
 
 def _changed(task: Task, data: Path) -> str:
-    """What to add where a file of ``task`` has changed since it was fetched."""
+    """A sentence about a file of ``task`` that has changed since it was fetched; "" if there is none."""
     try:
         for split in task.files:
             sums.check(task, data, split)

@@ -61,14 +61,14 @@ class Amount:
     bytes: int = 0
 
     def join(self, other: "Amount") -> None:
-        """Add another amount."""
+        """Adds another amount."""
         self.documents += other.documents
         self.paragraphs += other.paragraphs
         self.words += other.words
         self.bytes += other.bytes
 
     def add(self, document: Sequence[str]) -> None:
-        """Add a document. An empty one adds nothing."""
+        """Adds a document. An empty one adds nothing."""
         self.documents += bool(document)
         self.paragraphs += len(document)
         self.words += sum(len(paragraph.split()) for paragraph in document)
@@ -103,7 +103,7 @@ class File:
 def make(
     name: str, recipe: CorpusRecipe, data: Path, out: Path, done: Callable[[str], None] = lambda path: None
 ) -> dict:
-    """Make the corpus of ``recipe`` from the files in ``data``, and write it to the folder ``out``.
+    """Makes the corpus of ``recipe`` from the files in ``data``, and writes it to the folder ``out``.
 
     A corpus that is already there and intact is not made again. ``done`` is called with the path of each file after it
     was cleaned. ``name`` is the recipe's name. Returns the manifest.
@@ -168,7 +168,7 @@ def _read_manifest(out: Path, identity: Mapping[str, Any]) -> dict[str, Any] | N
 
 
 def _check(name: str, recipe: CorpusRecipe, data: Path) -> None:
-    """Raise `CorpusError` for the first source file that is missing in ``data`` or has another text."""
+    """Raises `CorpusError` for the first source file that is missing in ``data`` or has another text."""
     for source in recipe.sources:
         for path, expected in source.files.items():
             file = data / path
@@ -203,7 +203,7 @@ def _text_sum(file: Path) -> str:
 
 
 def _clean(recipe: CorpusRecipe, data: Path, folder: Path, done: Callable[[str], None]) -> list[File]:
-    """Clean all files of ``recipe`` into ``folder``.
+    """Cleans all files of ``recipe`` into ``folder``.
 
     Returns the held-out files first, then the training files, both in the recipe's order.
     """
@@ -250,7 +250,7 @@ def _find_repeats(files: Sequence[File]) -> Repeats:
 
 
 def _write_texts(files: Sequence[File], found: Repeats, recipe: CorpusRecipe, out: Path) -> dict[str, Any]:
-    """Write both texts. Returns the manifest's part about them."""
+    """Writes both texts. Returns the manifest's part about them."""
     training = next((file.first for file in files if not file.held_out), 0)
     account = {source.name: {step: Amount() for step in STEPS} for source in recipe.sources}
     twice = []
@@ -305,7 +305,7 @@ def _find_largest_overlap(files: Sequence[File], earlier: np.ndarray, own: int) 
 def _sort_paragraphs(
     documents: Sequence[Document], words: Sequence[Words], earlier: Sequence[np.ndarray], training: int, most: float
 ) -> dict[str, list[Document]]:
-    """Sort the paragraphs of a file's ``documents`` into "in held-out text", "repeated" and "kept".
+    """Sorts the paragraphs of a file's ``documents`` into "in held-out text", "repeated" and "kept".
 
     Paragraphs with a number below ``training`` are held out. A paragraph is removed if at least the share ``most`` of
     its words is repeated.
@@ -354,7 +354,7 @@ def _write(document: Document, out: TextIO) -> None:
 
 @contextmanager
 def _open_text(path: Path) -> Iterator[TextIO]:
-    """Open a text file for writing. It gets the name ``path`` only when it is complete."""
+    """Opens a text file for writing. It gets the name ``path`` only when it is complete."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with fresh.open("w", encoding="utf-8", newline="\n") as file:

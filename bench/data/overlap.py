@@ -202,7 +202,7 @@ def _near(own: Side, other: Side, wanted: np.ndarray) -> np.ndarray:
         return known[place, text]
 
     def has_near(texts: tuple[bytes, ...]) -> bool:
-        """Start from the place with the fewest candidates. The other texts have to be near in the same example."""
+        """Starts from the place with the fewest candidates. The other texts have to be near in the same example."""
         fewest = min((candidates(place, text) for place, text in enumerate(texts)), key=len)
         return any(len(one) == len(texts) and all(map(similar, texts, one)) for one in fewest)
 

@@ -1,7 +1,7 @@
-"""Runs of words of a few texts, looked for in many texts that are read once: the small side is in memory.
+"""Finds runs of words of a few texts in many other texts, which are read once.
 
-`bench.data.overlap` looks here for the texts of a report split in a training set or in a corpus of any size. Memory
-holds an index of the runs sought, some 20 bytes for each, and one block of what is read.
+`bench.data.overlap` uses it to find the texts of a report split in a training set, or in a corpus of any size. Memory
+holds an index of the runs, about 20 bytes for each, and one block of the text that is read.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,14 +11,14 @@ import numpy as np
 from ptmbench.models.text.runs import Runs
 
 BLOCK = 1 << 20
-"""Bytes of text that are looked at together."""
+"""Bytes of text that are searched at once."""
 
-_BETWEEN = b"\x01\0"  # a word that no text has: no run goes from one text into the next
+_BETWEEN = b"\x01\0"  # a word that no text has, so that no run crosses into the next text
 _BITS = 22
 
 
 class Passages:
-    """The runs of ``length`` words of distinct folded texts; of a text with fewer words, but ``least``, the whole."""
+    """The runs of ``length`` words of distinct folded texts. A shorter text of at least ``least`` words is one run."""
 
     def __init__(self, texts: Sequence[bytes], length: int, least: int) -> None:
         runs = Runs(b"".join(texts))
@@ -27,7 +27,7 @@ class Passages:
         self.checked = self.sizes >= least  # [D]
         self._owners = owners
         self.sought: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-        """By their number of words: where runs begin, and their hashes."""
+        """By the number of words of a run: where the runs begin, and their hashes."""
         for words in range(least, length + 1):
             hashes = runs.of(words)
             begins = np.flatnonzero(owners[: len(hashes)] == owners[words - 1 :][: len(hashes)])
@@ -37,8 +37,8 @@ class Passages:
                 self.sought[words] = begins, hashes[begins]
 
     def covered(self, seen: "Seen") -> tuple[np.ndarray, np.ndarray]:
-        """Of each text whether one of its runs was seen, bool [D], and how many of its words lie in such runs, int64
-        [D]."""
+        """Returns whether a run of each text was seen, bool [D], and how many words of each text lie in such runs,
+        int64 [D]."""
         steps = np.zeros(len(self._owners) + 1, np.int64)
         for words, (begins, hashes) in self.sought.items():
             found = begins[seen.has(words, hashes)]
@@ -50,7 +50,7 @@ class Passages:
 
 
 class Seen:
-    """Which of the runs sought by ``passages`` occur in texts that are looked at."""
+    """Which runs of ``passages`` occur in the texts given to `look`."""
 
     def __init__(self, passages: Iterable[Passages]) -> None:
         hashes: dict[int, list[np.ndarray]] = {}
@@ -62,7 +62,7 @@ class Seen:
         self._tables = {words: _table(keys) for words, keys in self._keys.items()}
 
     def look(self, texts: Iterable[bytes]) -> None:
-        """Look at folded ``texts``, one after the other and each for itself."""
+        """Searches folded ``texts``. No run crosses from one text into the next."""
         held: list[bytes] = []
         size = 0
         for text in texts:
@@ -75,19 +75,19 @@ class Seen:
             self._look(Runs(b"".join(held)))
 
     def has(self, words: int, hashes: np.ndarray) -> np.ndarray:
-        """Whether runs of so many ``words`` that were sought have been seen: bool, as ``hashes``."""
+        """Whether each run of ``words`` words from ``passages`` was seen, by its hash: bool, as ``hashes``."""
         return self._seen[words][np.searchsorted(self._keys[words], hashes)]
 
     def _look(self, runs: Runs) -> None:
         for words, keys in self._keys.items():
             hashes = runs.of(words)
-            hashes = hashes[self._tables[words][hashes >> np.uint64(64 - _BITS)]]  # most runs end here
+            hashes = hashes[self._tables[words][hashes >> np.uint64(64 - _BITS)]]  # removes most runs
             places = np.minimum(np.searchsorted(keys, hashes), len(keys) - 1)
             self._seen[words][places[keys[places] == hashes]] = True
 
 
 def _table(keys: np.ndarray) -> np.ndarray:
-    """bool [2 ^ _BITS]: which first bits some key has."""
+    """bool [2 ^ _BITS]: whether a key begins with these bits."""
     table = np.zeros(1 << _BITS, bool)
     table[keys >> np.uint64(64 - _BITS)] = True
     return table

@@ -44,7 +44,7 @@ class Words:
 
     @classmethod
     def of(cls, paragraphs: Sequence[str]) -> "Words":
-        """Count and hash the words of a document's ``paragraphs``."""
+        """Counts and hashes the words of a document's ``paragraphs``."""
         texts = [folded(paragraph) for paragraph in paragraphs]
         sizes = np.array([text.count(b"\0") for text in texts], np.int64)
         return cls(sizes, Runs(b"".join(texts)).of(RUN))
@@ -55,13 +55,13 @@ class Words:
 
 
 class Counts:
-    """Counts whether runs occur never, once or more often. By collisions, some that occur once count as more often."""
+    """Counts runs as never, once or more often. Because of collisions, some that occur once count as more often."""
 
     def __init__(self) -> None:
         self._table = np.zeros(1 << _BITS, np.uint8)
 
     def add(self, words: Words) -> None:
-        """Count the runs of a document."""
+        """Counts the runs of a document."""
         places, counts = np.unique(words.runs >> np.uint64(64 - _BITS), return_counts=True)
         self._table[places] = np.minimum(self._table[places] + counts, 2)
 
@@ -85,7 +85,7 @@ class Repeats:
         order = np.argsort(found, kind="stable")
         ranked = found[order]
         opens = np.flatnonzero(np.concatenate([[True], ranked[1:] != ranked[:-1]])[: len(ranked)])
-        back = np.diff(np.append(opens, len(ranked))) > 1  # those with a collision in the table only are left out
+        back = np.diff(np.append(opens, len(ranked))) > 1  # leaves out those with only a collision in the table
         self._keys = ranked[opens[back]]
         self._first = np.concatenate([*owners, np.zeros(0, np.int32)])[order[opens[back]]]
 

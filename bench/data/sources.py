@@ -1,4 +1,4 @@
-"""What a data folder is: whose data, which bytes, and the microworld where there is none."""
+"""The source and the fingerprints of a data folder. Makes the microworld if no data folder is given."""
 
 import json
 import re
@@ -13,22 +13,22 @@ from ptmbench.tasks.task import MissingData, Task
 
 
 def fingerprint(task: Task, data: Path) -> str:
-    """What the data of ``task`` is, or that it is not there: a file that turns up later makes a new cell."""
-    data = data.resolve()  # the same data, however their folder is spelled
+    """The fingerprint of the data of ``task``. It covers missing files, so a file that is added makes a new cell."""
+    data = data.resolve()  # all spellings of a folder are the same data
     try:
         return task.fingerprint(
             data,
             [name for name in ("train", "dev", "test") if name in task.files and name in (task.report, "train", "dev")],
         )
     except MissingData as error:
-        # Without the folder, wherever it lies; "/data" may be a part of an address as well.
+        # The message without the folder, because its place does not matter. "/data" may also be part of an address.
         missing = re.sub(rf"(?<![\w/:.-]){re.escape(str(data))}(?![\w-])", "", str(error))
         there = {split: found for split in task.files if (found := _of_split(task, data, split))}
         return digest({"missing": missing} | ({"there": there} if there else {}))
 
 
 def _of_split(task: Task, data: Path, split: str) -> str:
-    """The fingerprint of one split; "" where it is missing. Some baselines need no more than the reported one."""
+    """The fingerprint of one split; "" if it is missing. Some baselines need only the reported split."""
     try:
         return task.fingerprint(data, [split])
     except MissingData:
@@ -36,7 +36,7 @@ def _of_split(task: Task, data: Path, split: str) -> str:
 
 
 class Fingerprints(dict[str, str]):
-    """`fingerprint` of every task in the folder ``data``, by name, made when it is asked for."""
+    """The `fingerprint` of each task in the folder ``data``, by name. Computed at the first access."""
 
     def __init__(self, data: Path):
         super().__init__()
@@ -48,7 +48,7 @@ class Fingerprints(dict[str, str]):
 
 
 def source_of(data: Path) -> dict[str, Any]:
-    """Whose data this is: what ``SOURCE.json`` at its root says, or the official data sets."""
+    """The source of the data: the content of ``SOURCE.json`` at its root, or else the official data sets."""
     try:
         return json.loads((data / "SOURCE.json").read_text())
     except FileNotFoundError:
@@ -58,7 +58,7 @@ def source_of(data: Path) -> dict[str, Any]:
 
 
 def embedded(out: Path) -> Path:
-    """The microworld, made below the run folder when it is not there yet."""
+    """The folder of the microworld below the run folder ``out``. Makes the microworld if it does not exist."""
     from ptmbench.tasks import microworld
 
     folder = out / "data"

@@ -1,10 +1,10 @@
-"""What was fetched into a data folder: ``downloads.json``, with SHA-256 sums by which a changed file is told.
+"""The downloads of a data folder: ``downloads.json``, with SHA-256 sums that reveal changed files.
 
     {address: {"size": bytes, "sha256": sum, "files": {path below the data folder: sum}}}
 
 ``files`` has the files that an archive was unpacked into. A file that is no archive has only the sum of its download.
-`bench.data.fetch` writes the list, and `check` reads it whenever examples are read. Files that nobody fetched are not
-in it, and not checked.
+`bench.data.fetch` writes the list, and `check` reads it whenever examples are read. Files that were not fetched are not
+in the list and are not checked.
 """
 
 import fcntl
@@ -28,7 +28,7 @@ def sum_of(path: Path) -> str:
 
 
 def read(data: Path) -> dict[str, Any]:
-    """What the folder ``data`` knows of its downloads, by address; {} where nothing was fetched."""
+    """Reads the downloads of the folder ``data`` by address; {} if nothing was fetched."""
     path = data / LOCK
     if not path.exists():
         return {}
@@ -44,14 +44,14 @@ def read(data: Path) -> dict[str, Any]:
 
 
 def note(data: Path, url: str, found: Mapping[str, Any]) -> None:
-    """Add what came from ``url`` to what the folder knows; fetches side by side do so one after the other."""
+    """Adds the download ``found`` from ``url`` to the list. A lock makes parallel fetches take turns."""
     folder = os.open(data, os.O_RDONLY)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
         known, files = read(data), found.get("files", {})
         if "files" in known.get(url, {}) and files:
             found = {**found, "files": known[url]["files"] | files}
-        for other in known.values():  # two archives may bring the same file: the later one counts
+        for other in known.values():  # if two archives have the same file, the later one counts
             if "files" in other:
                 other["files"] = {name: value for name, value in other["files"].items() if name not in files}
         write_text(data / LOCK, json.dumps(known | {url: dict(found)}, indent=1, sort_keys=True) + "\n")
@@ -60,7 +60,7 @@ def note(data: Path, url: str, found: Mapping[str, Any]) -> None:
 
 
 def check(task: Task, data: Path, split: str) -> None:
-    """`DataError` for the first file of ``split`` that was fetched and has changed since."""
+    """Raises `DataError` for the first file of ``split`` that was fetched and has changed since."""
     if not task.downloads or not (data / LOCK).exists():
         return
     known, sums = read(data), {}
@@ -71,7 +71,7 @@ def check(task: Task, data: Path, split: str) -> None:
         return
     try:
         paths = task.paths(data, split)
-    except MissingData:  # for the reader to say
+    except MissingData:  # the reader reports this
         return
     for path in paths:
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:

@@ -1,9 +1,9 @@
-"""Archives from the network, unpacked without trusting them: memory, disk and names are bounded.
+"""Unpacks untrusted archives from the network, with limits on memory, disk space and names.
 
-Only regular files are written, only inside the folder, and no more of them and no more bytes than the limits allow.
-Links, devices, sparse files, absolute names, names that climb out, names that come twice and encrypted members are
-refused, and then nothing is written: members go to a hidden folder next to the target first, and move when all of them
-are there. `bench.data.archives` reads the formats.
+Only regular files are written, only inside the folder, and only up to the limits on files and bytes. An archive is
+refused if it has links, devices, sparse files, absolute paths, paths that leave the folder, duplicate names or
+encrypted members. Then nothing is written: members first go to a hidden folder inside the target, and are moved when
+all of them are there. `bench.data.archives` reads the formats.
 """
 
 import os
@@ -15,10 +15,10 @@ from pathlib import Path, PurePosixPath
 from ptmbench.bench.data.archives import DAMAGED, UnpackError, members, refused
 
 MOST_FILES = 300_000
-"""Members of an archive, of whatever kind, and folders that are made for them."""
+"""Maximum number of members of an archive, of any kind, plus the folders that are made for them."""
 MOST_BYTES = 16 * 2**30
 LONGEST, DEEPEST = 255, 32
-"""Bytes of one name, as most file systems allow, and names in a path."""
+"""Maximum bytes of one name, as most file systems allow, and maximum names in a path."""
 _PIECE = 2**20
 
 
@@ -33,10 +33,10 @@ def unpack(
     done: Callable[[int], None] = lambda count: None,
     wrote: Callable[[Path], None] = lambda path: None,
 ) -> int:
-    """Unpack a zip or tar file into ``folder`` and return the number of files; ``strip`` leading folders are left off.
+    """Unpacks a zip or tar file into ``folder`` without ``strip`` leading folders, and returns the number of files.
 
-    ``name`` stands for the archive in messages; ``done(1)`` is called after each file. When all of them are in place,
-    ``wrote`` is called with the path of each. `UnpackError` for an archive that is damaged or not to be trusted.
+    ``name`` is the name of the archive in messages. ``done(1)`` is called after each file. When all files are in place,
+    ``wrote`` is called with the path of each. Raises `UnpackError` for an archive that is damaged or not trusted.
     """
     name = name or archive.name
     folder.mkdir(parents=True, exist_ok=True)
@@ -83,7 +83,7 @@ def unpack(
     except OSError as error:
         if error.errno is not None:
             raise
-        raise UnpackError(f"{name} is damaged or cut short ({error}); fetch it again.") from error  # gzip's and bz2's
+        raise UnpackError(f"{name} is damaged or cut short ({error}); fetch it again.") from error  # from gzip or bz2
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     for path in written:
@@ -92,7 +92,7 @@ def unpack(
 
 
 def _inside(member: str, strip: int, name: str) -> PurePosixPath | None:
-    """The member's path below the folder; None for what a Mac adds, and for files above the stripped folders."""
+    """The member's path below the folder; None for files that macOS adds, and for those above the stripped folders."""
     path = PurePosixPath(member)
     if path.is_absolute() or ".." in path.parts or "\\" in member or "\0" in member or ":" in member.partition("/")[0]:
         raise refused(name, member, "a path that leaves the folder")
@@ -105,7 +105,7 @@ def _inside(member: str, strip: int, name: str) -> PurePosixPath | None:
 
 
 def _move(source: Path, target: Path) -> None:
-    """What is below ``source`` to ``target``: whole folders where there is none yet, else file by file."""
+    """Moves the content of ``source`` to ``target``: folders that ``target`` lacks as a whole, others file by file."""
     for path in sorted(source.iterdir()):
         place = target / path.name
         if path.is_dir() and place.is_dir() and not place.is_symlink():

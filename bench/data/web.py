@@ -1,8 +1,7 @@
-"""HTTP for `bench.data.fetch`: one request, with a sentence for each fault, and without waiting for a trickle of bytes.
+"""HTTP requests for `bench.data.fetch`, with a message for each error and a limit on slow servers.
 
-A server that sends a byte now and then never runs into the timeout of a socket, and would be waited for without end, in
-the headers as in the body. So all that comes from it is counted: over twice the timeout there must be `SLOWEST` bytes a
-second.
+If a server sends a byte now and then, in the headers or in the body, the timeout of a socket never ends the request. So
+all received bytes are counted. Within twice the timeout, at least `SLOWEST` bytes per second must arrive.
 """
 
 import http.client
@@ -21,9 +20,9 @@ from urllib.parse import urlsplit
 from ptmbench.bench.errors import EnvironmentProblem
 
 SLOWEST = 1024
-"""Bytes a second; a modem of 1998 had seven times as many."""
+"""Lowest speed in bytes per second. A modem of 1998 was seven times as fast."""
 SHOWN = 1024
-"""Bytes of a file that are looked at."""
+"""Bytes of a file that are searched for the beginning of a web page."""
 _REDIRECTS = 5
 _PAGE = re.compile(
     rb"(\xef\xbb\xbf|\xff\xfe|\xfe\xff)?\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*<(!doctype\s+html|html|head|body)\b",
@@ -32,11 +31,11 @@ _PAGE = re.compile(
 
 
 class FetchError(EnvironmentProblem):
-    """A download that did not succeed; the message says what the server did and what to do next."""
+    """A download failed. The message says what the server did and what to do next."""
 
 
 class Broken(FetchError):
-    """The connection broke or stalled: another attempt may do, without what came so far where ``afresh``."""
+    """The connection broke or stalled, and another attempt may succeed. With ``afresh``, it starts from zero."""
 
     afresh = False
 
@@ -46,7 +45,7 @@ class TooSlow(TimeoutError):
 
 
 class _Paced(io.RawIOBase):
-    """The bytes of a socket's ``raw`` stream; `TooSlow` when too few come within a ``window`` of seconds."""
+    """Reads a socket's ``raw`` stream. Raises `TooSlow` if too few bytes arrive within ``window`` seconds."""
 
     def __init__(self, raw: io.RawIOBase, window: float):
         self._raw, self._window, self._since, self._count = raw, window, time.monotonic(), 0
@@ -72,7 +71,7 @@ class _Paced(io.RawIOBase):
 class _Response(http.client.HTTPResponse):
     def __init__(self, sock: socket.socket, *arguments: Any, **more: Any):
         super().__init__(sock, *arguments, **more)
-        # A server may also be silent for one timeout before it begins, so that the window is two.
+        # A server may be silent for one timeout before it begins, so the window is two timeouts.
         self.fp = io.BufferedReader(_Paced(self.fp.detach(), 2 * (sock.gettimeout() or 30.0)))
 
 
@@ -99,20 +98,20 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 
     def __init__(self) -> None:
         self.place = ""
-        """Where the last answer led to."""
+        """The address of the last redirection."""
 
     def http_error_302(self, req: Any, fp: Any, code: int, msg: str, headers: Any) -> Any:
         self.place = headers["Location"] or headers["URI"] or ""
         if not self.place:
-            return None  # the opener makes an error of the status
-        fp.close()  # urllib would read the text of the answer to its end, however long it is
+            return None  # the opener then raises an error for the status
+        fp.close()  # urllib would read the whole text of the answer, however long it is
         return super().http_error_302(req, io.BytesIO(), code, msg, headers)
 
     http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
 
     def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
         parts = urlsplit(newurl)
-        _ = parts.port  # ValueError beyond 65535, where the system would take the remainder
+        _ = parts.port  # raises ValueError above 65535, where the system would take the remainder
         if req.type == "https" and parts.scheme != "https":
             raise FetchError(f"{req.full_url} redirects to {newurl:.200}, which is not safe to follow.")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
@@ -120,9 +119,9 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 
 @contextmanager
 def opened(request: urllib.request.Request, timeout: float, where: str) -> Iterator[Any]:
-    """The answer to ``request``; `Broken` where another attempt may do, `FetchError` where it will not.
+    """Yields the answer to ``request``. Raises `Broken` if another attempt may succeed, and else `FetchError`.
 
-    ``where`` is the page on which to look when the address is dead.
+    ``where`` is the page that error messages refer to.
     """
     url, look = request.full_url, f"Look at {where or 'its home page'} for where the files are now."
     redirects = _Redirects()
@@ -156,7 +155,7 @@ def opened(request: urllib.request.Request, timeout: float, where: str) -> Itera
 
 
 def _of_status(url: str, code: int, place: str, look: str) -> FetchError:
-    """What an answer of status ``code`` means; ``place`` is the address that it redirects to, if it does."""
+    """The error for an answer with status ``code``. ``place`` is the address that it redirects to, if any."""
     if 300 <= code < 400:
         if not place:
             return FetchError(f"{url}: the server redirects (status {code}) but gives no address. {look}")
@@ -168,17 +167,17 @@ def _of_status(url: str, code: int, place: str, look: str) -> FetchError:
     if code in (401, 403):
         return FetchError(f"{url}: the server refuses access (status {code}). {look}")
     broken = Broken(f"{url}: the server failed (status {code}).")
-    broken.afresh = code == 416  # it has no such range: the file is another one by now
+    broken.afresh = code == 416  # no such range: the file has changed
     return broken
 
 
 def refuse_headers(url: str, headers: Any, where: str) -> None:
-    """`FetchError` for a web page, and for bytes that differ from the file."""
+    """Raises `FetchError` if the headers announce a web page or an encoded file."""
     if headers.get_content_type() in ("text/html", "application/xhtml+xml"):
         raise _page(url, where)
     for name, plain in (("Content-Encoding", ("", "identity")), ("Transfer-Encoding", ("", "identity", "chunked"))):
         coding = (headers[name] or "").strip().lower()
-        # Some servers name the file's own packing here, of which nothing is undone.
+        # Some servers name the file's own compression here, which is not undone.
         packed = coding in ("gzip", "x-gzip") and urlsplit(url).path.lower().endswith((".gz", ".tgz"))
         if coding not in plain and not packed:
             raise FetchError(
@@ -188,13 +187,13 @@ def refuse_headers(url: str, headers: Any, where: str) -> None:
 
 
 def refuse_page(url: str, begin: bytes, where: str) -> None:
-    """`FetchError` where a file begins as a web page does, in UTF-8 or UTF-16."""
+    """Raises `FetchError` if a file begins like a web page, in UTF-8 or UTF-16."""
     if _PAGE.match(begin.replace(b"\0", b"")):
         raise _page(url, where)
 
 
 def _page(url: str, where: str) -> FetchError:
-    """Sites that move or want a login answer with a web page and the status of success."""
+    """The error for a web page. Sites that have moved or need a login send one with the status of success."""
     return FetchError(
         f"{url}: the server sent a web page instead of the file (a login, or a notice that it moved). Nothing was "
         f"kept. Look at {where or 'its home page'}."

@@ -1,1 +1,1 @@
-"""What the training loops stand on: a step and its optimizers, devices, states, rates. Nothing here knows a task."""
+"""The parts of training loops: steps, optimizers, devices, checkpoints, learning rates. Independent of tasks."""

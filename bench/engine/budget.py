@@ -1,4 +1,4 @@
-"""How long to pre-train: one number in one of four units, or several: the rungs of a ladder.
+"""The budget of a pre-training: an amount in one of four units, or several amounts (the rungs of a ladder).
 
 The unit matters: equal tokens, equal FLOPs and equal minutes may rank models differently.
 """
@@ -10,15 +10,17 @@ from dataclasses import dataclass, fields
 from ptmbench.bench.errors import UsageError
 
 MOST = {"steps": 10**12, "tokens": 10**18, "flops": 1e30, "minutes": 1e7}
-"""The largest budget in each unit, far above any training: larger numbers are slips of the keyboard."""
+"""The largest budget in each unit, far above any real training. Larger numbers are typing errors."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """A pre-training budget: at most one of the four is set; none means the suite's own.
+    """A pre-training budget. At most one of the four fields is set. If none is set, the suite's own budget is used.
 
-    ``steps`` optimizer steps; ``tokens`` input tokens read; ``flops`` training FLOPs by the model's formula;
-    ``minutes`` wall time. Only the first three repeat exactly.
+    - ``steps``: optimizer steps
+    - ``tokens``: input tokens read
+    - ``flops``: training FLOPs by the model's formula
+    - ``minutes``: wall time; the only unit that does not repeat exactly
     """
 
     steps: int | None = None
@@ -44,7 +46,7 @@ class Budget:
         flops: str | None = None,
         minutes: str | None = None,
     ) -> "Budget":
-        """A budget from option texts such as "2000", "20e6" or "1.5e15"; `UsageError` for anything else."""
+        """Returns the budget for option texts such as "2000", "20e6" or "1.5e15". Raises `UsageError` for others."""
         return cls(
             steps=_whole("steps", steps),
             tokens=_whole("tokens", tokens),
@@ -63,37 +65,37 @@ class Budget:
         return getattr(self, self.unit) if self.unit else None
 
     def flag(self) -> str:
-        """The option that gives this budget again: "--tokens 20000000"; "" when none is set."""
+        """The command-line option for this budget, such as "--tokens 20000000"; "" if no unit is set."""
         return f"--{self.unit} {self.amount!r}" if self.unit else ""
 
     def short(self) -> str:
-        """The same option with as few digits as give the same number: "--flops 1e+12"."""
+        """As `flag`, with a short form of the number (`written`): "--flops 1e+12"."""
         return f"--{self.unit} {written(self.amount)}" if self.unit else ""
 
 
 def written(amount: float) -> str:
-    """``amount`` with as few digits as give the same number again."""
+    """Returns ``amount`` as text: with up to six digits if they give the same number, else with all digits."""
     short = f"{amount:g}"
     return short if float(short) == amount else repr(amount)
 
 
 def rungs(budget: Budget | Sequence[Budget]) -> tuple[Budget, ...]:
-    """The budgets that are set in ``budget``, which is one or several, each once and in the order given."""
+    """Returns the budgets in ``budget`` (one or several) that have a unit, without duplicates, in the given order."""
     several = (budget,) if isinstance(budget, Budget) else budget
     return tuple(dict.fromkeys(one for one in several if one.unit))
 
 
 def parse_rungs(**texts: str | None) -> tuple[Budget, ...]:
-    """Budgets from option texts by unit, each with one number or several separated by commas: ``flops="1e12,1e13"``.
-    `UsageError` as for `Budget.parse`, which takes the same names."""
-    Budget.parse(**{name: "1" for name, text in texts.items() if text is not None})  # two units exclude each other
+    """Returns budgets from option texts by unit, with one number or several separated by commas: ``flops="1e12,1e13"``.
+    Takes the same names as `Budget.parse`, and raises `UsageError` for the same reasons."""
+    Budget.parse(**{name: "1" for name, text in texts.items() if text is not None})  # raises an error for two units
     return rungs(
         [Budget.parse(**{name: part}) for name, text in texts.items() if text is not None for part in text.split(",")]
     )
 
 
 def steps_of(budget: Budget, tokens_per_step: int, flops_per_step: float) -> int | None:
-    """Whole optimizer steps that ``budget`` pays for, at least one; None for minutes, which only a clock can tell."""
+    """The number of whole optimizer steps in ``budget``, at least 1. None for minutes: the speed is not known yet."""
     if budget.unit == "minutes":
         return None
     per_step = {"steps": 1, "tokens": tokens_per_step, "flops": flops_per_step}[budget.unit]
@@ -115,7 +117,7 @@ def _number(name: str, text: str | None) -> float | None:
 def _whole(name: str, text: str | None) -> int | None:
     value = _number(name, text)
     if value is None or not math.isfinite(value):
-        return value  # type: ignore[return-value]  # nan and inf are refused with a sentence by Budget itself
+        return value  # type: ignore[return-value]  # Budget raises the error for nan and inf
     if value != int(value):
         raise UsageError(f"--{name} counts whole {name}, so it cannot be {text}.")
     return int(value)

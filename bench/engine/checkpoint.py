@@ -1,13 +1,13 @@
-"""What is saved, sealed and restored: folders of arrays under a manifest with SHA-256 sums.
+"""Checkpoints: folders of arrays with a manifest of SHA-256 sums.
 
-    manifest.json         what this is, the sums of the other files, and a seal over itself
+    manifest.json         a description, the sums of the other files, and a seal over the manifest itself
     weights.safetensors   every variable of the model by its path
     *.safetensors         more arrays (the optimizer's, while training goes on)
     tokenizer.json        the vocabulary
 
-A folder appears whole or not at all: it is written under a temporary name and renamed. Arrays are safetensors, text is
-JSON; nothing that is read here can run code. Keras's own `.weights.h5` loads a flipped bit in silence, so every file
-is hashed before it is opened.
+A folder appears whole or not at all: it is written under a temporary name and renamed. Arrays are stored as safetensors
+and texts as JSON, so reading a checkpoint cannot run code. Every file is hashed before it is opened. Keras's own
+`.weights.h5` format would load a flipped bit without an error.
 """
 
 import hashlib
@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 
 FORMAT = 2
-"""Number of the layout of checkpoints. Raised to 2 when the variables of Transformers took the paths of the layers that
-own them ("encoder/stack/layer_0/attention/projection/kernel")."""
+"""Version of the format of checkpoints. Since version 2, the variables of Transformers have the paths of the layers
+that own them ("encoder/stack/layer_0/attention/projection/kernel")."""
 _KEPT = 2
-"""Training states on disk: the newest one, and the one before it in case that the newest is damaged."""
+"""Number of training states on disk: the newest one, and the one before it in case the newest is damaged."""
 MANIFEST = "manifest.json"
 
 
@@ -35,18 +35,18 @@ class CheckpointError(ValueError):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """An intact checkpoint: its folder and what its manifest says. Arrays are read when asked for."""
+    """A checkpoint with a valid manifest: a description, and the SHA-256 of each file. Arrays are read on demand."""
 
     folder: Path
     about: Mapping[str, Any]
     files: Mapping[str, str]
 
     def __fspath__(self) -> str:
-        """Its folder, so that a checkpoint may be given where a path is asked for."""
+        """The folder, so that a checkpoint can be passed as a path."""
         return os.fspath(self.folder)
 
     def arrays(self, name: str = "weights") -> dict[str, np.ndarray]:
-        """Arrays by variable path, after the file's sum has been checked."""
+        """Reads the arrays of a file by variable path. Raises `CheckpointError` if the file is missing or damaged."""
         from safetensors.numpy import load
 
         content = self._checked(f"{name}.safetensors")
@@ -56,7 +56,7 @@ class Checkpoint:
             raise CheckpointError(f"{self.folder / name}.safetensors cannot be read: {error}.") from error
 
     def path(self, name: str) -> Path:
-        """The path of a file whose sum has been checked."""
+        """Checks the SHA-256 of the file ``name`` and returns its path."""
         self._checked(name)
         return self.folder / name
 
@@ -80,7 +80,7 @@ class Checkpoint:
 
 
 def content_of(arrays: Mapping[str, np.ndarray]) -> bytes:
-    """The content of a file of ``arrays``, in the format safetensors."""
+    """Returns ``arrays`` as the bytes of a safetensors file."""
     from safetensors.numpy import save
 
     return save({name: np.array(array, order="C") for name, array in arrays.items()})
@@ -89,10 +89,10 @@ def content_of(arrays: Mapping[str, np.ndarray]) -> bytes:
 def write(
     folder: Path, *, about: Mapping[str, Any], arrays: Mapping[str, Mapping[str, np.ndarray]], texts: Mapping[str, str]
 ) -> Checkpoint:
-    """Write a checkpoint at ``folder``, whole or not at all; one that was there before is replaced only by a complete
-    one.
+    """Writes a checkpoint to ``folder``, whole or not at all. Only a complete checkpoint replaces an older one.
 
-    ``arrays`` maps file stems ("weights", "optimizer") to arrays by variable path, ``texts`` file names to contents.
+    ``arrays`` maps file stems ("weights", "optimizer") to arrays by variable path. ``texts`` maps file names to
+    contents. Raises `CheckpointError` if ``folder`` has other files.
     """
     check_free(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -115,7 +115,7 @@ def write(
 
 
 def check_free(folder: Path) -> None:
-    """`CheckpointError` where `write` would refuse ``folder``: to be told before hours of training, not after."""
+    """Raises `CheckpointError` if `write` would refuse ``folder``. Called before training, to save hours of work."""
     if folder.exists() and not (folder / MANIFEST).exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise CheckpointError(
             f"{folder} exists and is not a checkpoint, so it is not overwritten. Give another folder."
@@ -123,7 +123,7 @@ def check_free(folder: Path) -> None:
 
 
 def read(folder: Path) -> Checkpoint:
-    """The checkpoint at ``folder``, its manifest verified; `CheckpointError` says what is wrong with it."""
+    """Reads the checkpoint in ``folder`` and verifies its manifest. Raises `CheckpointError` if it is not valid."""
     path = Path(folder) / MANIFEST
     if not path.is_file():
         raise CheckpointError(
@@ -158,8 +158,8 @@ def _is_text(value: Any) -> bool:
 def newest_intact(
     folder: Path, warn: Callable[[str], None]
 ) -> tuple[Checkpoint, dict[str, dict[str, np.ndarray]]] | None:
-    """The newest checkpoint below ``folder`` of which every array can be read, with its arrays; damaged ones are named
-    to ``warn``."""
+    """Returns the newest training state below ``folder`` whose arrays can all be read, and the arrays by file stem.
+    None if there is none. Calls ``warn`` for each damaged one."""
     for candidate in _steps(folder):
         try:
             found = read(candidate)
@@ -173,18 +173,18 @@ def newest_intact(
 def write_state(
     folder: Path, step: int, *, about: Mapping[str, Any], arrays: Mapping[str, Mapping[str, np.ndarray]]
 ) -> None:
-    """Write the training state after ``step`` below ``folder``; it and the one before it are kept."""
+    """Writes the training state after ``step`` below ``folder``, and keeps it and the one before it."""
     state = folder / f"step-{step:09d}"
-    shutil.rmtree(state, ignore_errors=True)  # one of this step is damaged, or the training would not be here again
+    shutil.rmtree(state, ignore_errors=True)  # an existing one is damaged, or the training would have resumed from it
     write(state, about=about, arrays=arrays, texts={})
     keep_up_to(state, _KEPT)
 
 
 def keep_up_to(last: Path, count: int) -> None:
-    """Keeps the training state ``last`` and the ones before it in the same folder, ``count`` in all.
+    """Keeps the training state ``last`` and those before it, ``count`` in all. Removes all others in its folder.
 
-    Later ones are damaged, or the training would not have gone back behind them. The remains of killed
-    saves are removed too.
+    Later states are damaged, or the training would have resumed from them. Remains of interrupted saves are removed
+    too.
     """
     for other in set(_steps(last.parent)) - set(
         [p for p in _steps(last.parent) if _number(p) <= _number(last)][:count]
@@ -202,7 +202,7 @@ def newest(folder: Path) -> Path | None:
 def _steps(folder: Path) -> list[Path]:
     """Training states below ``folder``, the newest first."""
     found = (path for path in folder.glob("step-*") if path.is_dir())
-    return sorted(found, key=_number, reverse=True)  # more than nine digits push a name before shorter ones
+    return sorted(found, key=_number, reverse=True)  # a name of more than nine digits sorts before shorter names
 
 
 def _number(state: Path) -> int:
@@ -211,12 +211,12 @@ def _number(state: Path) -> int:
 
 
 def write_text(path: Path, text: str) -> None:
-    """`write_bytes` for text, as UTF-8."""
+    """As `write_bytes`, for text in UTF-8."""
     write_bytes(path, text.encode())
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file so that a reader sees the old content or the new one, never a part."""
+    """Writes a file atomically: a reader sees the old content or the new one, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -237,13 +237,12 @@ def _write_synced(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        error.filename = error.filename or str(path)  # a full disk does not say which file it had no room for
+        error.filename = error.filename or str(path)  # the error of a full disk does not name the file
         raise
 
 
 def _replace(fresh: Path, folder: Path) -> None:
-    """Put ``fresh`` in the place of ``folder``. A directory cannot be swapped in one call, so the old one steps aside
-    first."""
+    """Renames ``fresh`` to ``folder``. A folder cannot be replaced in one call, so the old one is renamed first."""
     old = folder.with_name(f".{folder.name}.{os.getpid()}.old")
     if folder.exists():
         os.rename(folder, old)
@@ -253,7 +252,7 @@ def _replace(fresh: Path, folder: Path) -> None:
 
 
 def _sync(folder: Path) -> None:
-    """Make the names in ``folder`` survive a power cut, as fsync does for the content of files."""
+    """Makes the names in ``folder`` survive a power cut, as fsync does for the content of files."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

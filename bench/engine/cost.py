@@ -1,13 +1,13 @@
-"""What a piece of work cost: seconds by phase, peak memory, energy, and FLOPs by the models' formulas. No TensorFlow.
+"""The cost of a piece of work: seconds by phase, peak memory, energy, and FLOPs by the models' formulas.
 
     with Meter() as meter:
         with phase("load"):
             ...
     meter.cost()    # {"seconds": {"load": ..., "other": ..., "total": ...}, "peak_memory_bytes": ..., "energy": ...}
 
-Phases nest, and the time of an inner one is not counted in the outer one: a step that is traced in the middle of an
-evaluation adds to "trace". So the phases of a meter always add up to its total. `phase` finds the meter by itself
-(the innermost one of its thread), as spans find their trace: what is deep down need not be handed one.
+Phases can be nested. The time of an inner phase is not counted in the outer one: a step that is traced during an
+evaluation adds to "trace". So the phases of a meter always add up to its total. `phase` finds the innermost meter of
+its thread, so functions do not have to pass a meter on.
 """
 
 import time
@@ -27,18 +27,18 @@ from ptmbench.models.channels import WIDTHS, media
 from ptmbench.models.costs import Model
 
 OTHER = "other"
-"""The phase of what belongs to no phase."""
+"""The phase of the time outside all other phases."""
 
 _innermost: ContextVar["Meter | None"] = ContextVar("meter", default=None)
 
 
 class Meter:
-    """Measures its ``with`` block. ``seconds`` are wall-clock, by phase, each second in exactly one of them."""
+    """Measures its ``with`` block. ``seconds`` is the wall time by phase. Each second counts in exactly one phase."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
         self.earlier: Mapping[str, float] = {}
-        """Seconds by phase that earlier processes spent on this piece of work, and which led to where it goes on."""
+        """Seconds by phase that earlier processes spent on this work, up to the state from which it resumed."""
         self.peak_memory_bytes = 0
         self._phases = [OTHER]
 
@@ -58,15 +58,16 @@ class Meter:
         self._joules = self._energy.stop()
 
     def spent(self) -> dict[str, float]:
-        """Seconds by phase, until the one under way began; earlier processes are included."""
+        """Seconds by phase up to the last change of phase. Earlier processes are included."""
         both = {**self.earlier, **self.seconds}
         return {name: self.earlier.get(name, 0.0) + self.seconds.get(name, 0.0) for name in both}
 
     def cost(self) -> dict[str, Any]:
         """The measured part of a record's ``cost``, after the block has ended.
 
-        ``seconds`` {phase: s, "total": s}, of all processes; ``peak_memory_bytes`` of this one; ``energy`` as
-        `energy.Counter.stop` gives it, which knows this process only.
+        - ``seconds``: {phase: s, "total": s}, of all processes
+        - ``peak_memory_bytes``: of this process
+        - ``energy``: as `energy.Counter.stop` returns it; None joules if the work was resumed
         """
         seconds = self.spent()
         energy = {"joules": None, "reason": "It was interrupted, and went on in another process."}
@@ -77,7 +78,7 @@ class Meter:
         }
 
     def _turn(self) -> None:
-        """Give the time since the last turn to the phase under way."""
+        """Adds the time since the last call to the current phase."""
         now = time.perf_counter()
         self.seconds[self._phases[-1]] = self.seconds.get(self._phases[-1], 0.0) + now - self._since
         self._since = now
@@ -94,14 +95,13 @@ class Meter:
 
 
 def spent() -> dict[str, float]:
-    """`Meter.spent` of the meter around; empty without one."""
+    """`Meter.spent` of the innermost meter; {} without a meter."""
     meter = _innermost.get()
     return meter.spent() if meter else {}
 
 
 def together(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """What two pieces of work cost, as `Meter.cost` gives it: seconds and joules of both, and the higher peak of
-    memory."""
+    """Adds two costs of `Meter.cost`: returns the sums of seconds and joules, and the higher peak memory."""
     phases = dict.fromkeys((*first["seconds"], *second["seconds"]))
     seconds = {name: round(first["seconds"].get(name, 0.0) + second["seconds"].get(name, 0.0), 3) for name in phases}
     spent = [one["energy"] for one in (first, second)]
@@ -114,7 +114,7 @@ def together(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, A
 
 
 def earlier(seconds: Mapping[str, float]) -> None:
-    """Tell the meter around what earlier processes spent, by phase, on what it measures."""
+    """Sets `Meter.earlier` of the innermost meter to the ``seconds`` by phase of earlier processes."""
     meter = _innermost.get()
     if meter:
         meter.earlier = seconds
@@ -122,7 +122,7 @@ def earlier(seconds: Mapping[str, float]) -> None:
 
 @contextmanager
 def phase(name: str) -> Iterator[None]:
-    """Count the block's time under ``name`` in the meter around it; without a meter, just the block."""
+    """Counts the time of the block as the phase ``name`` of the innermost meter, if there is one."""
     meter = _innermost.get()
     if meter is None:
         yield
@@ -132,10 +132,10 @@ def phase(name: str) -> Iterator[None]:
 
 
 class Traced:
-    """What ``trace()`` returns, to be called like it.
+    """The function that ``trace()`` returns, with its overhead counted in phases.
 
-    Tracing counts as "trace", and the first call as "compile": TensorFlow optimises the graph then, compiles it where
-    XLA is on, and takes one step.
+    Tracing is the phase "trace". The first call is the phase "compile": TensorFlow then optimises the graph, compiles
+    it if XLA is on, and takes one step.
     """
 
     def __init__(self, trace: Callable[[], Callable]):
@@ -152,25 +152,25 @@ class Traced:
 
 
 class Decoder(NamedTuple):
-    """What writes, and what that costs."""
+    """The FLOPs of a model that generates text."""
 
     flops: Callable[[float, float], float]
-    """Of one forward pass: tokens of the source, tokens that are written."""
+    """Maps (tokens of the source, generated tokens) to the FLOPs of one forward pass."""
     again: bool = False
-    """Whether each token takes a pass of its own over those before it."""
+    """Whether each new token takes a whole pass over all tokens before it."""
 
 
 def decoder_of(model: Model) -> Decoder | None:
-    """The decoder of ``model`` itself; None where it does not write."""
+    """The `Decoder` of ``model``; None if the model does not generate text."""
     return Decoder(model.decode_flops, model.reads_again) if model.writes else None
 
 
 def encoder_flops(model: Model, rows: Sequence[Any], name: str = "tokens") -> float:
-    """FLOPs of one forward pass of the encoder of ``model`` over ``rows`` (`bench.adapt.heads.InputRow`), whose array
-    ``name`` it reads.
+    """FLOPs of one forward pass of the encoder of ``model`` over the arrays ``name`` of ``rows``
+    (`bench.adapt.heads.InputRow`), with pictures and sounds.
 
-    Counted over the rows' own tokens, as if each were computed at its own length: padding is overhead, no work. Heads
-    are left out; on a pooled vector or one output per token they cost thousandths of the encoder.
+    Each row counts at its own length, because padding is overhead and not work. Heads are left out: on a pooled vector
+    or one output per token, they cost thousandths of the encoder.
     """
     lengths = np.concatenate([np.atleast_1d(np.count_nonzero(row.arrays[name], axis=-1)) for row in rows])
     sizes, counts = np.unique(lengths[lengths > 0], return_counts=True)
@@ -179,8 +179,8 @@ def encoder_flops(model: Model, rows: Sequence[Any], name: str = "tokens") -> fl
 
 
 def media_flops(model: Model, rows: Sequence[Any], name: str = "tokens") -> float:
-    """FLOPs that the pictures and sounds of ``rows`` add to `encoder_flops`. Regions that are zeros, box and all, are
-    padding."""
+    """FLOPs that the pictures and sounds of ``rows`` add to `encoder_flops`. Regions whose features and box are all
+    zeros are padding."""
     found, suffix = Counter[tuple[int, str, int]](), name.removeprefix("tokens")
     for arrays in (row.arrays for row in rows):
         for width in (one for one in WIDTHS if one + suffix in arrays):
@@ -191,21 +191,21 @@ def media_flops(model: Model, rows: Sequence[Any], name: str = "tokens") -> floa
 
 
 def embedding_flops(model: Model, rows: Sequence[Any], name: str = "tokens") -> float:
-    """As `encoder_flops`, of the embeddings alone."""
+    """As `encoder_flops`, for the embeddings only."""
     return float(model.embedding_flops(sum(np.count_nonzero(row.arrays[name]) for row in rows)))
 
 
 def decoder_flops(decoder: Decoder, rows: Sequence[Any]) -> float:
-    """FLOPs of one forward pass of ``decoder`` over ``rows`` with their whole targets, the vocabulary included."""
+    """FLOPs of one forward pass of ``decoder`` over ``rows`` and their whole targets, with the output layer."""
     lengths = [int(np.count_nonzero(row.arrays["targets"])) for row in rows]
     return sum(decoder.flops(row.tokens, n) for row, n in zip(rows, lengths, strict=True))
 
 
 def writing_flops(decoder: Decoder, rows: Sequence[Any], written: Sequence[np.ndarray], hypotheses: int = 1) -> float:
-    """FLOPs of writing ``written`` with so many ``hypotheses`` side by side, each as long as the one that was chosen.
+    """FLOPs of generating ``written`` with ``hypotheses`` parallel hypotheses, each as long as the chosen one.
 
-    The source is read once, then a token of each hypothesis at a time: that is one token's share of a forward pass over
-    as many targets. A decoder that reads ``again`` takes a whole pass for each token.
+    The source is encoded once. Then token n of a hypothesis costs 1 / n of the decoder's FLOPs in a forward pass over n
+    targets. A decoder that reads ``again`` takes a whole pass for each token.
     """
     return sum(
         _writing(decoder, row.tokens, int(np.count_nonzero(ids)), hypotheses)

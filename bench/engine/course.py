@@ -1,4 +1,4 @@
-"""How far a pre-training has come, and the states on disk that it goes on from."""
+"""The progress of a pre-training, and the training states on disk from which it resumes."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,18 +14,18 @@ from ptmbench.bench.errors import Diverged, UsageError
 
 @dataclass
 class Course:
-    """What a training has done. Random numbers, data position and learning rate follow from ``step`` and the recipe."""
+    """The progress of a training. Random numbers, data position and learning rate follow from ``step`` and recipe."""
 
     step: int = 0
     steps: int | None = None
-    """Where it ends; None while a budget in minutes has not yet been turned into steps."""
+    """The total number of steps. None until a budget in minutes has been converted to steps."""
     curve: list[dict[str, float]] = field(default_factory=list)
     spent: dict[str, float] = field(default_factory=dict)
     """Seconds by phase, of all earlier processes together."""
 
 
 class Losses:
-    """Scalars of the last steps, still on the device: fetched together, so that no step waits for the host."""
+    """Scalars of the last steps. They stay on the device until `settle`, so that no step waits for the host."""
 
     def __init__(self, diverged: Callable[[int], Diverged]):
         self._diverged, self._pending, self._last = diverged, [], {}
@@ -34,7 +34,7 @@ class Losses:
         self._pending.append((step, scalars))
 
     def settle(self) -> dict[str, float]:
-        """The scalars of the last step; `Diverged` names the first one at which loss or gradient is not finite."""
+        """Returns the scalars of the last step. Raises `Diverged` for the first step without a finite loss or norm."""
         for step, scalars in self._pending:
             self._last = {name: float(value) for name, value in scalars.items()}
             if not np.isfinite([self._last["loss"], self._last["gradient_norm"]]).all():
@@ -46,8 +46,8 @@ class Losses:
 class TrainingStates:
     """The training states of one run, in folders named after their steps.
 
-    A state is the weights, the optimizer and the `Course`, sealed with ``identity``: what the run is. Only a writer
-    saves; every process may resume.
+    A state has the weights, the optimizer's variables, the `Course`, and the ``identity`` of the run. Every process can
+    resume, but only a process that ``writes`` saves states.
     """
 
     def __init__(self, folder: Path, identity: Mapping[str, Any], network: Any, step_function: Any, writes: bool):
@@ -55,9 +55,10 @@ class TrainingStates:
         self._network, self._step_function = network, step_function
 
     def resume(self, warn: Callable[[str], None]) -> Course | None:
-        """Take up the newest intact state, naming damaged ones to ``warn``; None where there is none.
+        """Restores the newest intact state and returns its `Course`; None if there is none. Calls ``warn`` for damaged
+        states.
 
-        `UsageError` when it belongs to another run: its training would be lost.
+        Raises `UsageError` if the state belongs to another run, whose training would be lost.
         """
         found = checkpoint.newest_intact(self.folder, warn)
         if found is None:
@@ -73,7 +74,7 @@ class TrainingStates:
         return Course(**{name: state.about[name] for name in Course.__dataclass_fields__})
 
     def save(self, course: Course) -> None:
-        """Write the state at ``course``. `Diverged` in its place when a weight is not finite."""
+        """Writes the state at ``course``. Raises `Diverged` if a weight is not finite."""
         if not self.writes:
             return
         arrays = {"weights": self.finite_weights(course.step), "optimizer": self._step_function.state()}
@@ -81,7 +82,7 @@ class TrainingStates:
         checkpoint.write_state(self.folder, course.step, about=about, arrays=arrays)
 
     def finite_weights(self, step: int) -> dict[str, np.ndarray]:
-        """The network's arrays after ``step``; `Diverged` unless all are finite."""
+        """Returns the network's weights after ``step``. Raises `Diverged` if one is not finite."""
         self._step_function.settle()
         arrays = weights(self._network.loss.variables)
         if not all(np.isfinite(array).all() for array in arrays.values()):
@@ -89,12 +90,12 @@ class TrainingStates:
         return arrays
 
     def diverged(self, step: int, what: str = "The loss is") -> Diverged:
-        """The error that says so, with the state to look back to."""
+        """The error for a training that diverged at ``step``, with the path of the newest training state."""
         return Diverged(step, self.identity["seed"], what, last_good=checkpoint.newest(self.folder))
 
 
 def differences(there: Mapping[str, Any], here: Mapping[str, Any], where: str = "") -> list[str]:
-    """Sentences such as "recipe.batch is 8 there and 16 here", for all settings that differ."""
+    """Returns a sentence such as "recipe.batch is 8 there and 16 here" for each setting that differs."""
     found = []
     for name in sorted({*there, *here}):
         old, new = there.get(name), here.get(name)

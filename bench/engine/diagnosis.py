@@ -15,14 +15,14 @@ from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.template import Template
 
 TOKENS = 8192
-"""Tokens whose vectors are ranked, at most: ten times the width of a base model."""
+"""Largest number of token vectors for the effective rank: ten times the width of a base model."""
 
 
 def effective_rank(vectors: np.ndarray) -> float:
     """The effective rank of ``vectors`` [N, D] around their mean: the exponential of the entropy of their singular
-    values, each divided by the sum of all.
+    values, each divided by their sum.
 
-    At most D, where the vectors vary as much in all directions, and 1 where they lie on a line. 0 for equal vectors.
+    It is D if the vectors vary equally in all directions, 1 if they lie on a line, and 0 if all are equal.
     Roy and Vetterli (2007). Garrido et al. (2023, "RankMe") measure pre-trained encoders by it.
     """
     centred = np.asarray(vectors, np.float64)
@@ -34,9 +34,9 @@ def effective_rank(vectors: np.ndarray) -> float:
 
 
 def token_vectors(network: Pretrainable, corpus: Corpus, length: int, template: Template) -> np.ndarray:
-    """What the encoder's last layer gives for the first tokens of ``corpus``, `TOKENS` at most: float32 [N, D].
+    """The encoder's last hidden states for the first tokens of ``corpus``, at most `TOKENS`: float32 [N, D].
 
-    They are read in rows of ``length`` tokens, of which the special ones of ``template`` are left out.
+    The encoder reads rows of ``length`` tokens. The special tokens of ``template`` are left out of the result.
     """
     network.encoder.dropout = 0.0
     room = length - template.added(1)
@@ -53,11 +53,11 @@ def token_vectors(network: Pretrainable, corpus: Corpus, length: int, template: 
 
 
 def source_gain(network: Pretrainable, corpus: Corpus, length: int, reads: Sequence[str], loss: float) -> float | None:
-    """How much lower the ``loss`` of an encoder-decoder is than with the source of another row, in nats. None for a
+    """How much the loss of an encoder-decoder rises if each row gets the source of another row, in nats. None for a
     network without a decoder that reads a source.
 
-    A decoder that ignores its source gains 0: the encoder then learns nothing from the loss. ``reads`` are the channels
-    of the encoder. The arguments and ``loss`` are those of `held_out.measured`.
+    A decoder that ignores its source has a gain of 0, and its encoder learns nothing from the loss. ``reads`` are the
+    channels of the encoder. ``loss`` is the loss that `held_out.measured` returns for the other arguments.
     """
     make = objectives.batches_of(network, corpus, held_out.ROWS, length)
     if network.writer is None or "targets" not in make(0, held_out.SEED):

@@ -1,11 +1,11 @@
-"""tf.distribute: which devices and processes train together, and what each of them does.
+"""Distributed training with tf.distribute: the devices and processes that train together, and the role of each.
 
-Every worker runs the same command. TF_CONFIG says who is who, as TensorFlow documents it:
+Every worker runs the same command. TF_CONFIG has the cluster and the worker's own index, as TensorFlow documents it:
 
     TF_CONFIG='{"cluster": {"worker": ["host1:port", "host2:port"]}, "task": {"type": "worker", "index": 0}}'
 
-The first worker (or the "chief", if there is one) writes files and prints messages; the others compute. All of them
-make the same global batches and train on their own rows, so nothing but gradients travels.
+Only the first worker (or the "chief", if there is one) writes files and prints messages. All workers make the same
+global batches, and each trains on its own rows. So only gradients are sent between workers.
 """
 
 import contextlib
@@ -22,15 +22,16 @@ from ptmbench.bench.errors import EnvironmentProblem, UsageError
 
 
 class WorkerLost(EnvironmentProblem):
-    """Another worker of the job has gone, so that no step can be finished."""
+    """Another worker of the job has stopped, so no step can be finished."""
 
 
 def strategy_of(name: str, model_parallel: int | None = None) -> Any:
-    """The ``tf.distribute`` strategy called ``name``, one of `bench.options.STRATEGIES`; None for one device. "tensor"
-    is a `bench.engine.tensor_parallel.devices.TensorParallel` that splits weights over ``model_parallel`` devices.
+    """Returns the ``tf.distribute`` strategy called ``name``, one of `bench.options.STRATEGIES`; None for one device.
 
-    "auto" is "multiworker" where TF_CONFIG names a cluster, "mirrored" on several GPUs, else "one". A cluster has to be
-    joined before TensorFlow does anything else. `EnvironmentProblem` where the devices are missing.
+    "auto" is "multiworker" if TF_CONFIG has a cluster, "mirrored" on several GPUs, and "one" otherwise. "tensor" is a
+    `bench.engine.tensor_parallel.devices.TensorParallel`, which splits weights over ``model_parallel`` devices. A
+    worker has to join its cluster before TensorFlow does anything else. Raises `EnvironmentProblem` if devices are
+    missing.
     """
     if name == "auto":
         name = _fitting()
@@ -42,7 +43,7 @@ def strategy_of(name: str, model_parallel: int | None = None) -> Any:
 
 
 def is_chief(strategy: Any) -> bool:
-    """Whether this process is the one that writes files and prints messages."""
+    """Whether this process writes files and prints messages."""
     resolver = getattr(strategy, "cluster_resolver", None)
     if resolver is None or not resolver.task_type:
         return True
@@ -50,7 +51,7 @@ def is_chief(strategy: Any) -> bool:
 
 
 def workers(strategy: Any) -> int:
-    """Processes that train together."""
+    """The number of processes that train together."""
     return max(1, len(_cluster().get("worker", ())) + len(_chief())) if _is_multiworker(strategy) else 1
 
 
@@ -65,8 +66,8 @@ def scope(strategy: Any) -> Any:
 
 
 def share_of(batch: Mapping[str, np.ndarray], strategy: Any) -> Any:
-    """The rows of a global batch that each replica of this process works on, as tf.distribute hands them out; without
-    a ``strategy`` all of them."""
+    """Returns the rows of a global batch for each replica of this process, as a distributed value of tf.distribute.
+    Without a ``strategy``, returns all rows."""
     import tensorflow as tf
 
     if strategy is None:
@@ -83,7 +84,7 @@ def share_of(batch: Mapping[str, np.ndarray], strategy: Any) -> Any:
 
 
 def check_split(batch: int, accumulate: int, strategy: Any) -> None:
-    """`UsageError` when ``batch`` rows cannot be shared evenly."""
+    """Raises `UsageError` if ``batch`` rows cannot be divided evenly among replicas and their parts."""
     parts = accumulate * (strategy.num_replicas_in_sync if strategy is not None else 1)
     if batch % parts:
         raise UsageError(
@@ -93,7 +94,7 @@ def check_split(batch: int, accumulate: int, strategy: Any) -> None:
 
 
 def check_same_step(step: int, strategy: Any) -> None:
-    """`EnvironmentProblem` when the workers would not all begin at ``step``."""
+    """Raises `EnvironmentProblem` if the workers would not all begin at the same ``step``."""
     if not _is_multiworker(strategy):
         return
     import tensorflow as tf
@@ -111,8 +112,8 @@ def check_same_step(step: int, strategy: Any) -> None:
 
 @contextlib.contextmanager
 def peers(strategy: Any) -> Iterator[None]:
-    """Turns the errors of a collective operation whose peer has gone into `WorkerLost`."""
-    with phase("import"):  # TensorFlow, in the first piece of work of a process
+    """Raises `WorkerLost` for the errors of collective operations that follow when another worker stops."""
+    with phase("import"):  # in case this is the first import of TensorFlow
         import tensorflow as tf
 
     gone = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.DeadlineExceededError)
@@ -129,7 +130,7 @@ def peers(strategy: Any) -> Iterator[None]:
 
 
 def _cluster() -> dict[str, list[str]]:
-    """The cluster in TF_CONFIG, {} where there is none."""
+    """The cluster in TF_CONFIG; {} if there is none."""
     try:
         return json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster") or {}
     except (ValueError, AttributeError):
@@ -161,7 +162,7 @@ def _mirrored() -> Any:
 
     if devices := tf.config.list_logical_devices("GPU"):
         return tf.distribute.MirroredStrategy([device.name for device in devices])
-    # Ring reductions between CPU devices mix up the order of two reductions of one step; adding on one device does not.
+    # Ring reductions between CPU devices mix up the order of two reductions in a step. ReductionToOneDevice does not.
     devices = [device.name for device in tf.config.list_logical_devices("CPU")]
     return tf.distribute.MirroredStrategy(devices, cross_device_ops=tf.distribute.ReductionToOneDevice())
 

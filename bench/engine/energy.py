@@ -1,8 +1,8 @@
-"""Energy in joules, where the machine counts it: RAPL for processors, NVML for NVIDIA accelerators.
+"""Measures energy in joules with RAPL for processors and NVML for NVIDIA accelerators.
 
-RAPL (Linux, /sys/class/powercap) counts microjoules per processor package and begins again at 0 after some hundred
-kilojoules, within half an hour under load; NVML counts millijoules since its driver was loaded. Both count the whole
-device: other work that runs at the same time is counted too.
+RAPL (Linux, /sys/class/powercap) counts microjoules per processor package. It wraps around to 0 after some hundred
+kilojoules, which takes less than half an hour under load. NVML counts millijoules since its driver was loaded. Both
+count the whole device, including other work that runs at the same time.
 """
 
 import threading
@@ -13,11 +13,11 @@ from typing import Any
 
 POWERCAP = Path("/sys/class/powercap")
 _EVERY = 60.0
-"""Seconds between two looks at RAPL: shorter than any wrap-around (the smallest range, 65 kJ, lasts 160 s at 400 W)."""
+"""Seconds between two readings of RAPL: less than any wrap-around (the smallest range, 65 kJ, lasts 160 s at 400 W)."""
 
 
 class Package:
-    """One processor package's RAPL counter, at ``folder``. ``joules()`` never falls."""
+    """The RAPL counter of one processor package, in ``folder``. ``joules()`` never decreases."""
 
     def __init__(self, folder: Path):
         self._counter = folder / "energy_uj"
@@ -27,7 +27,7 @@ class Package:
         self._lock = threading.Lock()
 
     def joules(self) -> float:
-        """Joules since this object was made; right as long as it is called once per wrap-around."""
+        """Joules since this object was created. Correct if it is called at least once per wrap-around."""
         with self._lock:
             now = self._read()
             self._total += (now - self._last) % (self._range + 1)
@@ -39,7 +39,7 @@ class Package:
 
 
 class Counter:
-    """Counts from its making until `stop`."""
+    """Counts energy from its creation until `stop`."""
 
     def __init__(self) -> None:
         self._read, self._source, self._reason = _meters()
@@ -49,7 +49,7 @@ class Counter:
             threading.Thread(target=self._watch, daemon=True).start()
 
     def stop(self) -> dict[str, Any]:
-        """{"joules", "source"}, or {"joules": None, "reason"} where nothing counts."""
+        """Returns {"joules", "source"}, or {"joules": None, "reason"} without a meter."""
         self._stopped.set()
         now = self._now()
         if not self._read:
@@ -62,8 +62,8 @@ class Counter:
             self._now()
 
     def _now(self) -> list[float]:
-        """What each meter says. Where one fails (a driver that was loaded anew), none counts any more: that must not
-        cost the work that is measured."""
+        """Reads all meters. If one fails (its driver was reloaded), none is read any more, so that the measured work
+        can go on."""
         try:
             return [read() for read in self._read]
         except Exception as error:
@@ -72,9 +72,9 @@ class Counter:
 
 
 def packages(folder: Path = POWERCAP) -> tuple[list[Package], str]:
-    """RAPL's processor packages below ``folder``, and why there is none.
+    """Returns RAPL's processor packages below ``folder``, and the reason if there are none ("" otherwise).
 
-    Only packages are added up: cores and memory are parts of them, and the platform's counter holds them once more.
+    Only packages are added up. Cores and memory are parts of them, and the platform's counter includes them again.
     """
     found = sorted(path for path in folder.glob("intel-rapl:*") if _is_package(path))
     if not found:
@@ -88,14 +88,14 @@ def packages(folder: Path = POWERCAP) -> tuple[list[Package], str]:
 
 
 def describe() -> tuple[str, bool]:
-    """What counts energy here, or why nothing does; and whether anything does."""
+    """Returns the names of the meters, or the reason why there are none, and whether there are any."""
     read, source, reason = _meters()
     return (source, True) if read else (reason, False)
 
 
 @cache
 def _meters() -> tuple[list[Callable[[], float]], str, str]:
-    """Functions that give joules, what they read, and why there is none."""
+    """Returns functions that read joules, the names of their meters, and the reasons for missing meters."""
     processors, no_processor = packages()
     boards, no_board = _accelerators()
     sources = [f"RAPL, {len(processors)} packages"] * bool(processors) + [f"NVML, {len(boards)} GPUs"] * bool(boards)
@@ -104,7 +104,7 @@ def _meters() -> tuple[list[Callable[[], float]], str, str]:
 
 
 def _accelerators() -> tuple[list[Callable[[], float]], str]:
-    """A function per NVIDIA accelerator that counts its joules, and why there is none."""
+    """Returns a function per NVIDIA accelerator that reads its joules, and the reason if there are none."""
     try:
         import pynvml
     except ImportError:

@@ -1,8 +1,8 @@
 """The loss of a pre-trained network on held-out text, by its own objective.
 
 `bench.runs.pretrain` measures it after the last step of a pre-training that holds documents out. Rows, masks and noise
-follow from the corpus and the length of a row alone: networks of one model that were trained with different batches
-are measured on the same rows with the same masks.
+depend only on the corpus and the length of a row. So networks of one model that were trained with different batches are
+measured on the same rows with the same masks.
 """
 
 from collections.abc import Callable
@@ -15,20 +15,19 @@ from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.corpus import Corpus
 
 ROWS = 8
-"""Rows of a batch. Objectives that compare the rows of a batch with each other have a loss that depends on it."""
+"""Rows of a batch. The loss depends on it for objectives that compare the rows of a batch with each other."""
 SEED = 0
-"""Draws rows and masks."""
+"""The seed of rows and masks."""
 
 
 def measured(
     network: Pretrainable, corpus: Corpus, length: int, changed: Callable[[dict], dict] = lambda batch: batch
 ) -> dict[str, Any]:
-    """What the loss of ``network`` reports on ``corpus`` in rows of ``length`` tokens, without dropout.
+    """Returns the scalars of the loss of ``network`` on ``corpus``, in rows of ``length`` tokens and without dropout.
 
-    ``changed`` may change each batch before its loss is computed, such as exchange rows.
-
-    "loss" and the other scalars are means over all rows together, as if these were one batch; "rows" counts them. There
-    are as many batches as the tokens of the corpus fill, and at least one.
+    "loss" and the other scalars are means over all rows, as if these were one batch. "rows" is the number of rows.
+    There are as many batches as the tokens of the corpus fill, and at least one. ``changed`` can change each batch
+    before its loss is computed. For example, it can exchange rows.
     """
     network.encoder.dropout = 0.0
     loss = objectives.checked(network.loss)

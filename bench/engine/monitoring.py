@@ -1,8 +1,8 @@
 """Logs of a pre-training for TensorBoard: scalars, and traces of the profiler.
 
-`bench.runs.pretrain` writes them. The scalars are those of the course's curve, which each training state holds. A
-training that resumes writes the log anew from the state, so that a point is neither lost nor doubled, whenever the
-process was killed.
+`bench.runs.pretrain` writes them. The scalars are those of the course's curve, which is part of each training state. A
+training that resumes writes the log again from its state. So no point is lost or doubled, whenever the process was
+killed.
 
     DIR/NAME/steps       scalars by optimizer step; plugins/profile/ has the traces
     DIR/NAME/tokens      the same by tokens
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ptmbench.bench.engine.course import Course
 
 SUFFIX = ".ptmbench"
-"""Ending of the event files, after which older ones are removed."""
+"""Suffix of the event files. `Log.begin` removes older files with this suffix."""
 STEPS = "steps"
 _MEGA = 1e6
 _SCALAR = 1
@@ -30,7 +30,7 @@ _SCALAR = 1
 
 @dataclass(frozen=True, kw_only=True)
 class LogOptions:
-    """Logs of pre-trainings for TensorBoard."""
+    """Options of the TensorBoard logs of pre-trainings."""
 
     tensorboard: Path | None = None
     """Folder of the logs of all pre-trainings; None for no logs."""
@@ -46,16 +46,16 @@ class LogOptions:
             raise UsageError("--trace needs a folder to write to. Give one with --tensorboard.")
 
     def given(self) -> dict[str, Any]:
-        """The options that are given, for JSON, with an absolute path."""
+        """The options that are set, as JSON values, with an absolute path."""
         values = {"tensorboard": self.tensorboard and str(self.tensorboard.resolve()), "trace": self.trace}
         return {name: value for name, value in values.items() if value is not None}
 
 
 class Log:
-    """The log of one pre-training, called ``name``; a context in which the training runs.
+    """The log of one pre-training, called ``name``. It is a context manager in which the training runs.
 
-    ``units`` has the tokens and FLOPs of a step, ``rate`` gives the learning rate of a step counted from 0. Without a
-    folder in ``options`` nothing is written.
+    ``tokens`` and ``flops`` are those of one step. ``rate`` returns the learning rate of a step, counted from 0.
+    Without a folder in ``options``, nothing is written.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Log:
         self._rate, self._writers, self._tracing = rate, {}, False
 
     def begin(self, course: "Course") -> None:
-        """Replaces what is there by the points of ``course`` until now."""
+        """Replaces an older log by the points of ``course`` so far."""
         if self.folder is None:
             return
         import tensorflow as tf
@@ -90,7 +90,7 @@ class Log:
         """Writes the scalars of ``point``, an element of a course's curve."""
         import tensorflow as tf
 
-        # What `tf.summary.scalar` writes, which is part of TensorBoard's package.
+        # The metadata that `tf.summary.scalar` writes. That function is part of TensorBoard's package.
         scalar = tf.compat.v1.SummaryMetadata(plugin_data={"plugin_name": "scalars"}, data_class=_SCALAR)
         values = {name: value for name, value in point.items() if name != "step"}
         values["learning_rate"] = self._rate(point["step"] - 1)
@@ -101,7 +101,7 @@ class Log:
             writer.flush()
 
     def after(self, steps: int, settle: Callable[[], object]) -> None:
-        """Begins or ends the trace after ``steps`` steps of this process. ``settle`` waits for the last step."""
+        """Starts or ends the trace after ``steps`` steps of this process. ``settle`` waits for the last step."""
         if not self.trace or steps not in (1, 1 + self.trace):
             return
         import tensorflow as tf

@@ -1,4 +1,4 @@
-"""A model's network and its weights: built, read out, set."""
+"""Builds a model's network, and reads and sets its weights."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Tokenizer
 
 _ENCODER = ("width", "depth", "length", "causal", "recurrent", "variables", "trainable_variables")
-"""What the harness reads of every encoder."""
+"""Attributes that the harness reads from every encoder."""
 
 
 def sized(module: Any, size: str, length: int) -> Size:
@@ -29,12 +29,12 @@ def sized(module: Any, size: str, length: int) -> Size:
 
 
 def build(model: str, size: Size, tokenizer: Tokenizer, seed: int, *, ending: bool = False, teacher: Any = None) -> Any:
-    """The model's `Pretrainable` with fresh weights that follow from ``seed``.
+    """Builds the model's `Pretrainable` with random weights from ``seed``.
 
-    A published model gives the ids that its vocabulary lacks no probability. With ``ending`` [SEP] is an exception (see
-    `models.text.tokenizers.Vocabulary.ending`): fine-tuning asks for that. ``teacher`` is the network that a student
-    learns from in pre-training; the student may be initialised with its weights. Raises `models.BrokenModel` where the
-    model's file builds something else or cannot import what it builds with.
+    A published model gives no probability to ids that its vocabulary lacks. With ``ending``, [SEP] is an exception (see
+    `models.text.tokenizers.Vocabulary.ending`), which fine-tuning needs. ``teacher`` is the network that a student
+    learns from in pre-training. The student may be initialised with its weights. Raises `models.BrokenModel` if the
+    model's file builds something else, cannot import what it needs, or describes another network than it builds.
     """
     import keras
 
@@ -60,7 +60,7 @@ def build(model: str, size: Size, tokenizer: Tokenizer, seed: int, *, ending: bo
 
 
 def _contradictions(described: Model, made: Pretrainable) -> Iterator[str]:
-    """What the description of a network says that it has or can do, and it does not, or the other way round."""
+    """Sentences about the differences between the description of a network and the network that was built."""
     counted = described.parameters()[0]
     there = sum(math.prod(variable.shape) for variable in own(made.loss))
     if counted != there:
@@ -74,12 +74,12 @@ def _contradictions(described: Model, made: Pretrainable) -> Iterator[str]:
 
 
 def own(loss: Any) -> list:
-    """The variables of ``loss`` that are part of its model: all but the `models.objective.Objective.scaffold`."""
+    """The variables of ``loss`` that are part of its model: all except the `models.objective.Objective.scaffold`."""
     return [variable for variable in loss.variables if not variable.path.startswith(loss.scaffold)]
 
 
 def without_scaffold(loss: Any, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The ``arrays``, by path, of the variables that `own` gives."""
+    """Returns those of ``arrays``, by path, that belong to the variables of `own`."""
     return {path: array for path, array in arrays.items() if not path.startswith(loss.scaffold)}
 
 
@@ -89,8 +89,7 @@ def weights(variables: list) -> dict[str, np.ndarray]:
 
 
 def assign(variables: list, arrays: Mapping[str, np.ndarray]) -> None:
-    """Set every variable from ``arrays``; a missing one or another shape is a `CheckpointError`, never left as it
-    is."""
+    """Sets every variable from ``arrays``. Raises `CheckpointError` if an array is missing or has another shape."""
     for variable in variables:
         array = arrays.get(variable.path)
         if array is None or tuple(array.shape) != tuple(variable.shape):

@@ -1,4 +1,4 @@
-"""How a network is computed, not what: number format, rematerialisation, compilation."""
+"""How a network is computed: number format, rematerialisation, compilation."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,8 +14,8 @@ from ptmbench.models.layers.products import accelerated
 def computing_in(precision: str) -> Iterator[None]:
     """Networks built inside compute in ``precision`` ("float32", "bfloat16"); their weights are float32 either way.
 
-    With "bfloat16" Keras casts what a layer reads, so gradients come back in float32. No loss scaling: the exponents of
-    bfloat16 have the same range as float32.
+    With "bfloat16", Keras casts the values that a layer reads, so gradients are float32. Loss scaling is not needed,
+    because the exponents of bfloat16 have the same range as those of float32.
     """
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy("mixed_bfloat16" if precision == "bfloat16" else precision)
@@ -26,7 +26,7 @@ def computing_in(precision: str) -> Iterator[None]:
 
 
 def rematerialised(loss: Callable) -> Callable:
-    """``loss``, whose Transformer blocks compute their activations again in the backward pass."""
+    """Returns ``loss`` with Transformer blocks that recompute their activations in the backward pass."""
 
     def again(*inputs: Any) -> Any:
         with rematerialising(True):
@@ -36,13 +36,13 @@ def rematerialised(loss: Callable) -> Callable:
 
 
 _WORTH_COMPILING = 5e12
-"""FLOPs of a training on a processor: a minute of two cores, of which XLA saves a sixth and takes four seconds."""
+"""Minimum FLOPs for XLA on a processor: a minute on two cores, of which XLA saves a sixth and takes four seconds."""
 
 
 def compiles(xla: bool | str, encoder: Any, flops: float) -> bool:
     """Whether to compile the step of a training of ``flops`` with XLA.
 
-    "auto" compiles on accelerators always, and on processors where it pays: in long trainings, and not of ``recurrent``
+    "auto" always compiles on accelerators. On processors, it compiles long trainings, except those of ``recurrent``
     encoders, which gain nothing (measured in bench/perf/README.md).
     """
     if xla != "auto":

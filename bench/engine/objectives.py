@@ -23,8 +23,8 @@ from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.corpus import Corpus
 
 _MISTAKES = (TypeError, AttributeError, LookupError, NameError, NotImplementedError, ArithmeticError, AssertionError)
-"""Exceptions of bugs in the code of a model or an objective. A `ValueError` also is one unless a ``raise`` statement
-made it: objectives raise it for input that does not fit."""
+"""Exceptions of bugs in the code of a model or an objective. A `ValueError` is one too, unless it comes from a
+``raise`` statement: objectives raise it for input that does not fit."""
 _KERAS = "Exception encountered when calling"
 """Prefix of the errors in which Keras wraps the error of a layer."""
 _TYPES = (np.int32, np.float32)
@@ -77,7 +77,7 @@ def batches_of(
     network: Pretrainable, corpus: Corpus, rows: int, length: int, steps: Callable[[], int | None] | None = None
 ) -> Batches:
     """``network.batches(corpus, rows, length)``, after checks of the first batch and the totals of its loss. ``steps``
-    gives the number of steps of a training, None as long as it is unknown (`Sampler.scheduled`).
+    returns the number of steps of a training, or None while it is unknown (`Sampler.scheduled`).
 
     Raises `BrokenModel` if they break the contract in `models.objective`, and `CorpusUnfit` if the corpus lacks
     annotations that the objective needs.
@@ -101,7 +101,7 @@ def batches_of(
 
 
 def _scheduled(batches: Batches, rows: int, steps: Callable[[], int | None]) -> Batches:
-    """``batches`` with the share of ``steps`` that are done."""
+    """``batches`` with "progress", the share of ``steps`` that are done."""
 
     def make(step: int, seed: int) -> Batch:
         share = min(1.0, step / count) if (count := steps()) else 0.0
@@ -193,7 +193,7 @@ def _files(error: Exception) -> list[Path]:
 
 @contextmanager
 def mistakes_in(path: Path) -> Iterator[None]:
-    """Converts the error of a bug in the file ``path`` to a `BrokenModel` with its line. Errors of other files pass."""
+    """Converts the error of a bug in the file ``path`` to a `BrokenModel` with its line. Leaves other errors."""
     try:
         yield
     except (*_MISTAKES, ValueError) as error:

@@ -1,4 +1,4 @@
-"""The optimizers of the recipe, as tf.distribute needs them here."""
+"""The optimizers of the recipe, for gradients that are already summed over replicas."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,10 +8,10 @@ import tensorflow as tf
 
 
 class _Summed:
-    """Takes gradients that are summed over replicas already.
+    """Takes gradients that are already summed over replicas.
 
-    Keras sums them itself, after clipping. A global norm is the norm of the sum, so the step sums first. Summing twice
-    would double the communication.
+    Keras would sum them itself, after clipping. Clipping needs the norm of the sum, so the training step sums first. A
+    second sum would double the communication.
     """
 
     def _all_reduce_sum_gradients(self, grads_and_vars: Any) -> list:
@@ -21,19 +21,19 @@ class _Summed:
 class AdamW(_Summed, keras.optimizers.AdamW):
     """Loshchilov & Hutter (2019), with TensorFlow's own operation for Adam's part.
 
-    One operation per weight, where Keras takes a dozen that each walk through memory: for BERT-mini an update takes 0.6
-    of the time, and tracing it half. After t gradients, a weight moves by
+    It takes one operation per weight, where Keras takes a dozen that each go through memory. For BERT-mini, an update
+    takes 0.6 of the time, and tracing it takes half. After t gradients, a weight moves by
 
         rate * m^ / (sqrt(v^) + epsilon)      m^ = m / (1 - beta1^t),  v^ = v / (1 - beta2^t)
 
     (Kingma & Ba, 2015, algorithm 1). TensorFlow's operation adds its epsilon to sqrt(v), so it is given epsilon times
-    sqrt(1 - beta2^t). Without ``bias_correction`` m and v stand for m^ and v^, as in BERT's code.
+    sqrt(1 - beta2^t). Without ``bias_correction``, m and v are used in place of m^ and v^, as in BERT's code.
     """
 
     bias_correction = True
 
     def apply(self, grads: Any, trainable_variables: Any = None) -> Any:
-        # Once a step and not for each weight, which made updates of BERT-mini slower by some hundredths.
+        # Computed once per step. For each weight, it made updates of BERT-mini slower by a few per cent.
         steps, betas = tf.cast(self.iterations + 1, tf.float32), (self.beta_1, self.beta_2)
         self._powers = [tf.pow(beta, steps) if self.bias_correction else tf.zeros([]) for beta in betas]
         self._term = self.epsilon * tf.sqrt(1.0 - self._powers[1])
@@ -62,8 +62,8 @@ class Lamb(_Summed, keras.optimizers.Lamb):
 class Adagrad(_Summed, keras.optimizers.Adagrad):
     """Duchi et al. (2011), with TensorFlow's own operations.
 
-    Of a table only the rows that have a gradient are read and written. That is no approximation: a gradient of zero
-    changes nothing here, where Adam's moments would decay. Sparse gradients hold each row once (`summed`).
+    Only the rows of an embedding table that have a gradient are read and written. This is exact: a gradient of zero
+    changes nothing in Adagrad, while Adam's moments would decay. Sparse gradients must have each row once (`summed`).
     """
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
@@ -81,11 +81,11 @@ class Adagrad(_Summed, keras.optimizers.Adagrad):
 
 
 SPARSE = ("adagrad",)
-"""Optimizers that take the gradient of a table as the rows that have one."""
+"""Optimizers that take the gradient of an embedding table in sparse form: only the rows that have one."""
 
 
 def summed(gradient: Any) -> Any:
-    """A sparse ``gradient`` with each row once, as the sum of what lookups of that row have given."""
+    """Returns a sparse ``gradient`` with each row once, summed over its lookups. Dense ones stay as they are."""
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient
     rows, places = tf.unique(gradient.indices)
@@ -103,11 +103,11 @@ def optimizer(
     epsilon: float = 1e-8,
     bias_correction: bool = True,
 ) -> keras.optimizers.Optimizer:
-    """The optimizer called ``name`` ("adamw", "lamb", "adagrad"), built for ``variables``; decay spares biases and
-    gains. Adagrad has none of ``beta1``, ``beta2`` and ``epsilon``, and only AdamW can do without
+    """Returns the optimizer called ``name`` ("adamw", "lamb", "adagrad"), built for ``variables``. Weight decay leaves
+    out biases and gains. Adagrad ignores ``beta1``, ``beta2`` and ``epsilon``. Only AdamW can turn off
     ``bias_correction``."""
     if name == "adagrad":
-        # From sums of 0: losses are means, and any other beginning would be large compared with their gradients.
+        # The sums begin at 0. Losses are means, so any other value would be large compared with their gradients.
         options = {"initial_accumulator_value": 0.0, "epsilon": 1e-10}
         made = Adagrad(learning_rate=0.0, weight_decay=weight_decay or None, **options)
     else:
@@ -120,6 +120,6 @@ def optimizer(
 
 
 def decays(variable: Any) -> bool:
-    """Whether weight decay is for ``variable``: it spares biases and gains."""
-    # Biases of attention have a row for each head (Dai et al., 2019, section 3.3; Keras's own).
+    """Whether weight decay applies to ``variable``. It leaves out biases and gains."""
+    # Biases of attention have a row for each head (Dai et al., 2019, section 3.3; also in Keras).
     return len(variable.shape) >= 2 and not variable.path.endswith("bias")

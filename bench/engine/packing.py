@@ -4,8 +4,8 @@ A packed array NAME is stored as several arrays:
 
     NAME#mask, NAME#values, NAME#shape    one bit for each entry, the non-zero entries, the shape
     NAME#codes, NAME#scales               int8 codes [R, D], and float32 scales [P, Q] of blocks of R/P x D/Q codes
-    NAME#levels, NAME#lowest,             codes of 1 to 8 bits, less the lowest of their block, one after another; the
-    NAME#layout, NAME#steps               lowest codes int16 [P, Q]; the number of bits, R and D; values of a code of 1
+    NAME#levels, NAME#lowest,             codes of 1 to 8 bits, minus the lowest code of their block; the lowest codes
+    NAME#layout, NAME#steps               int16 [P, Q]; the number of bits, R and D; the value of a code of 1 per block
 
 Other arrays keep their names. The codes of a pruned table lack their zeros too, as NAME#codes#mask and so on.
 `bench.runs.answers` packs the weights of transformed models, and `bench.adapt.predictor` unpacks them.
@@ -44,7 +44,7 @@ def sparse(name: str, array: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def without_zeros(arrays: Arrays, names: Iterable[str]) -> dict[str, np.ndarray]:
-    """``arrays`` with those called ``names`` packed by `sparse`; of a matrix of codes, its codes. Levels stay whole."""
+    """Packs those of ``arrays`` called ``names`` with `sparse`. Packs the codes of int8 matrices, and keeps levels."""
     packed = {name + _CODES if name + _CODES in arrays else name for name in names if name + _LEVELS not in arrays}
     found = {name: array for name, array in arrays.items() if name not in packed}
     for name in sorted(packed):
@@ -60,7 +60,7 @@ def as_codes(name: str, codes: np.ndarray, scales: np.ndarray) -> dict[str, np.n
 
 def as_levels(name: str, codes: np.ndarray, steps: np.ndarray, bits: int) -> dict[str, np.ndarray]:
     """Packs a matrix of values ``codes * steps``, with ``bits`` bits for each code: ``codes`` [R, D], float32 ``steps``
-    [P, Q] as the scales of `as_codes`. Raises `ValueError` if the codes of a block are too far apart."""
+    [P, Q] as the scales of `as_codes`. Raises `ValueError` if the codes of a block need more bits."""
     blocks = [(size, codes.shape[axis] // size) for axis, size in enumerate(steps.shape)]
     lowest = codes.reshape([size for pair in blocks for size in pair]).min((1, 3)).astype(np.int16)  # [P, Q]
     levels = codes - _spread(lowest, codes.shape)
@@ -110,7 +110,7 @@ def size_of(arrays: Arrays, name: str) -> Size:
 
 
 def size_of_all(arrays: Arrays) -> Size:
-    """The size of all weights in the stored ``arrays`` together. The scales of codes are no weights."""
+    """The size of all weights in the stored ``arrays`` together. The scales of codes do not count."""
     names = {name.partition("#")[0] for name in arrays}
     sizes = {name: size_of(arrays, name) for name in sorted(names)}
     found = [size for name, size in sizes.items() if not _is_scale(name, sizes)]
@@ -128,7 +128,7 @@ def _codes(arrays: Arrays, name: str) -> np.ndarray:
 
 
 def _spread(of_blocks: np.ndarray, shape: Sequence[int]) -> np.ndarray:
-    """Numbers [P, Q] of blocks as an array of this ``shape``."""
+    """Repeats the numbers [P, Q] of blocks over their entries, to an array of ``shape``."""
     for axis, size in enumerate(shape):
         of_blocks = np.repeat(of_blocks, size // of_blocks.shape[axis], axis)
     return of_blocks

@@ -1,5 +1,5 @@
-"""The place of a checkpoint that a pre-training will write: who may work there, and where its training states and the
-note of a divergence are."""
+"""Files next to the checkpoint that a pre-training will write: its lock, its training states, and the note about a
+divergence."""
 
 import contextlib
 import json
@@ -14,7 +14,7 @@ from ptmbench.bench.errors import Diverged, EnvironmentProblem, UsageError
 
 
 def check_unfinished(out: Path) -> None:
-    """`UsageError` where ``out`` is taken."""
+    """Raises `UsageError` if ``out`` is a finished checkpoint, and `CheckpointError` if it has other files."""
     if (out / checkpoint.MANIFEST).exists():
         raise UsageError(f"{out} holds a finished checkpoint already. Give another --out, or delete it.")
     checkpoint.check_free(out)
@@ -22,9 +22,9 @@ def check_unfinished(out: Path) -> None:
 
 @contextlib.contextmanager
 def alone(out: Path) -> Iterator[None]:
-    """Keeps other pre-trainings off ``out``: each of two would clear away the training states of the other.
+    """Locks ``out`` against other pre-trainings, because two of them would remove each other's training states.
 
-    `EnvironmentProblem` where one is at work. Where the file system has no locks, nothing is kept off.
+    Raises `EnvironmentProblem` if another pre-training has the lock. A file system without locks is not protected.
     """
     path = states_of(out) / "lock"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -37,22 +37,22 @@ def alone(out: Path) -> Iterator[None]:
             f"Another pre-training is writing to {out}. Wait until it ends, or give another --out."
         ) from None
     try:
-        check_unfinished(out)  # by another one, while this one started
+        check_unfinished(out)  # another pre-training may have finished it meanwhile
         yield
     finally:
         path.unlink(missing_ok=True)
         lock.release()
-        with contextlib.suppress(OSError):  # there are states, or nothing at all
+        with contextlib.suppress(OSError):  # the folder has states, or does not exist
             path.parent.rmdir()
 
 
 def states_of(out: Path) -> Path:
-    """Where the training states of the checkpoint-to-be ``out`` are."""
+    """The folder of the training states for the checkpoint ``out``."""
     return out.with_name(out.name + ".training")
 
 
 def record_divergence(error: Diverged, out: Path, run: Mapping[str, Any]) -> None:
-    """Writes a note next to the output, because a training that diverged is a result too."""
+    """Writes a note next to ``out``, because a training that diverged is a result too."""
     record = {
         "status": "diverged",
         **run,
@@ -65,5 +65,5 @@ def record_divergence(error: Diverged, out: Path, run: Mapping[str, Any]) -> Non
 
 
 def divergence_of(out: Path) -> Path:
-    """Where the note is."""
+    """The path of the note about a divergence."""
     return out.with_name(out.name + ".diverged.json")

@@ -1,4 +1,4 @@
-"""Batches made ahead, so that a step does not wait for its input."""
+"""Makes batches in advance, so that a step does not wait for its input."""
 
 import queue
 import threading
@@ -7,8 +7,8 @@ from typing import Any
 
 
 def prefetch(make: Callable[[int], Any], first: int, ahead: int = 4) -> Iterator[Any]:
-    """``make(first)``, ``make(first + 1)``, ... made by a thread that stays ``ahead`` of the reader; its exceptions
-    arrive here."""
+    """Yields ``make(first)``, ``make(first + 1)``, ... A thread makes up to ``ahead`` items in advance. Its exceptions
+    are raised here."""
     made: queue.Queue = queue.Queue(maxsize=ahead)
     stop = threading.Event()
 
@@ -17,7 +17,7 @@ def prefetch(make: Callable[[int], Any], first: int, ahead: int = 4) -> Iterator
         while not stop.is_set():
             try:
                 item = (make(step), None)
-            except BaseException as error:  # handed over to the reader, whatever it is
+            except BaseException as error:  # raised again in the reader's thread
                 item = (None, error)
             while not stop.is_set():
                 try:

@@ -1,4 +1,4 @@
-"""Learning rates over the course of a training: up to the peak over the warm-up, then one of several ways on. Pure."""
+"""Learning rate schedules: a linear warm-up to the peak, then one of several curves."""
 
 import math
 from collections.abc import Callable
@@ -9,14 +9,15 @@ SCHEDULES: dict[str, Callable[[float, float], float]] = {
     "constant": lambda gone, since: 1.0,
     "inverse_sqrt": lambda gone, since: since**-0.5,
 }
-"""Name to the share of the peak rate, from the share of the steps after the warm-up that are gone, and from the step
-in units of the warm-up's length. Devlin et al. (2019); Loshchilov & Hutter (2017), equation 5; none; Vaswani et al.
-(2017), equation 3."""
+"""The learning rate after the warm-up, as a share of the peak, by name. A schedule is a function of the share of the
+steps after the warm-up that are done, and of the step in units of the warm-up's length. Sources: Devlin et al. (2019)
+for "linear"; Loshchilov & Hutter (2017), equation 5, for "cosine"; Vaswani et al. (2017), equation 3, for
+"inverse_sqrt"."""
 
 
 def rate_at(step: int, steps: int, *, peak: float, warmup: float, schedule: str = "linear") -> float:
-    """Learning rate at ``step`` (from 0) of ``steps``: up to ``peak`` over the share ``warmup`` of the steps, then on
-    by ``schedule``."""
+    """The learning rate at ``step`` (from 0) of ``steps``. It rises to ``peak`` over the share ``warmup`` of the steps,
+    and then follows ``schedule``."""
     rising = max(1, round(steps * warmup))
     if step < rising:
         return peak * (step + 1) / rising

@@ -1,4 +1,4 @@
-"""The recipe of a pre-training: batch, length, optimizer, schedule, precision; and which values are allowed."""
+"""The recipe of a pre-training: batch, length, optimizer, schedule, precision, and the allowed values."""
 
 import math
 import sys
@@ -38,7 +38,7 @@ MOST_TOKENS = 2**24
 """Maximum number of tokens per step: every array of a batch has an element for each."""
 
 BATCH = 32
-"""Sequences per step where a budget in minutes does not tell how many tokens it pays for."""
+"""Sequences per step for a budget in minutes, whose number of tokens is unknown."""
 LEAST_BATCH = 4
 """Minimum number of sequences per step that a budget gives."""
 STEP_TOKENS = 0.25
@@ -129,7 +129,7 @@ def recipe_of(changes: Mapping[str, Any]) -> Recipe:
     lacking = set(ADAM) if kind == "adagrad" else {"bias_correction"} if kind == "lamb" else set()
     if given := sorted(lacking & changes.keys()):
         raise UsageError(f"The optimizer {kind} has no setting '{given[0]}': leave it out, or take optimizer=adamw.")
-    if kind == "adagrad":  # decay would move every row of every table
+    if kind == "adagrad":  # decay would change every row of every embedding table
         changes = {"weight_decay": 0.0, **changes}
     # -0.0 + 0 is 0.0: both must give the same key
     changes = {name: value + 0 if type(value) is float else value for name, value in changes.items()}

@@ -1,8 +1,8 @@
 """One training step: loss, gradients, clipping, update. Pre-training and every adaptation use this one.
 
-The step is traced once. With ``dynamic=True`` it takes batches of any size and length, so all tasks of a form, all
-seeds, and a pre-trained model and its random twin share one graph: building graphs costs more than training tiny
-models does.
+The step is traced once. With ``dynamic=True`` it takes batches of any size and length. Then all tasks of a form, all
+seeds, and a pre-trained model and its random twin share one graph, because building a graph takes longer than training
+a tiny model.
 """
 
 import math
@@ -18,18 +18,18 @@ from ptmbench.bench.engine.optimizers import SPARSE, summed
 from ptmbench.bench.engine.optimizers import optimizer as optimizer_of
 
 Loss = Callable[..., Mapping[str, Any]]
-"""(batch, seed) to named scalars, of which "loss" is minimised; where a batch is split, (batch, seed, totals), see
-`models.pretrainable.Pretrainable`."""
+"""Maps (batch, seed) to named scalars, of which "loss" is minimised. If a batch is split, the arguments are (batch,
+seed, totals); see `models.pretrainable.Pretrainable`."""
 
 
 class TrainStep:
     """``step(batch, seed, rate)`` updates ``variables`` once and returns the loss's named scalars.
 
     A batch is split evenly over the replicas of ``strategy`` and, on each, into ``accumulate`` parts that are computed
-    one after the other. ``totals(batch)`` says what the means of the whole batch are over; so losses, gradients and
-    their clipped norm belong to the whole batch, however it is split; ``clip`` 0 clips nothing. Weight decay is
-    decoupled and spares biases and gains (Loshchilov & Hutter, 2019). ``adam`` changes Adam's ``beta1``, ``beta2``,
-    ``epsilon`` and ``bias_correction`` (`bench.engine.optimizers.optimizer`).
+    one after the other. ``totals(batch)`` returns the counts that means over the whole batch are divided by. So losses,
+    gradients and their norm are those of the whole batch, however it is split. ``clip`` is the maximum norm, and 0
+    turns clipping off. Weight decay is decoupled (Loshchilov & Hutter, 2019) and leaves out biases and gains. ``adam``
+    changes Adam's ``beta1``, ``beta2``, ``epsilon`` and ``bias_correction`` (`bench.engine.optimizers.optimizer`).
     """
 
     def __init__(
@@ -49,29 +49,29 @@ class TrainStep:
     ):
         self.loss, self.variables, self.clip, self.dynamic, self.jit = loss, list(variables), clip, dynamic, jit
         self.strategy, self.accumulate, self.totals = strategy, accumulate, totals
-        # Parts and replicas add up dense gradients.
+        # The gradients of parts and replicas are added up, and this needs dense gradients.
         self.sparse = optimizer in SPARSE and strategy is None and accumulate == 1
         with scope(strategy):
             self.optimizer = optimizer_of(optimizer, self.variables, weight_decay=weight_decay, **(adam or {}))
         self._functions: dict[frozenset[str], Traced] = {}
-        """By the names of the arrays of a batch."""
+        """Traced steps by the names of the arrays of a batch."""
 
     def __call__(self, batch: Mapping[str, np.ndarray], seed: tuple[int, int], rate: float) -> dict[str, tf.Tensor]:
         inputs = self._inputs(batch, seed)
         function = self._function(inputs)
         self.optimizer.learning_rate.assign(rate)
         scalars = function(*inputs)
-        if self.strategy:  # all replicas have the same ones
+        if self.strategy:  # the same on all replicas
             return {name: self.strategy.experimental_local_results(value)[0] for name, value in scalars.items()}
         return scalars
 
     def traced(self, batch: Mapping[str, np.ndarray]) -> Callable:
-        """The graph of a step on batches like ``batch``, which later steps run: a concrete function on one device, a
+        """Returns the graph that steps on batches like ``batch`` run: a concrete function on one device, a
         `tf.function` with a strategy."""
         return self._function(self._inputs(batch, (0, 0))).function
 
     def reset(self) -> None:
-        """Forget moments and step count, as if no step had been taken. The trace stays."""
+        """Sets moments and step count to 0, as before the first step. Keeps the trace."""
         for variable in self.optimizer.variables:
             variable.assign(tf.zeros(variable.shape, variable.dtype))
 
@@ -100,11 +100,11 @@ class TrainStep:
         return self._functions[names]
 
     def _trace(self, inputs: list) -> Callable:
-        if self.strategy:  # what compiles is each part: collectives between replicas stay outside
+        if self.strategy:  # XLA compiles each part; collectives between replicas stay outside
             part = tf.function(self._part, jit_compile=self.jit or None, autograph=False)
             return tf.function(lambda *args: self.strategy.run(self._split, args=(part, *args)), autograph=False)
         jit = self.jit or None
-        if self.sparse:  # what compiles is the part
+        if self.sparse:  # XLA compiles only the part
             part, jit = tf.function(self._part, jit_compile=jit, autograph=False), None
 
             def step(*args: Any) -> dict[str, tf.Tensor]:
@@ -133,7 +133,7 @@ class TrainStep:
         first = context.replica_id_in_sync_group * self.accumulate
 
         def numbered(index: Any) -> Any:
-            # Parts have seeds of their own, or each would drop the same units.
+            # Each part has its own seed. Otherwise all parts would drop the same units.
             own = tf.random.experimental.stateless_fold_in(seed, first + index)
             return part(_slice(batch, index, self.accumulate), own, totals)
 
@@ -145,7 +145,7 @@ class TrainStep:
             _, sums = tf.while_loop(
                 lambda index, _: index < self.accumulate, add, (tf.constant(1), sums), parallel_iterations=1
             )
-        if self.strategy:  # one reduction a step, of everything
+        if self.strategy:  # a single reduction per step
             sums = context.all_reduce("SUM", sums)
         return self._apply(*sums)
 
@@ -156,13 +156,13 @@ class TrainStep:
         with tf.GradientTape() as tape:
             scalars = dict(self.loss(batch, seed, *totals))
         gradients = tape.gradient(scalars["loss"], [v.value for v in self.variables])
-        # A row that is looked up twice is in a lookup's sparse gradient twice. Norms and second moments are of the sum,
-        # and neither `tf.clip_by_global_norm` nor Keras adds the two up before it squares: a dense gradient does, and
-        # so does `summed`, later: how many rows there are depends on the batch, and XLA compiles no such thing.
+        # The sparse gradient of a lookup has a row twice if the row was looked up twice. Norms and second moments need
+        # their sum, but `tf.clip_by_global_norm` and Keras square each of them. A dense gradient has the sum. `summed`
+        # adds up sparse ones later: the number of rows depends on the batch, which XLA cannot compile.
         return [g if g is None or self.sparse else tf.convert_to_tensor(g) for g in gradients], scalars
 
     def _apply(self, gradients: Sequence[Any], scalars: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        # A head that reads tokens leaves the pooler without a gradient: such variables stay as they are.
+        # Variables without a gradient do not change, such as the pooler under a head that reads tokens.
         gradients, variables = zip(
             *((g, v) for g, v in zip(gradients, self.variables, strict=True) if g is not None), strict=True
         )
@@ -171,15 +171,15 @@ class TrainStep:
         return {**scalars, "gradient_norm": norm}
 
     def clipped(self, gradients: Sequence[Any]) -> tuple[Sequence[Any], tf.Tensor]:
-        """``gradients``, clipped, and the norm that they had together."""
+        """Returns the clipped ``gradients``, and their global norm before clipping."""
         if 0 < self.clip < math.inf:
             return tf.clip_by_global_norm(gradients, self.clip)
-        # TensorFlow would make zeros of norm 0, and NaN of infinity.
+        # For a maximum norm of 0, TensorFlow would return zeros, and for infinity NaN.
         return gradients, tf.linalg.global_norm(gradients)
 
 
 def _slice(batch: Mapping[str, tf.Tensor], index: Any, parts: int) -> dict[str, tf.Tensor]:
-    """Part ``index`` of ``parts`` equal ones of ``batch``, by rows."""
+    """Part ``index`` of ``batch``, whose rows are split into ``parts`` equal parts."""
     if parts == 1:
         return dict(batch)
     return {

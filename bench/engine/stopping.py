@@ -1,8 +1,8 @@
-"""What may stop a training, and how much work that loses.
+"""Stops a training on SIGINT or SIGTERM, and checks that a training did all of its steps.
 
-Ctrl-C and SIGTERM wait for the end of a step, so that the training state on disk is complete. After a power cut the
-work since the last save is lost. Every training loop calls `check_finished` behind its last step: only a loop that did
-all of its steps may report a result.
+Ctrl-C and SIGTERM take effect at the end of a step, so that the training state on disk is complete. After a power cut,
+the work since the last save is lost. Every training loop calls `check_finished` after its last step, because only a
+loop that did all of its steps may report a result.
 """
 
 import signal
@@ -11,7 +11,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 SAVE_SECONDS = 120.0
-"""How long a training goes on between two saves, unless it is told otherwise."""
+"""Default time between two saves of a training, in seconds."""
 
 
 class Unfinished(RuntimeError):
@@ -19,7 +19,7 @@ class Unfinished(RuntimeError):
 
 
 def check_finished(done: int, steps: int | None) -> None:
-    """`Unfinished` unless all of ``steps`` are ``done``, whatever made the loop end."""
+    """Raises `Unfinished` unless all of ``steps`` are ``done``, for whatever reason the loop ended."""
     if done != steps:
         planned = "an unknown number of" if steps is None else steps
         raise Unfinished(
@@ -29,17 +29,17 @@ def check_finished(done: int, steps: int | None) -> None:
 
 
 def ignored(number: int) -> bool:
-    """Whether this process was told to ignore the signal ``number``: shells without job control start ``command &``
-    with SIGINT ignored, as nohup does with SIGHUP. What is ignored stays ignored."""
+    """Whether this process ignores the signal ``number``. Shells without job control start ``command &`` with SIGINT
+    ignored, and nohup ignores SIGHUP. Such signals stay ignored."""
     return signal.getsignal(number) is signal.SIG_IGN
 
 
 class Stop:
-    """Context manager: holds the first SIGINT or SIGTERM back; the second one goes through at once.
+    """A context manager that holds back the first SIGINT or SIGTERM. A second one takes effect at once.
 
-    Signals that the process ignores stay ignored. A signal that was held back goes through when the block ends, and
-    the block then ends with an exception: KeyboardInterrupt or SystemExit where the handler raises none. A training
-    outside the main thread gets no signals, so none is held back there.
+    Signals that the process ignores stay ignored. If the block ends without an error, the signal that was held back is
+    raised again. If its handler raises no exception, KeyboardInterrupt or SystemExit is raised. A training outside the
+    main thread gets no signals, so none is held back there.
     """
 
     def __init__(self) -> None:
@@ -64,6 +64,6 @@ class Stop:
 
     def _release(self) -> None:
         for number, handler in self._before.items():
-            # None is a handler that was not installed from Python; Python cannot put it back.
+            # None stands for a handler that was not installed from Python, and that Python cannot restore.
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
         self._before = {}

@@ -1,4 +1,4 @@
-"""``perf NAME``: measurements of speed and of this project, each a module with a ``command``."""
+"""The command ``perf``: measurements of speed and of the gate. Each is a module of this package with a ``command``."""
 
 import importlib
 from pathlib import Path
@@ -11,7 +11,7 @@ _HELPERS = {"__init__", "curves", "peer", "table", "worker"}
 
 
 class Measurements(click.Group):
-    """The folder is the list: every module of `bench.perf` that is no helper is a subcommand."""
+    """A command group whose subcommands are the modules of `bench.perf`, except `_HELPERS`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(file.stem for file in Path(__file__).parent.glob("*.py") if file.stem not in _HELPERS)

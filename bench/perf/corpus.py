@@ -1,17 +1,17 @@
-"""How fast text becomes token ids, and how much memory that takes as the text grows.
+"""Speed of tokenising a corpus, and its peak memory as the corpus grows.
 
     python -m ptmbench.bench.perf.corpus FILE... --megabytes 25 --megabytes 250
 
-Makes text of each size below a temporary folder: the documents of FILE... in random order, over and over, in which two
-words in a hundred are altered into ones never seen (English adds about as many from 30 to 300 MB, by Heaps' law; text
-that merely repeats itself would flatter a table of words). Then, in turns:
+Makes text of each size in a temporary folder by repeating the documents of FILE... in random order. Two words in a
+hundred are changed to new words: English adds about as many from 30 to 300 MB, by Heaps' law. Without new words, an
+implementation with a table of known words would look too fast. Then both sides are measured in turns:
 
-    ours    `data tokenise`, a process of its own with its workers: sentences, ids, word heads, shards, manifest
-    peer    a loop over the same lines with the `tokenizers` package's encode_batch: ids, kept in memory
+    ours    `data tokenise` in a separate process, with its workers: sentences, ids, word heads, shards, manifest
+    peer    a loop over the same lines with encode_batch of the `tokenizers` package: ids, kept in memory
 
-Rates are in MB (10^6 bytes of text) a second, of wall time and of processor time: the latter is steadier where other
-work is running. Memory is the largest resident set of the command and of its largest worker, looked at ten times a
-second.
+Rates are in MB (10^6 bytes of text) per second of wall time and of processor time. Processor time varies less if the
+machine does other work. Memory is the largest resident set of the command and of its largest worker, measured ten times
+per second.
 """
 
 import json
@@ -53,7 +53,8 @@ COLUMNS = {
 def main(
     files: Sequence[Path], megabytes: Sequence[int], *, rounds: int = 3, processes: int | None = None
 ) -> Iterator[dict[str, Any]]:
-    """One row of `COLUMNS` per size: medians over ``rounds`` turns of each side; memory is the most of all turns."""
+    """Yields one row of `COLUMNS` per size: medians over ``rounds`` turns of each side, and the peak memory of all
+    turns."""
     from ptmbench.models.text.corpus import train_tokenizer
 
     with tempfile.TemporaryDirectory(prefix="ptmbench-perf-") as name:
@@ -80,7 +81,7 @@ def main(
 
 
 def make(files: Sequence[Path], path: Path, megabytes: int) -> Path:
-    """Write about ``megabytes`` of JSON lines to ``path``; the same for the same files and size."""
+    """Writes about ``megabytes`` of JSON lines to ``path``. The same files and size always give the same text."""
     from ptmbench.models.text.corpus import read
 
     draw = random.Random(0)
@@ -106,10 +107,11 @@ def _altered(document: str, draw: random.Random) -> str:
 def tokenise(
     files: Sequence[Path], out: Path, options: Sequence[str], processes: int | None = None
 ) -> tuple[float, float, float, float]:
-    """Run `data tokenise`: seconds of wall and of processor time, peak MB of the command and of its largest worker."""
+    """Runs `data tokenise`. Returns the seconds of wall time and of processor time, and the peak memory in MB of the
+    command and of its largest worker."""
     import psutil
 
-    named = [str(path.resolve()) for path in files]  # the command stands elsewhere
+    named = [str(path.resolve()) for path in files]  # the command runs in another folder
     command = [sys.executable, "-m", "ptmbench", "data", "tokenise", *named, "--out", str(out), *options]
     command += ["--processes", str(processes)] if processes else []
     before, began = _children_seconds(), time.perf_counter()
@@ -120,7 +122,7 @@ def tokenise(
             parent = max(parent, watched.memory_info().rss)
             largest = max([largest, *(child.memory_info().rss for child in watched.children(recursive=True))])
         except psutil.Error:
-            continue  # one of them has just ended
+            continue  # a process has just ended
         time.sleep(0.1)
     if worker.returncode:
         raise subprocess.CalledProcessError(worker.returncode, command)
@@ -128,7 +130,8 @@ def tokenise(
 
 
 def peer(text: Path, tokenizer: Path) -> tuple[float, float]:
-    """Seconds of wall and of processor time that encode_batch takes for the lines of ``text``, 1000 at a time."""
+    """The seconds of wall time and of processor time that encode_batch takes for the lines of ``text``, 1000 per
+    call."""
     import numpy as np
     import tokenizers
 
@@ -145,7 +148,7 @@ def peer(text: Path, tokenizer: Path) -> tuple[float, float]:
 
 
 def _rates(megabytes: float, *seconds: Sequence[float]) -> dict[str, float]:
-    """The columns of speed from the seconds of all turns: wall and processor time, ours and then the peer's."""
+    """The columns of speed. ``seconds`` are those of all turns: our wall time and processor time, then the peer's."""
     ours, ours_cpu, peer, peer_cpu = (megabytes / statistics.median(turns) for turns in seconds)
     return {
         "ours": ours,

@@ -1,4 +1,4 @@
-"""A picture of curves against seconds, as a file of SVG that stands by itself."""
+"""Draws curves against seconds as a self-contained SVG file."""
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle
@@ -8,15 +8,16 @@ import numpy as np
 
 _WIDTH, _HEIGHT = 640, 340
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 120, 28, 44
-_DASHES = ("none", "7 4", "2 3", "9 3 2 3")  # no meaning by colour
+_DASHES = ("none", "7 4", "2 3", "9 3 2 3")  # so that curves differ in more than their colour
 _COLOURS = ("#1b5e9e", "#b3541e", "#4b7f3a", "#6a4c93")
 _TICKS = 5
 
 
 def picture(curves: Mapping[str, Sequence[tuple[float, float]]], *, title: str, down: str) -> str:
-    """``curves`` {name: (seconds, value) points} in one plane; ``down`` says what the values are.
+    """Returns the SVG of ``curves``, {name: (seconds, value) points}. ``down`` is the label of the vertical axis.
 
-    Seconds begin at 0, values at the smallest that is there; every point is marked, and names stand at the ends.
+    The horizontal axis starts at 0 seconds, the vertical axis at the smallest value. Every point is marked, and the
+    name of a curve is next to its last point.
     """
     values = [value for points in curves.values() for _, value in points]
     longest = max(second for points in curves.values() for second, _ in points)

@@ -1,11 +1,12 @@
-"""Latency of a model in several engines, on one core.
+"""Latency of a model in several inference engines, on one core.
 
     ptmbench perf engines CHECKPOINT [--batches 1,8,32] [--length 128]
 
-The checkpoint is exported for every engine that is installed, and each file is compared with the model. Then a process
-for each engine, pinned to the same core and with one thread, answers batches of random token ids in turns, so that what
-else the machine does falls on all of them alike. All rows are as long as the longest input, because LiteRT reads inputs
-of one length. Tokenising is not measured. "ptmbench" is the path of `predict`: it stacks rows and runs a graph.
+The checkpoint is exported for every engine that is installed, and each file is compared with the model. Then each
+engine predicts batches of random token ids in a process with one thread, pinned to the same core. The processes
+take turns, so that other load on the machine affects all of them equally. All rows are as long as the longest input,
+because LiteRT reads inputs of one length. Tokenising is not measured. The engine "ptmbench" does what `predict` does:
+it stacks rows and runs a graph.
 """
 
 import json
@@ -38,14 +39,17 @@ ENGINES = {
     "onnxruntime": ("onnx", None),
     "onnxruntime int8": ("onnx", "int8"),
 }
-"""Format and quantisation of each engine; ptmbench itself has no format."""
+"""Format and quantisation of each engine. The format is None for our own graph, which needs no export."""
 CHECKED = 16
-"""Inputs that the files are compared with the model on."""
+"""Number of inputs on which the exported files are compared with the model."""
 
 
 def prepare(source: Any, name: str, batches: Sequence[int], folder: Path) -> dict[str, Any]:
-    """Writes below ``folder`` what the engine ``name`` needs to answer ``batches``: "files" by batch size, "bytes" of
-    one of them, "difference" from the model, and "same_decisions"."""
+    """Writes the files to ``folder`` that the engine ``name`` needs for the batch sizes ``batches``.
+
+    Returns "files" by batch size, "bytes" of one of them, and the "difference" from the model and "same_decisions" of
+    `bench.runs.exports.export.compare`.
+    """
     from ptmbench.bench.runs.exports import export, network
     from ptmbench.bench.runs.exports.formats import FORMATS
 
@@ -72,7 +76,10 @@ def prepare(source: Any, name: str, batches: Sequence[int], folder: Path) -> dic
 
 
 def save_int8(source: Any, folder: Path) -> None:
-    """Writes the adapted model of ``source`` after the transform int8 as a checkpoint."""
+    """Applies the transform int8 to the adapted model of ``source`` and saves the result as a checkpoint.
+
+    Raises `UsageError` if ``source`` is not adapted, or if no transform may follow its last one.
+    """
     from dataclasses import replace
 
     from ptmbench.bench.adapt import transforms
@@ -95,7 +102,7 @@ def save_int8(source: Any, folder: Path) -> None:
 
 
 def stacked(outputs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The outputs of rows of one length as batches."""
+    """Stacks the outputs of single rows to batches. All rows have the same length."""
     import numpy as np
 
     return {name: np.stack([one[name] for one in outputs]) for name in outputs[0]}
@@ -104,8 +111,8 @@ def stacked(outputs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def compare(
     source: Any, names: Sequence[str], batches: Sequence[int], *, core: int, rounds: int, seconds: float
 ) -> Iterator[dict[str, Any]]:
-    """Rows of the table, by batch size. ``ratio`` is the median over turns of our seconds over the engine's, in
-    processor time."""
+    """Yields rows of the table, by batch size. ``ratio`` is the median over turns of our processor time divided by that
+    of the engine."""
     with tempfile.TemporaryDirectory() as place, ExitStack() as running:
         made, workers = {}, {}
         for name in names:
@@ -137,11 +144,14 @@ def compare(
 
 
 def in_turns(workers: Sequence[Worker], job: str, rounds: int, seconds: float) -> dict[str, list[float]]:
-    """Lets ``workers`` take ``rounds`` turns of about ``seconds`` each at ``job``; returns the processor seconds of one
-    repetition in each turn. Wall time is in the workers' ``seconds``."""
+    """Lets ``workers`` run ``job`` in turns: ``rounds`` turns each, of about ``seconds``.
+
+    Returns the seconds of processor time of one repetition in each turn, by worker. Wall time is in the ``seconds`` of
+    the workers.
+    """
     times, before, spent = {}, {}, {worker.name: [] for worker in workers}
     for worker in workers:
-        worker.ask(job, 2, keep=False)  # traces
+        worker.ask(job, 2, keep=False)  # traces the graph
         times[worker.name] = max(1, round(seconds / worker.ask(job, 2, keep=False)))
         before[worker.name] = worker.answer["value"]
     for _ in range(rounds):
@@ -153,8 +163,8 @@ def in_turns(workers: Sequence[Worker], job: str, rounds: int, seconds: float) -
 
 
 def main(argument: str) -> None:
-    """Serve requests to answer a batch, a job for each batch size: the worker of an engine. ``argument`` is a case of
-    `compare` as JSON. The value of an answer is the processor time of this process so far."""
+    """Runs the worker of an engine, with one job per batch size. A job predicts a batch and returns the processor time
+    of this process so far. ``argument`` is a case of `compare` as JSON."""
     case = json.loads(argument)
     os.sched_setaffinity(0, {case["core"]})
     environment.prepare(threads=1)

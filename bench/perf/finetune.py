@@ -1,10 +1,10 @@
-"""Seconds from a checkpoint to a score on MRPC, the whole process included: ours and Hugging Face's run_glue.
+"""Seconds from a checkpoint to a score on MRPC, for the whole process: ours and Hugging Face's run_glue.
 
     ptmbench perf finetune CHECKPOINT --data DIR [--peer-python PYTHON]
 
-Both begin with the same weights of our BERT, read the same files and train for the same epochs, batch and peak rate.
-Ours is `ptmbench evaluate`: it also holds a part of the training set out, scores it after every epoch, and
-writes a record. run_glue pads to 128 tokens and scores dev once, as its example does.
+Both sides start with the same weights of our BERT, read the same files, and train with the same number of epochs, batch
+size and peak learning rate. Ours is `ptmbench evaluate`, which also holds out a part of the training set, scores it
+after every epoch, and writes a record. run_glue pads to 128 tokens and scores dev once, as its example does.
 """
 
 import json
@@ -26,8 +26,10 @@ from ptmbench.bench.perf.table import Table
 
 
 def run(command: list[str]) -> tuple[dict[str, float], str]:
-    """Wall and processor seconds of ``command`` with its children, and what it printed; `RuntimeError` with its last
-    lines when it fails."""
+    """Runs ``command``. Returns the seconds of wall time and processor time, with its child processes, and its output.
+
+    Raises `RuntimeError` with the end of its error output if it fails.
+    """
     began, used = time.perf_counter(), _processor()
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -36,7 +38,7 @@ def run(command: list[str]) -> tuple[dict[str, float], str]:
 
 
 def _processor() -> float:
-    """Processor seconds of all processes that this one has started and waited for, and of theirs."""
+    """Seconds of processor time of all finished child processes and of their own child processes."""
     spent = os.times()
     return spent.children_user + spent.children_system
 

@@ -1,18 +1,25 @@
-"""How often the gate is wrong: false alarms without a change, and the drops that it sees.
+"""Simulates the error rates of the gate: false alarms without a change, and the share of real drops that it detects.
 
     ptmbench perf gate [--records RUN] [--gates 400] [--trials 400]
 
-It prints four tables. *A/A gates* have no change: they compare two sets of seeds of one recipe, with predictions drawn
-from the same distribution as in the cells of RUN, and 2 % of the seeds diverge. A row "real" deals the real seeds of
-RUN to both sides at random, where there are ten or more of a cell; such gates share seeds, so they are fewer than they
-look. In the row "seeds in pairs" both sides have the same seeds of the same weights, which the gate compares one by
-one. *A/A gates with other weights* pre-train each model anew for each side; pre-training moves all cells of a model by
-one amount. *Whole gates* have a planted drop in one cell or in all. *Drops* are single cells with a planted drop, with
-the share of intervals that hold the true drop.
+Prints four tables:
 
-A simulated seed is right on an example where easiness (shared by all seeds) + the seed's own skill + noise is above a
-threshold, all three normal. The threshold follows from RUN's accuracy, easiness from how often two seeds are right on
-the same examples, skill from the spread between seeds beyond what the examples explain.
+*A/A gates* have no change. They compare two sets of seeds of one recipe. Predictions are drawn from the same
+distribution as in the cells of RUN, and 2 % of the seeds diverge. The row "real" assigns the real seeds of RUN to both
+sides at random, if a cell has at least twice --seeds of them (10 by default). Such gates share seeds, so they are not
+independent. In the row "seeds in pairs" both sides have the same seeds of the same weights, and the gate compares them
+one by one.
+
+*A/A gates with other weights* pre-train each model anew for each side. A pre-training changes the scores of all cells
+of a model by the same amount. Some rows also have a planted drop in every cell.
+
+*Whole gates* have a planted drop in one cell or in all cells.
+
+*Drops* are single cells with a planted drop. The table has the share of intervals that contain the true drop.
+
+A simulated seed predicts an example correctly if easiness (shared by all seeds) + skill of the seed + noise is above a
+threshold. All three are normal. The threshold follows from the accuracy of RUN, easiness from how often two seeds are
+right on the same examples, and skill from the spread between seeds beyond what the examples explain.
 """
 
 import math
@@ -49,7 +56,7 @@ OWN = Path(__file__).parents[2] / "tests" / "regress"
 DIVERGING = 0.02
 SIZES, DROPS = (300, 1000, 5000), (0.0, 1.0, 2.0, 5.0)
 TEN = ("one", 1.0), ("one", 2.0), ("one", 3.0), ("one", 5.0), ("every", 0.5), ("every", 1.0), ("every", 2.0)
-"""Planted drops of whole gates: in one cell or in every cell, and how many points."""
+"""Planted drops of whole gates: in one cell or in every cell, and their size in points."""
 _SHARES = {
     "pass": ("pass", "{:.1%}"),
     "pass on average": ("pass on average", "{:.1%}"),
@@ -98,22 +105,23 @@ POWER = {
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """What simulated predictions of one cell are drawn like."""
+    """The distribution of the simulated predictions of one cell."""
 
     accuracy: float
-    """0 to 1."""
+    """Expected accuracy, 0 to 1."""
     sd: float
-    """Between seeds, in points, beyond what finitely many examples add."""
+    """Standard deviation between seeds in points, without the part that is due to the finite number of examples."""
     shared: float
-    """Share of the latent variance that is the examples' easiness."""
+    """Share of the latent variance that is due to the easiness of the examples."""
     examples: int
     task: str = ""
     model: str = ""
 
     def draw(self, rng: np.random.Generator, seeds: int, easiness: np.ndarray, drop: float = 0.0) -> np.ndarray:
-        """Right or wrong, as 100 or 0, [seeds, N]; ``drop`` in points is taken from the expected accuracy."""
+        """Draws the scores of predictions, 100 (right) or 0 (wrong), [seeds, N]. ``drop`` in points is subtracted from
+        the expected accuracy. ``easiness`` is that of the examples, [N]."""
         level = special.ndtri(self.accuracy)
-        skill = self.sd / (100 * stats.norm.pdf(level))  # delta method: points of accuracy to units of the latent
+        skill = self.sd / (100 * stats.norm.pdf(level))  # delta method: points of accuracy to latent units
         noise = math.sqrt(max(1 - self.shared - skill**2, 1e-3))
         scale = math.sqrt(self.shared + skill**2 + noise**2)
         level = special.ndtri(self.accuracy - drop / 100) * scale
@@ -140,7 +148,7 @@ def command(records: Path, gates: int, trials: int, seeds: int, seed: int, as_js
     cells = calibrate(side)
     if not cells:
         raise EnvironmentProblem(f"{records} has no cell with right-or-wrong predictions of two or more seeds.")
-    rng = np.random.default_rng([seed, 0])  # one generator a table, so that none depends on those before it
+    rng = np.random.default_rng([seed, 0])  # one generator per table, so that no table depends on the ones before it
     table = Table(GATES, as_json)
     table.add({"kind": "simulated", "cells": len(cells), **simulated(rng, cells, gates, seeds)})
     many = [replace(cell, task=f"{cell.task} {i}") for i in range(math.ceil(12 / len(cells))) for cell in cells][:12]
@@ -173,7 +181,8 @@ def command(records: Path, gates: int, trials: int, seeds: int, seed: int, as_js
 
 
 def calibrate(side: sides.Side) -> list[Cell]:
-    """The cells of ``side`` whose per-example scores are right or wrong, by falling spread between seeds."""
+    """The cells of ``side`` whose per-example scores are right or wrong, those with the largest spread between seeds
+    first. Leaves out cells without training, with a single seed, or with an accuracy below 2 % or above 98 %."""
     cells = []
     for group in side.groups:
         scored = [rescore.scored(r, side.roots) for r in group.records.values() if r.status == "ok"]
@@ -185,7 +194,7 @@ def calibrate(side: sides.Side) -> list[Cell]:
 
 
 def imitate(right: np.ndarray, task: str = "") -> Cell:
-    """The cell that ``right`` [seeds, N] looks like."""
+    """Estimates the `Cell` whose predictions are distributed like ``right``, bool [seeds, N]."""
     seeds, n = right.shape
     p = float(right.mean())
     level = special.ndtri(p)
@@ -197,21 +206,21 @@ def imitate(right: np.ndarray, task: str = "") -> Cell:
         return both.cdf([level, level], cov=[[1, shared], [shared, 1]]) - together
 
     shared = optimize.brentq(gap, 0.0, 0.99, xtol=1e-3) if gap(0.99) > 0 else 0.99
-    binomial = 100**2 * (p - together) / n  # variance of a seed's score that comes from its own noise
+    binomial = 100**2 * (p - together) / n  # variance of the score of a seed that is due to its noise
     sd = math.sqrt(max(float(np.var(100 * right.mean(axis=1), ddof=1)) - binomial, 0.05**2))
     most = 100 * stats.norm.pdf(level) * math.sqrt(max(0.98 - shared, 0.01))
     return Cell(accuracy=p, sd=float(min(sd, most)), shared=float(shared), examples=n, task=task)
 
 
 def _begin(as_json: bool) -> None:
-    """An empty line between two tables in Markdown."""
+    """Prints an empty line between two Markdown tables."""
     if not as_json:
         click.echo()
 
 
 def alike(count: int = 10, examples: int = 872) -> list[Cell]:
-    """``count`` cells, two of each model. The accuracy is 89, seeds differ by an SD of 1, and SST-2's dev split has 872
-    examples."""
+    """Returns ``count`` cells, two per model. The accuracy is 89 % and the standard deviation between seeds 1 point;
+    872 is the number of examples in the dev split of SST-2."""
     return [
         Cell(accuracy=0.89, sd=1.0, shared=0.5, examples=examples, task=f"task {i}", model=f"model {i // 2}")
         for i in range(count)
@@ -219,7 +228,8 @@ def alike(count: int = 10, examples: int = 872) -> list[Cell]:
 
 
 def _other_weights() -> Iterator[dict[str, Any]]:
-    """Spreads between pre-trainings: unknown to the gate, stated, stated too large, and measured."""
+    """Yields the cases of "A/A gates with other weights". The gate does not know the spread between pre-trainings, is
+    told the right one or one that is too large, or measures it."""
     for sd in (0.5, 1.0):
         yield {"pretraining": sd, "stated": None, "pretrainings": 1, "every": 0.0}
         yield {"pretraining": sd, "stated": sd, "pretrainings": 1, "every": 0.0}
@@ -244,12 +254,13 @@ def simulated(
     diverging: float = DIVERGING,
     paired: bool = False,
 ) -> dict[str, Any]:
-    """Shares of verdicts over ``gates`` gates; cells of one task share its examples.
+    """Returns the shares of the verdicts over ``gates`` gates. The cells of a task share its examples.
 
     ``one`` and ``every`` are drops in points, planted in the first cell and in all cells. ``pretraining`` is the true
-    standard deviation between pre-trainings, ``stated`` the one that the gate is told, ``pretrainings`` their number on
-    each side; from two on the gate measures the deviation. ``diverging`` is the share of seeds that diverge.
-    ``paired``: seeds are compared one by one, where as many are left on both sides.
+    standard deviation between pre-trainings, and ``stated`` the one that the gate is told. ``pretrainings`` is their
+    number on each side; the gate measures the standard deviation if there are two or more. ``diverging`` is the share
+    of seeds that diverge. If ``paired``, seeds are compared one by one, unless the sides have different numbers of them
+    left.
     """
     verdicts = []
     for _ in range(gates):
@@ -269,8 +280,8 @@ def simulated(
 
 
 def _drop(sides_: Sequence[Sequence[np.ndarray]], stated: float | None, paired: bool) -> Drop:
-    """The drop between two sides of one or more pre-trainings, each [seeds, N], as `leaderboard.gate.drops` takes
-    it."""
+    """The drop between two sides, as `leaderboard.gate.drops` estimates it. A side is a list of pre-trainings, each
+    with scores [seeds, N]."""
     if len(sides_[0]) > 1:
         means = [np.stack([scores.mean(axis=0) for scores in own]) for own in sides_]
         return over_pretrainings(mixed_t(means[0], means[1], paired=False, pooled=True))
@@ -279,7 +290,10 @@ def _drop(sides_: Sequence[Sequence[np.ndarray]], stated: float | None, paired: 
 
 
 def real(rng: np.random.Generator, side: sides.Side, gates: int, seeds: int) -> dict[str, Any]:
-    """The same with the real seeds of ``side``, dealt to both sides anew for every gate; {} where they are too few."""
+    """Like `simulated`, but with the real seeds of ``side``, which are assigned to both sides at random for each gate.
+
+    Returns {} if no cell has enough seeds.
+    """
     groups = [group for group in side.groups if group.trained and len(group.records) >= 2 * seeds]
     if not groups:
         return {}
@@ -303,7 +317,7 @@ def real(rng: np.random.Generator, side: sides.Side, gates: int, seeds: int) -> 
 
 
 def power(rng: np.random.Generator, cell: Cell, trials: int, seeds: int) -> Iterator[Mapping[str, Any]]:
-    """A row per number of examples and planted drop."""
+    """Yields a row for each number of examples and each planted drop."""
     for examples in SIZES:
         for true in DROPS:
             verdicts, held, seen = [], 0, 0

@@ -1,11 +1,11 @@
-"""Tokens per second of beam search, ours and a peer's, turn by turn in one run.
+"""Tokens per second of beam search, ours and a peer's, measured in turns in one run.
 
     ptmbench perf generate --peer transformers [--models t5,bart --sizes mini] [--peer-python PYTHON]
 
-Both sides have the same encoder-decoder with the same weights (random, far from uniform), exported by
-`ptmbench export`. They write for the same sources with the same beam, penalty, end of search and longest length, with
-a cache. So the texts have to be the same, too: the table has the share of rows where they are. Tokens per second count
-the tokens of the best texts, without the other hypotheses.
+Both sides have the same encoder-decoder with the same weights, written in the layout of `ptmbench export`. The weights
+are random, with added noise that makes them far from uniform. Both sides generate for the same sources with the same
+beam, length penalty, stopping rule and maximum length, with a cache. So they should also generate the same texts: the
+table has the share of equal texts. Tokens per second count the tokens of the best texts, not of other hypotheses.
 """
 
 import itertools
@@ -33,7 +33,8 @@ MODELS = ("t5", "bart")
 
 
 def prepare(folder: Path, case: dict[str, Any]) -> None:
-    """Write the network, as a folder that both sides read, and ``sources.json``: rows of half to full length."""
+    """Writes the network to ``folder`` in a layout that both sides read, and ``sources.json``, rows of half to full
+    length."""
     import numpy as np
 
     from ptmbench.bench.engine import networks
@@ -67,8 +68,8 @@ def compare(
     seconds: float,
     **case: Any,
 ) -> Iterator[dict[str, Any]]:
-    """Rows of the table, as they are measured. ``ratio`` is the median over rounds of the peer's seconds over ours,
-    ``equal`` the share of rows for which both wrote the same text."""
+    """Yields rows of the table as they are measured. ``ratio`` is the median over rounds of the peer's seconds divided
+    by those of the row, ``equal`` the share of sources with the same text as the peer's."""
     for model, size in itertools.product(names, sizes):
         with tempfile.TemporaryDirectory() as place:
             settings = {**case, "model": model, "size": size, "folder": place}
@@ -95,7 +96,7 @@ def compare(
 
 
 def main(argument: str) -> None:
-    """Serve requests to write for all sources: the worker of our side. ``argument`` is a case of `compare` as JSON."""
+    """Runs the worker of our side, whose job generates for all sources. ``argument`` is a case of `compare` as JSON."""
     settings = json.loads(argument)
     environment.prepare(threads=settings["threads"])
     import numpy as np

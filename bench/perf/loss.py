@@ -2,10 +2,10 @@
 
     ptmbench perf loss --corpus wiki.train.tokens --held-out wiki.valid.tokens [--peer-python PYTHON]
 
-Both train the same encoder from random weights with the same number of steps, batch, length, vocabulary, peak rate and
-warm-up, and are asked for the loss on the same masked positions of the held-out text after every turn. Only training
-counts as time. The target is the lowest loss that both of them reached. Each side starts and regularises its
-network as it does by default: ours with no dropout and positions that begin as sinusoids, run_mlm with dropout 0.1.
+Both sides train the same encoder from random weights with the same number of steps, batch size, length, vocabulary,
+peak learning rate and warm-up. After every turn, both are evaluated on the same masked positions of the held-out text.
+Only training time is counted. The target is the lowest loss that both sides reached. Initialisation and regularisation
+are the defaults of each side: ours has no dropout and initialises positions as sinusoids, run_mlm has dropout 0.1.
 """
 
 import json
@@ -40,7 +40,8 @@ HELD_OUT_ROWS = 256
 
 
 def prepare(corpus: Path, held_out: Path, vocabulary: int, length: int, folder: Path) -> dict[str, Any]:
-    """Write ``train.npy`` and ``held_out.npz`` into ``folder``; the ids that the peer has to know."""
+    """Writes the training tokens and the masked held-out rows to ``folder``. Returns the size of the vocabulary and the
+    ids of special tokens, which the peer needs."""
     from ptmbench.bench.data import corpora
     from ptmbench.models.objectives import mlm
     from ptmbench.models.objectives.lm import batches
@@ -65,7 +66,7 @@ def prepare(corpus: Path, held_out: Path, vocabulary: int, length: int, folder: 
 
 
 def compare(ours: Worker, peer: Worker, steps: int, turns: int) -> tuple[list[dict[str, Any]], float]:
-    """Curves of both, a row per turn and side, and the target: the lowest loss that both reached."""
+    """Returns the curves of both sides, a row per turn and side, and the target: the lowest loss that both reached."""
     rows = []
     with ours, peer:
         for worker in (ours, peer):
@@ -88,7 +89,8 @@ def compare(ours: Worker, peer: Worker, steps: int, turns: int) -> tuple[list[di
 
 
 def seconds_to(rows: list[dict[str, Any]], name: str, target: float) -> float:
-    """When the curve of ``name`` first comes down to ``target``, on straight lines between its points."""
+    """The seconds after which the curve of ``name`` first reaches ``target``, by linear interpolation between its
+    points; infinity if it never does."""
     before = None
     for row in (row for row in rows if row["by"] == name):
         if row["loss"] <= target:
@@ -155,7 +157,7 @@ def command(
 
 
 def main(argument: str) -> None:
-    """Serve "step" and "evaluate" for our side."""
+    """Runs the worker of our side, with the jobs "step" and "evaluate". ``argument`` is the settings as JSON."""
     c = json.loads(argument)
     environment.prepare(threads=c["threads"])
     import tensorflow as tf

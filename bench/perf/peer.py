@@ -1,4 +1,4 @@
-"""What measurements of a peer share: its interpreter, its command, and their options."""
+"""Options of measurements that have a peer, and the command and interpreter of the peer's process."""
 
 import importlib.util
 import json
@@ -17,19 +17,19 @@ _PEERS = Path(__file__).parent / "peers"
 
 
 def peer_option(*known: str) -> Callable[[Callable], Callable]:
-    """Decorates a command that can also measure one of the peers ``known`` with the options that ask for it."""
+    """Returns a decorator that adds ``--peer``, with the choices ``known``, and ``--peer-python``."""
     asked = click.option("--peer", type=click.Choice(known), help="Peer to measure in addition.")
     return lambda command: asked(interpreter(command))
 
 
 def interpreter(command: Callable) -> Callable:
-    """The option of a command that needs a peer's interpreter."""
+    """Adds ``--peer-python``."""
     told = "Python interpreter with the peer's packages (default: this one)."
     return click.option("--peer-python", default=sys.executable, metavar="PYTHON", help=told)(command)
 
 
 def turns(command: Callable) -> Callable:
-    """Options of a command whose workers are measured in turns."""
+    """Adds the options of a command whose workers are measured in turns."""
     for option in (
         click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line."),
         click.option(
@@ -47,12 +47,12 @@ def turns(command: Callable) -> Callable:
 
 
 def command(script: str, python: str, settings: Mapping[str, Any]) -> list[str]:
-    """The command of a peer's ``script`` in the interpreter ``python``."""
+    """The command that runs a peer's ``script`` in the interpreter ``python``."""
     return [python, "-P", str(_PEERS / f"{script}.py"), json.dumps(settings)]
 
 
 def check(python: str, needed: Sequence[str] = ("torch", "transformers")) -> None:
-    """`UsageError` where ``python`` has not what the peer needs."""
+    """Raises `UsageError` if ``python`` is no interpreter, or lacks packages in ``needed``."""
     if python == sys.executable:
         missing = [name for name in needed if importlib.util.find_spec(name) is None]
     else:

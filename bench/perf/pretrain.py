@@ -1,13 +1,12 @@
-"""Tokens per second of pre-training, ours and a peer's, turn by turn in one run.
+"""Tokens per second of pre-training, ours and a peer's, measured in turns in one run.
 
     ptmbench perf pretrain --peer transformers [--models bert,gpt --sizes tiny,mini] [--peer-python PYTHON]
     ptmbench perf pretrain --peer keras_hub
 
-Both sides train the same network on the same shape of batch in float32 without dropout, with AdamW and clipping. What
-differs all the same is printed below the table (`PEERS`). FLOPs
-are the model's own formula (`training_flops`), which counts what has to be computed once; a peer that computes more
-for the same loss gets no credit for it. The machine's peak is the best product of two 2048 x 2048 matrices that either
-library reached in the same run.
+Both sides train the same network on the same shape of batch in float32 without dropout, with AdamW and clipping. The
+remaining differences are printed below the table (`PEERS`). FLOPs follow from the model's formula (`training_flops`),
+which counts only the necessary operations: a peer that computes more for the same loss gets no credit for it. The peak
+of the machine is the fastest product of two 2048 x 2048 matrices that either library reached in the same run.
 """
 
 import itertools
@@ -44,14 +43,14 @@ PEERS = {
         "bart": "BartSeq2SeqLM: the same network",
     },
 }
-"""The models that each peer has, and what a peer's step computes otherwise."""
+"""The models of each peer, and how a peer's step differs from ours."""
 _NEEDED = {"transformers": ("torch", "transformers"), "keras_hub": ("tensorflow", "keras_hub")}
 _COMPILED = ("keras_hub",)
-"""Peers that are measured as a graph and compiled by XLA, as ours."""
+"""Peers that are measured both as a graph and compiled by XLA, like our side."""
 
 
 def settings_of(model: str, size: str, batch: int, length: int, vocabulary: int, threads: int) -> dict[str, Any]:
-    """What both workers need to know of one case."""
+    """The settings of one case for both workers: shapes, "flops" per step, and details of some models."""
     from ptmbench.bench.engine.networks import sized
     from ptmbench.models.objectives import mlm
 
@@ -75,7 +74,7 @@ def settings_of(model: str, size: str, batch: int, length: int, vocabulary: int,
         settings["masked"] = mlm.slots(length)
     if model == "albert":
         settings["embedding"] = module.embedding(shape)
-    if model == "bart":  # a text between [CLS] and [SEP]; the last of them is never read
+    if model == "bart":  # a text between [CLS] and [SEP]; the decoder never reads the last token
         settings["targets"] = int(described.targets(length - 2)) + 1
     if model == "t5":
         from ptmbench.models.objectives.seq2seq_mlm import plan
@@ -98,12 +97,12 @@ def compare(
     rounds: int,
     seconds: float,
 ) -> Iterator[dict[str, Any]]:
-    """Rows of the table, as they are measured: for each model and size our step as a graph, compiled by XLA, and the
-    peer's.
+    """Yields rows of the table as they are measured: for each model and size our step as a graph, our step compiled by
+    XLA, and the peer's step.
 
-    ``seconds`` is the median over ``rounds`` turns, ``low`` and ``high`` the extremes; ``ratio`` our tokens per second
-    over the peer's, as a graph or compiled, whichever is faster. ``processor`` and ``processor_ratio`` are the same in
-    seconds of processor time, which depend less on what else the machine does.
+    ``seconds`` is the median over ``rounds`` turns, ``low`` and ``high`` are the extremes. ``ratio`` is the tokens per
+    second of a row divided by those of the peer's faster variant. ``processor`` and ``processor_ratio`` are the same
+    for processor time, which depends less on other load on the machine.
     """
     for model, size in itertools.product(names, sizes):
         case = settings_of(model, size, batch, length, vocabulary, threads)

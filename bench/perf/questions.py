@@ -1,15 +1,16 @@
-"""What word vectors know, ours and other libraries', after the same text: similarities and analogies.
+"""Scores of word vectors on similarities and analogies, ours and those of other libraries, after the same text.
 
     ptmbench perf questions --data DIR --peer gensim --peer mittens [--corpus FILE] [--peer-python PYTHON]
 
-All train vectors of one width on the same words of the same sentences, with the same window, subsampling and number of
-negatives, and are asked the same questions in the same way (`bench.adapt.words`), from DIR's ``wordsim353`` and
-``google_analogy`` or any file in their layouts. Word2vec and CBOW are compared with gensim's, GloVe with the one of
-mittens (Dingwall and Potts, 2018); the program of GloVe's own authors is in C, and on no index.
+All sides train vectors of the same width on the same words of the same sentences, with the same window, subsampling and
+number of negatives. They answer the same questions in the same way (`bench.adapt.words`): those in ``wordsim353`` and
+``google_analogy`` of DIR, or files in the same layouts. Word2vec and CBOW are compared with gensim, GloVe with mittens
+(Dingwall and Potts, 2018). The program of GloVe's authors is written in C and is in no package index.
 
-Ours is the step that `bench.perf.vectors` times: Adagrad, whose rate falls to 0, and noise that rows share. gensim has
-its own rates; mittens fits all counts at once. Words are runs of letters and digits, and signs, in lower case. ``+-``
-is the standard deviation over seeds, which draw the order, the noise and the weights.
+Our side runs the step that `bench.perf.vectors` times: Adagrad with a learning rate that falls to 0, and noise words
+that rows share. gensim has its own learning rates; mittens fits all counts at once. Words are sequences of letters and
+digits, or single punctuation marks, in lower case. ``+-`` is the standard deviation over seeds, which determine the
+order, the noise and the initial weights.
 """
 
 import math
@@ -37,7 +38,7 @@ _CUT = re.compile(r"\w+|[^\w\s]").findall
 
 
 def ours(settings: Mapping[str, Any], text: Any) -> Any:
-    """The vectors of our side, float32 [N, D], in the order of ids."""
+    """Trains our side and returns its vectors, float32 [N, D], in the order of ids."""
     import keras
     import numpy as np
 
@@ -56,7 +57,7 @@ def ours(settings: Mapping[str, Any], text: Any) -> Any:
 
 
 def theirs(peer: str, python: str, settings: Mapping[str, Any], folder: Path) -> Any:
-    """The same of ``peer``."""
+    """Trains ``peer`` and returns its vectors like `ours`."""
     import numpy as np
 
     made = folder / "vectors.npy"
@@ -67,17 +68,20 @@ def theirs(peer: str, python: str, settings: Mapping[str, Any], folder: Path) ->
 
 
 def asked_in(data: Path) -> list[tuple[Any, list[Any]]]:
-    """The `TASKS` whose questions are in ``data``, with these; `MissingData` where there are none."""
+    """The `TASKS` whose data are in ``data``, with their examples. Raises `MissingData` if there are none."""
     from ptmbench import tasks
 
     found = [task for task in map(tasks.load, TASKS) if any((data / name).is_dir() for name in task.folders)]
     if not found:
-        tasks.load(TASKS[0]).folder(data)  # says what it misses
+        tasks.load(TASKS[0]).folder(data)  # raises MissingData
     return [(task, task.examples(data, task.report)) for task in found]
 
 
 def answered(asked: Sequence[tuple[Any, list[Any]]], words: Sequence[str], found: Any) -> dict[str, float]:
-    """Headlines of what is `asked_in` a folder, by the vectors ``found`` [N, D] of ``words``. Others have zeros."""
+    """The headline metric of each task in ``asked`` (see `asked_in`), with the vectors ``found`` [N, D] of ``words``.
+
+    Other words have zero vectors.
+    """
     import numpy as np
 
     from ptmbench.bench.adapt.words.network import Places, predictions, words_of
@@ -111,7 +115,7 @@ def compare(
     iterations: int,
     **case: Any,
 ) -> Iterator[dict[str, Any]]:
-    """Rows of the table, as they are measured."""
+    """Yields rows of the table as they are measured."""
     from ptmbench.models.objectives import glove
 
     with tempfile.TemporaryDirectory() as place:

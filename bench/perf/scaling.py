@@ -1,11 +1,11 @@
-"""How our training step scales: with the length, the batch, the replicas and the size of the corpus.
+"""How our training step scales with the length, the batch size, the number of devices and the size of the corpus.
 
     ptmbench perf scaling [--model bert --size mini --change model_parallel]
 
-Every line is one setting away from the first. All are measured in turns in one run. Two replicas are two logical
-devices that share the machine's cores, which shows what tf.distribute itself costs and nothing else; in the same way
-`model_parallel` shows what it costs to split weights over 2 and 4 of them (`bench.engine.tensor_parallel`). The time
-per batch is what the input pipeline needs to make one, in one thread.
+Every line differs from the first one in a single setting. Each is measured in turns with the first line. Two replicas
+are two logical devices that share the cores of the machine, so they show only the overhead of tf.distribute. In the
+same way, `model_parallel` shows the overhead of splitting weights over 2 and 4 logical devices
+(`bench.engine.tensor_parallel`). The time per batch is the time that the input pipeline needs for one, in one thread.
 """
 
 from collections.abc import Iterator
@@ -33,9 +33,9 @@ CHANGES = (
 def measure(
     model: str, size: str, changed: str | None, vocabulary: int, threads: int, rounds: int, seconds: float
 ) -> Iterator[dict]:
-    """Rows of the table: medians over ``rounds`` turns, of the setting ``changed`` (None for each setting).
+    """Yields rows of the table: medians over ``rounds`` turns, for the setting ``changed`` (None for each setting).
 
-    ``ratio`` is the step's processor time over the one of the first line.
+    ``ratio`` is the processor time of the step divided by that of the first line.
     """
     cases, workers = {}, []
     for change in CHANGES:
@@ -47,7 +47,7 @@ def measure(
         workers.append(ours(name, cases[name] | {"xla": False}))
     for others in (
         workers[first : first + 3] for first in range(1, len(workers), 3)
-    ):  # not all at once: each holds its activations
+    ):  # only some at a time, because each worker holds its activations in memory
         interleave([workers[0], *others], rounds, seconds, jobs=("step", "batch"))
     for worker in workers:
         case, step = cases[worker.name], worker.median("step")

@@ -1,4 +1,4 @@
-"""How much memory do weights and moments take on each device when a training splits them?
+"""Memory of weights and moments on each device, if a training splits them over devices.
 
     ptmbench perf split [--models bert,gpt --sizes base,large --vocabulary 30522]
 

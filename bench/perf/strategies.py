@@ -1,11 +1,11 @@
-"""Does it matter how a batch is split? The same training on one device, two devices, two processes, in two parts.
+"""Compares the same training on one device, on two devices, in two processes, and with batches in two parts.
 
     ptmbench perf strategies [--models bert,gpt]
 
-Every model is trained for 20 steps at `tiny` in each way; the table shows how far its weights end from the weights of
-one device: the largest difference of any weight, and the largest change that the training made to any. Sums are taken
-in another order, so some 1e-7 is what float32 allows; 1e-5 and more means that this rounding has moved a ReLU of T5, or
-a sample of ELECTRA's generator, over its edge.
+Every model is trained for 20 steps at size `tiny` in each way. The table shows the largest difference of a weight from
+the training on one device, and for comparison the largest change of a weight by training. Sums are added in another
+order, so float32 allows differences of about 1e-7. Differences of 1e-5 and more mean that this rounding has changed the
+sign at a ReLU of T5, or a sample of ELECTRA's generator.
 """
 
 import json
@@ -51,7 +51,7 @@ def command(names: str, as_json: bool) -> int:
     """
     chosen = names.split(",")
     for name in chosen:
-        models.load(name)  # an unknown one is told here, and not by a process
+        models.load(name)  # reports an unknown name here, before any process starts
     table = Table(COLUMNS, as_json)
     with TemporaryDirectory() as folder:
         for model, row in measure(chosen, Path(folder)).items():
@@ -60,9 +60,12 @@ def command(names: str, as_json: bool) -> int:
 
 
 def measure(names: Sequence[str], folder: Path) -> dict[str, dict[str, float]]:
-    """For each model, the largest difference of a weight from the run on one device, by way, and as "change" the
-    largest one between the fresh weights and the trained ones. "WAY_share" is the sum of all differences by the sum
-    of all changes: one ReLU that a rounding moved over its edge moves a few weights far, and this hardly."""
+    """Trains each of ``names`` in each way. Returns figures by model.
+
+    The figure of a way is the largest difference of a weight from the training on one device. "change" is the largest
+    difference between initial and trained weights. "WAY_share" is the sum of all differences divided by the sum of all
+    changes. If rounding changes a single ReLU, a few weights change much, but this share hardly changes.
+    """
     _run([["single", folder, names]])
     addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
     _run([["multiworker", folder, names]] * 2, [tf_config(addresses, index) for index in range(2)])
@@ -70,12 +73,12 @@ def measure(names: Sequence[str], folder: Path) -> dict[str, dict[str, float]]:
 
 
 def tf_config(addresses: Sequence[str], index: int) -> str:
-    """TF_CONFIG of worker ``index`` of those at ``addresses``."""
+    """TF_CONFIG of worker ``index`` in a cluster of workers at ``addresses``."""
     return json.dumps({"cluster": {"worker": list(addresses)}, "task": {"type": "worker", "index": index}})
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on."""
+    """Finds ``count`` ports on which no process listens."""
     sockets = [socket.socket() for _ in range(count)]
     for one in sockets:
         one.bind(("127.0.0.1", 0))
@@ -86,7 +89,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def made_text() -> list[list[str]]:
-    """60 documents of 30 sentences, each of which counts on from a random word."""
+    """Makes 60 documents of 30 sentences. A sentence consists of consecutive words of a list, from a random place."""
     rng = np.random.default_rng(0)
     words = [f"{first}{middle}{last}" for first in "bdfgk" for middle in "aeiou" for last in "lmnrst"]
     return [
@@ -99,7 +102,7 @@ def made_text() -> list[list[str]]:
 
 
 def _run(jobs: Sequence[Sequence[Any]], configs: Sequence[str] = ("{}",)) -> None:
-    """Start this file's ``jobs`` side by side and wait for them all; the first that fails ends the measurement."""
+    """Runs ``jobs`` of this file in parallel processes and waits for all. Raises `RuntimeError` if one has failed."""
     processes = [
         subprocess.Popen(
             [sys.executable, "-m", "ptmbench.bench.perf.strategies", what, str(folder), *names],
@@ -127,7 +130,7 @@ def _compare(folder: Path, model: str) -> dict[str, float]:
 
 
 def _train(what: str, folder: Path, names: Sequence[str]) -> None:
-    """Be one of the processes: train all models in the way of this one."""
+    """Runs in a process that `_run` starts: trains all models, "single" in the three ways of one process."""
     from ptmbench.bench import environment
 
     environment.prepare()

@@ -1,9 +1,9 @@
-"""Where the time of a run's workers went, read off its records, its checkpoints and `bench.runs.execute.TIMES`.
+"""How the workers of a run spent their time, from its records, its checkpoints and `bench.runs.execute.TIMES`.
 
     python -m ptmbench.bench.perf.suite RUN-FOLDER
 
-A worker's time is wall time; two workers side by side have two seconds in a second. Useful are the steps of training
-and of prediction; everything else is overhead, which a suite should keep below 15 %.
+The time of a worker is wall time, so two parallel workers spend two seconds per second. Training steps and prediction
+steps are useful time. Everything else is overhead, which should stay below 15 % in a suite.
 """
 
 import json
@@ -45,7 +45,7 @@ WHAT = {
 
 @dataclass(frozen=True)
 class Spent:
-    """Seconds of all workers together. ``outside`` is what no record and no checkpoint tells, by its reason."""
+    """Seconds of all workers together. ``outside`` is the time that is in no record and no checkpoint, by reason."""
 
     pretraining: Counter[str]
     cells: Counter[str]
@@ -59,12 +59,12 @@ class Spent:
 
     @property
     def overhead(self) -> float:
-        """The share outside of training and prediction steps."""
+        """The share of the time that is not spent on training steps and prediction steps."""
         return 1.0 - sum(part[name] for part in (self.pretraining, self.cells) for name in USEFUL) / self.total
 
 
 def spent(out: Path) -> Spent:
-    """Where the time of the run in ``out`` went; `EnvironmentProblem` where it has recorded none."""
+    """How the workers of the run in ``out`` spent their time. Raises `EnvironmentProblem` if it has no records."""
     cells: Counter[str] = sum((_phases(one.cost.get("seconds", {})) for one in load([out]).records), Counter())
     pretraining: Counter[str] = sum((_phases(part) for part in _pretrainings(out)), Counter())
     inside = cells.total() + pretraining.total()
@@ -93,7 +93,7 @@ def _pretrainings(out: Path) -> list[dict[str, float]]:
     for folder in sorted((out / "pretrained").glob("*/")):
         try:
             found.append(read(folder).about.get("spent", {}))
-        except CheckpointError:  # a training state that goes on one day
+        except CheckpointError:  # not finished: there is only a training state
             continue
     return found
 
@@ -103,7 +103,10 @@ def _lines(path: Path) -> list[dict[str, Any]]:
 
 
 def _guessed(out: Path) -> tuple[float, int]:
-    """Wall time and workers of a run from before they were noted: from its plan to its last record, and its logs."""
+    """Estimates the wall time and the number of workers of a run of an older version, which did not store them.
+
+    The time is that from the plan to the last record. The workers are counted by their logs.
+    """
     ends = [datetime.fromisoformat(one.finished).timestamp() for one in load([out]).records]
     try:
         wall = max(ends) - (out / "plan.json").stat().st_mtime
@@ -122,7 +125,7 @@ COLUMNS = {
 
 
 def rows(found: Spent) -> Iterator[dict[str, Any]]:
-    """The lines of the table, the last one the share that is to be small."""
+    """Yields the lines of the table. The last one is the overhead."""
     for name in dict.fromkeys((*WHAT, *found.cells, *found.pretraining)):
         parts = {"pretraining": found.pretraining[name], "cells": found.cells[name]}
         both = sum(parts.values())

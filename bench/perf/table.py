@@ -1,4 +1,4 @@
-"""A table on stdout, line by line as it is measured: Markdown for people and README.md, or JSON lines."""
+"""Prints a table on stdout, each line as soon as it is measured, as Markdown (also for README.md) or JSON lines."""
 
 import json
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ import click
 
 
 class Table:
-    """``columns`` are name to (heading, format); a value of None leaves its place empty."""
+    """A table. ``columns`` maps names to (heading, format). The cell of a missing value or of None is empty."""
 
     def __init__(self, columns: Mapping[str, tuple[str, str]], as_json: bool = False):
         self.columns, self.as_json, self.begun = columns, as_json, False

@@ -1,13 +1,13 @@
-"""Words per second of word vectors' training, ours and gensim's, turn by turn in one run.
+"""Words per second of training word vectors, ours and gensim's, measured in turns in one run.
 
     ptmbench perf vectors --peer gensim --corpus wiki.train.tokens [--models cbow] [--peer-python PYTHON]
 
-Both sides train vectors of one width on the same sentences, a line each, with the same vocabulary (all words), window,
-threshold of subsampling and number of negatives, from text in memory on. Words are counted in the text: what
-subsampling drops counts as read, for both. Ours is the engine's step on batches that its thread makes meanwhile, with
-Adagrad and with noise that rows share; gensim walks from word to word with a noise and a step of its own for each.
-Learning rates do not matter here. ``x peer`` compares wall time; words per second of processor time are shown too, for
-machines on which something else runs.
+Both sides train vectors of the same width on the same sentences, one per line, with the same vocabulary (all words),
+window, subsampling threshold and number of negatives. The text is in memory. All words of the text are counted, for
+both sides also those that subsampling drops. Our side runs the engine's training step with Adagrad and noise words that
+rows share, on batches that a thread makes at the same time. gensim processes single words, each with its own noise
+words and update. Learning rates do not matter here. ``x peer`` compares wall time. Words per second of processor time
+are shown too, because they depend less on other load on the machine.
 """
 
 import json
@@ -31,14 +31,18 @@ from ptmbench.bench.perf.worker import Worker, interleave, serve
 
 MODELS = ("word2vec", "cbow")
 ALIKE = {"window": 5, "negatives": 5, "sample": 1e-3}
-"""What our objective has as constants, and the peer is told."""
+"""Settings that are constants in our objective. The peer is given the same values."""
 PART = 100_000
-"""Words of text that a repetition trains on."""
+"""Number of words of text that a repetition trains on."""
 
 
 def prepare(folder: Path, files: Sequence[Path], cut: Callable[[str], list[str]] = str.split) -> list[str]:
-    """Write ``text.npz``: ``ids`` of the words of ``files``, from 37 on, and where ``sentences`` begin and end. The
-    words, in the order of their ids; ``cut`` finds them in a line of lower case."""
+    """Writes ``text.npz`` with the ``ids`` of the words of ``files``, from 37 on, and ``sentences``, the bounds of the
+    sentences.
+
+    Returns the words in the order of their ids. ``cut`` splits a line in lower case into words. Raises `UsageError` for
+    files that are not text in UTF-8, or with fewer than two different words.
+    """
     import numpy as np
 
     from ptmbench.models.text.tokenizers import Vocabulary
@@ -61,7 +65,7 @@ def prepare(folder: Path, files: Sequence[Path], cut: Callable[[str], list[str]]
 
 
 def text_in(folder: Path) -> Any:
-    """What `prepare` wrote into ``folder``, as our side reads it."""
+    """Reads the text that `prepare` wrote to ``folder`` as a `models.text.corpus.Corpus`."""
     import numpy as np
 
     from ptmbench.models.text.corpus import Corpus
@@ -85,8 +89,8 @@ def compare(
     seconds: float,
     **case: Any,
 ) -> Iterator[dict[str, Any]]:
-    """Rows of the table, as they are measured. ``ratio`` is the median over rounds of the peer's seconds over ours,
-    ``cpu_ratio`` the ratio of words per second of processor time."""
+    """Yields rows of the table as they are measured. ``ratio`` is the median over rounds of the peer's seconds divided
+    by those of the row, ``cpu_ratio`` the ratio of words per second of processor time."""
     with tempfile.TemporaryDirectory() as place:
         prepare(Path(place), files)
         for model in names:
@@ -113,18 +117,19 @@ def compare(
 
 @dataclass(frozen=True)
 class Training:
-    """A network of word vectors, its step, and what it reads."""
+    """A network of word vectors, its training step, and its batches."""
 
     network: Any
     step: Callable[..., Mapping[str, Any]]
     make: Callable[[int, int], Mapping[str, Any]]
-    """(step, seed) to a batch."""
+    """Makes the batch of a step, from (step, seed)."""
     read: float
-    """Words of text that a step stands for."""
+    """Number of words of text that a step corresponds to."""
 
 
 def training(settings: Mapping[str, Any], text: Any) -> Training:
-    """How our side trains ``settings``' model on ``text``, a `models.text.corpus.Corpus`; its weights are fresh."""
+    """Prepares our side: the model of ``settings`` with random weights, and batches of ``text``, a
+    `models.text.corpus.Corpus`."""
     from ptmbench import models
     from ptmbench.bench.engine.step import TrainStep
     from ptmbench.models.card import Size
@@ -143,7 +148,7 @@ def training(settings: Mapping[str, Any], text: Any) -> Training:
         totals=network.loss.totals,
         jit=settings["xla"],
     )
-    # What a row holds for a word of text: the share that subsampling keeps, or the word's share of all pairs.
+    # Positions in a row per word of text: the share that subsampling keeps, or for GloVe the number of pairs per word.
     of_a_word = (
         len(glove.count(text)[0]) / text.tokens
         if settings["model"] == "glove"
@@ -153,7 +158,7 @@ def training(settings: Mapping[str, Any], text: Any) -> Training:
 
 
 def main(argument: str) -> None:
-    """Serve requests to train on `PART` words: the worker of our side. ``argument`` is a case of `compare` as JSON."""
+    """Runs the worker of our side, whose job trains on `PART` words. ``argument`` is a case of `compare` as JSON."""
     settings = json.loads(argument)
     environment.prepare(threads=settings["threads"])
     from ptmbench.bench.engine.prefetch import prefetch
@@ -169,7 +174,7 @@ def main(argument: str) -> None:
             loss = ours.step(next(batches), (0, spent["steps"]), 0.05)["loss"]
             spent["steps"] += 1
         loss.numpy()
-        if not first:  # the first one compiles
+        if not first:  # the first call compiles
             spent["cpu"] += time.process_time() - began
             spent["words"] += PART
         return {"words": spent["words"], "cpu": spent["cpu"]}

@@ -1,8 +1,8 @@
-"""Processes that are timed side by side, and our own training step as one of them.
+"""Processes that are timed in turns, and our own training step as one of them.
 
-A worker reads one request a line, ``{"job": "step", "times": 4}``, and answers with the seconds that it took, and
-perhaps with the processor time of all its threads. Rounds of several workers are interleaved, so that what else the
-machine does falls on all of them alike; the others wait on their empty input meanwhile and use no processor.
+A worker reads one request per line, ``{"job": "step", "times": 4}``, and answers with the seconds that it took. Some
+also answer with the processor time of all their threads. The turns of several workers are interleaved, so that other
+load on the machine affects all of them equally. The other workers wait for input meanwhile and use no processor time.
 """
 
 import json
@@ -18,18 +18,18 @@ from typing import Any
 
 
 class WorkerFailed(RuntimeError):
-    """A worker ended before it answered; the message holds the last lines that it wrote."""
+    """A worker that ended before it answered. The message has the last lines of its error output."""
 
 
 @dataclass
 class Worker:
-    """A process that does jobs on request, and the seconds that each took."""
+    """A process that runs jobs on request. ``seconds`` has the wall time per repetition of each job, by turn."""
 
     name: str
     command: Sequence[str]
     seconds: dict[str, list[float]] = field(default_factory=dict)
     processor: dict[str, list[float]] = field(default_factory=dict)
-    """Seconds of processor time per repetition, if the process tells them."""
+    """Seconds of processor time per repetition of each job, by turn; NaN if the process does not report them."""
     answer: dict[str, Any] = field(default_factory=dict)
     """The last answer."""
 
@@ -48,7 +48,10 @@ class Worker:
         self._process.wait()
 
     def ask(self, job: str, times: int, keep: bool = True) -> float:
-        """Seconds per repetition of ``job``."""
+        """Lets the process run ``job`` ``times`` times, and returns the seconds per repetition.
+
+        The result is stored unless ``keep`` is False. Raises `WorkerFailed` if the process ends without an answer.
+        """
         try:
             self._process.stdin.write(json.dumps({"job": job, "times": times}) + "\n")
             self._process.stdin.flush()
@@ -70,7 +73,7 @@ class Worker:
         return statistics.median(self.seconds[job])
 
     def median_processor(self, job: str) -> float:
-        """NaN if the process does not tell its processor time."""
+        """The median processor time per repetition; NaN if the process does not report it."""
         return statistics.median(self.processor[job])
 
     def best(self, job: str) -> float:
@@ -78,14 +81,14 @@ class Worker:
 
 
 def interleave(workers: Sequence[Worker], rounds: int, seconds: float, jobs: Sequence[str] = ("step", "sgemm")) -> None:
-    """Let ``workers`` take turns, ``rounds`` times each, at every job, about ``seconds`` a turn; the first turn of
-    each is not counted."""
+    """Starts ``workers`` and lets them run every job in turns: ``rounds`` turns each, of about ``seconds``. Requests
+    before the first turn, for warm-up, are not counted."""
     with ExitStack() as running:
         times = {}
         for worker in workers:
             running.enter_context(worker)
             for job in jobs:
-                worker.ask(job, 1, keep=False)  # loads, traces, compiles
+                worker.ask(job, 1, keep=False)  # loads, traces and compiles
                 worker.ask(job, 2, keep=False)
                 times[worker.name, job] = max(1, round(seconds / worker.ask(job, 2, keep=False)))
         for _ in range(rounds):
@@ -95,12 +98,12 @@ def interleave(workers: Sequence[Worker], rounds: int, seconds: float, jobs: Seq
 
 
 def ours(name: str, settings: Mapping[str, Any]) -> Worker:
-    """A worker that trains one of our models as ``settings`` say (see `main`)."""
+    """A worker that trains one of our models with ``settings`` (see `main`)."""
     return Worker(name, [sys.executable, "-m", "ptmbench.bench.perf.worker", json.dumps(dict(settings))])
 
 
 def serve(jobs: Mapping[str, Callable[[], float | None]]) -> None:
-    """Answer requests from stdin until it ends, with the seconds that a job took and the last value that it gave."""
+    """Answers requests from stdin until it ends. An answer has the seconds that the job took, and its last value."""
     for line in sys.stdin:
         request = json.loads(line)
         began, used, value = time.perf_counter(), time.process_time(), None
@@ -111,7 +114,7 @@ def serve(jobs: Mapping[str, Callable[[], float | None]]) -> None:
 
 
 def corpus(vocabulary: Any, tokens: int = 400_000, seed: int = 0) -> Any:
-    """A corpus of random ids in sentences of 20 and documents of 200: as good as any for timing."""
+    """Makes a corpus of random ids for timing, with sentences of 20 tokens and documents of 200."""
     import numpy as np
 
     from ptmbench.models.text.corpus import Corpus
@@ -126,7 +129,7 @@ def corpus(vocabulary: Any, tokens: int = 400_000, seed: int = 0) -> Any:
 
 
 def main(argument: str) -> None:
-    """Serve requests for one model: "step" trains, "batch" makes a batch, "sgemm" multiplies two matrices.
+    """Runs the worker of one model. Jobs: "step" trains, "batch" makes a batch, "sgemm" multiplies two matrices.
 
     ``argument`` is JSON with "model", "size", "batch", "length", "vocabulary", "threads", "xla", and perhaps "replicas"
     (logical devices, 1), "model_parallel" (logical devices that split the weights, 1) and "corpus_tokens" (400,000).

@@ -30,7 +30,7 @@ from ptmbench.tasks.task import Task
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """What a cell is run with: folders, the network's ingredients, and the checkpoints that it begins from."""
+    """The inputs of a cell's run: folders, the network's shape and tokenizer, and the checkpoints to begin with."""
 
     data: Path
     out: Path
@@ -47,7 +47,7 @@ class Context:
     teacher: AdaptedTeacher | None = None
     """The adapted model that the cell learns from; None for a cell without a teacher."""
     auxiliary_teachers: Mapping[str, AdaptedTeacher] = field(default_factory=dict)
-    """The adapted models that it learns the auxiliary tasks from, by task."""
+    """The adapted models that teach the auxiliary tasks, by task."""
     predictor: Checkpoint | None = None
     """The adapted model that predicts or is transformed; None for a cell that adapts the model itself."""
     spent: Mapping[str, Any] = field(default_factory=dict)
@@ -57,12 +57,12 @@ class Context:
     planned: Mapping[str, Any] = field(default_factory=dict)
     """The planned budget and seed of the pre-training, if the row has several. A failed cell's record needs it."""
     overlap: Overlap | None = None
-    """Reported examples that also occur in the training data, where they have been counted."""
+    """The reported examples that also occur in the training data; None if they were not counted."""
     keep: bool = False
     """Keep the adapted weights, for ``predict``."""
     profile: bool = False
-    """Measure latency and memory of the stored model (`bench.runs.inference`), and keep the headline on replicates of
-    the examples (`bench.scoring.score.redrawn`)."""
+    """Measure latency and memory of the stored model (`bench.runs.inference`), and record the headline on bootstrap
+    replicates of the examples (`bench.scoring.score.redrawn`)."""
     source: Mapping[str, Any] = field(default_factory=dict)
     """Where the task's data come from, for the record."""
     unfinished: Path | None = None
@@ -72,13 +72,13 @@ class Context:
 
     @property
     def extra_encoders(self) -> tuple[Neighbour, ...]:
-        """What the networks of ``neighbours`` are built from."""
+        """Model, shape and tokenizer of each of ``neighbours``."""
         return tuple(map(neighbours.of, self.neighbours))
 
 
 @dataclass
 class Outcome:
-    """What running a cell adds to its record."""
+    """The parts of a record that come from running the cell."""
 
     scores: dict[str, Any] = field(default_factory=dict)
     signatures: dict[str, str] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class Outcome:
     curve: list[dict[str, float]] = field(default_factory=list)
     predictions: dict[str, str] | None = None
     predictor: Predictor | None = None
-    """The model that answered; None for a baseline."""
+    """The model that predicted; None for a baseline."""
     examples: int = 0
     learned_from: str = "train"
     """The split that the baseline was fitted on, where the task has no training file."""
@@ -98,9 +98,9 @@ class Outcome:
 def predictor_of(
     cell: Cell, context: Context, task: Task, settings: Settings, parts: Parts, outcome: Outcome
 ) -> Predictor:
-    """The network of ``cell``, adapted to its task, or the predictor that ``context`` has. Adds its cost to
-    ``outcome``. Raises `NotApplicable` where the model cannot be adapted or transformed in this way."""
-    with phase("import"):  # TensorFlow, in the first cell of a process
+    """Returns the network of ``cell``, adapted to its task: newly trained, or made from the predictor in ``context``.
+    Adds its cost to ``outcome``. Raises `NotApplicable` if the model cannot be adapted or transformed in this way."""
+    with phase("import"):  # the first cell of a process imports TensorFlow
         importlib.import_module("ptmbench.bench.adapt.predictor")
     if reason := neighbours.unfit(cell.row.model, cell.neighbours):
         raise NotApplicable("encoder-twice", f"because {reason}")
@@ -139,7 +139,7 @@ class _Attempt:
 
     @cached_property
     def own(self) -> Neighbour:
-        """What the row's own network is built from."""
+        """Model, shape and tokenizer of the row's own network."""
         return Neighbour(self.cell.row.model, self.context.shape, self.context.tokenizer)
 
     @cached_property
@@ -148,7 +148,7 @@ class _Attempt:
 
     @cached_property
     def arrays(self) -> Mapping[str, np.ndarray]:
-        """The initial weights: of the cell's checkpoint, or random ones."""
+        """The initial weights: those of the cell's checkpoint, or random weights."""
         from ptmbench.bench.adapt.built import random_weights
 
         found = self.context.adapted or self.context.weights
@@ -169,12 +169,12 @@ class _Attempt:
         return {"parameters": everything, "parameters_embedding": embedding}
 
     def _parameters(self, stack: Any) -> int:
-        """Parameters of the row's own network, with its own stack or one of another shape."""
+        """The number of parameters of the row's own network with a ``stack`` of this shape (None for its own)."""
         described = self.module.describe(self.context.shape, self.context.tokenizer.vocabulary)
         return shapes.described(described, stack).parameters().total
 
     def measured(self, arrays: stored.Stored) -> dict[str, Any]:
-        """What `stored.measured` says; the compressed bytes only of networks that are written to disk or timed."""
+        """Returns `stored.measured` of ``arrays``, with compressed sizes only if weights are kept or profiled."""
         with phase("measure"):
             return stored.measured(arrays, compress=self.context.keep or self.context.profile)
 
@@ -183,17 +183,17 @@ class _Attempt:
         return self.context.out / "adapted" / self.cell.folder
 
     def restored(self, found: Checkpoint) -> Any:
-        """The network that was adapted before and kept as ``found``, which answers by the settings of this cell."""
+        """Loads the adapted network from the checkpoint ``found``. It predicts with the settings of this cell."""
         from ptmbench.bench.adapt import predictor
 
-        measured = ("seconds", "peak_memory_bytes", "energy", "threads", "transform")  # in fields of their own
+        measured = ("seconds", "peak_memory_bytes", "energy", "threads", "transform")  # other code adds these
         self.outcome.cost |= {name: value for name, value in self.context.spent.items() if name not in measured}
         self.outcome.curve = found.about.get("curve", [])
         with phase("load"):
             return predictor.load(found, self.settings)
 
     def transformed(self, source: Any, found: Checkpoint) -> Predictor:
-        """Applies the cell's next transform to ``source``, the predictor that was kept as ``found``."""
+        """Applies the cell's next transform to ``source``, the predictor in the checkpoint ``found``."""
         from ptmbench.bench.adapt.course import Bookmark, Course
         from ptmbench.bench.adapt.transforms.contract import Material
         from ptmbench.bench.engine import packing
@@ -231,14 +231,14 @@ class _Attempt:
                 spent["flops_evaluate"] += len(course.curve) * after.learning.forward_flops(rows["selection"])
         for name, value in spent.items():
             self.outcome.cost[name] = self.outcome.cost.get(name, 0) + value
-        before = self.context.spent.get("transform", {})  # of the transforms before
+        before = self.context.spent.get("transform", {})  # of the earlier transforms
         spent = {name: before.get(name, 0) + value for name, value in spent.items()}
         self.outcome.cost |= self._sizes(weights, changed, source.learning.uncounted) | made.told | {"transform": spent}
         return after
 
     def _learner(self, source: Any) -> tuple[Any, dict[str, Any], float]:
-        """``source`` with a codec that knows the training set; the rows for training and for model selection; and the
-        FLOPs of making these rows."""
+        """Returns ``source`` with a codec that has read the training set, the rows for training and for model
+        selection, and the FLOPs of making these rows."""
         codec, flops = self._codec(self.cell.method, self.settings, self.extra_encoders), 0.0
         for part in (self.parts.train, self.parts.selection) if source.first else ():
             flops += source.first.follow(codec, part, during="train")
@@ -247,8 +247,8 @@ class _Attempt:
         return replace(source, codec=codec), rows, flops
 
     def _sizes(self, weights: Mapping[str, np.ndarray], changed: Sequence[str], uncounted: set[str]) -> dict[str, int]:
-        """Of a transformed network with these stored ``weights``, how many weights the ``changed`` arrays have, and the
-        parameters without their zeros. The ``uncounted`` arrays, of the head, are no parameters."""
+        """Counts the entries of the ``changed`` arrays in the stored ``weights`` of a transformed network, and its
+        parameters without zeros. The ``uncounted`` arrays belong to the head and do not count as parameters."""
         from ptmbench.bench.engine.packing import size_of
 
         found = {name: size_of(weights, name) for name in changed}
@@ -259,7 +259,7 @@ class _Attempt:
         }
 
     def responding(self) -> Predictor:
-        """The pre-trained network under an adaptation that trains nothing."""
+        """Returns the pre-trained network with an adaptation that trains nothing."""
         from ptmbench.bench.adapt.asking import Asked
         from ptmbench.bench.adapt.predictor import Responding
         from ptmbench.bench.engine import networks
@@ -282,7 +282,7 @@ class _Attempt:
         return Responding(adaptation=load(self.cell.method), asked=asked)
 
     def trained(self) -> Predictor:
-        """The network with a head, after training."""
+        """Trains the network with a head and returns its predictor."""
         from ptmbench.bench.adapt.course import Bookmark
 
         codec = self._codec(self.cell.method, self.settings, self.extra_encoders)
@@ -300,7 +300,7 @@ class _Attempt:
         return made
 
     def _codec(self, method: str, settings: Settings, extra_encoders: tuple[Neighbour, ...] = ()) -> Any:
-        """The codec of the adaptation ``method``, which has read the training set and cuts text for all encoders."""
+        """Returns the codec of the adaptation ``method``, fitted on the training set; it tokenizes for all encoders."""
         from ptmbench.bench.adapt import heads
 
         kind = heads.of(self.cell.form, method).Codec
@@ -313,8 +313,8 @@ class _Attempt:
     def _taught(
         self, codec: Any, method: str, settings: Settings, bookmark: Any, extra_encoders: tuple[Neighbour, ...] = ()
     ) -> Any:
-        """The predictor trained by the adaptation ``method``, starting from the cell's weights or resuming at
-        ``bookmark``."""
+        """Trains a predictor by the adaptation ``method``. Starts from the cell's weights, or resumes from the training
+        state of ``bookmark``."""
         from ptmbench.bench.adapt import loop, predictor
         from ptmbench.bench.adapt.predictor import Trained
 
@@ -369,7 +369,7 @@ class _Attempt:
         return made
 
     def _enlarged(self, method: str, settings: Settings) -> Any:
-        """The training examples with those that the adaptation ``method`` makes of them. Adds the cost of making."""
+        """Returns the training examples and those that the adaptation ``method`` makes from them. Adds the cost."""
         taught, given = self.context.teacher, (self.task, self.parts.train, settings, self.cell.seed)
         found, flops = load(method).enlarged(*given, taught and taught.weights, self.context.neighbours)
         if len(found) > len(self.parts.train):
@@ -378,8 +378,8 @@ class _Attempt:
         return found
 
     def _asked(self, teacher: Any, student: Any, rows: Any, examples: Any, method: str, settings: Settings) -> Any:
-        """The training ``rows`` of ``examples`` with what the ``teacher`` says of them to the ``student``. Adds the
-        cost of asking."""
+        """Returns the training ``rows`` of ``examples`` with the outputs of ``teacher`` that ``student`` learns from.
+        Adds the cost of computing these outputs."""
         with phase("teach"):
             taught, flops = load(method).taught(teacher, student, rows, examples, settings, self.cell.seed)
         for name in ("flops", "flops_teacher"):
@@ -387,7 +387,7 @@ class _Attempt:
         return taught
 
     def _selection_score(self, made: Any, rows: Any) -> float:
-        """The current score of ``made`` on the ``rows`` of the selection split; higher is better."""
+        """Returns the current score of ``made`` on the ``rows`` of the selection split; higher is better."""
         from ptmbench.bench.adapt import loop
 
         network, selection = made.learning, self.parts.selection

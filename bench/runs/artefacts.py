@@ -27,7 +27,7 @@ VERSION = 3
 COST = "cost.json"
 """File with the cost of an adapted model, in its folder."""
 _LONG = 48
-"""The length of a slug."""
+"""The maximum length of a slug."""
 
 
 class Artefact(Protocol):
@@ -41,7 +41,7 @@ class Artefact(Protocol):
 
     @property
     def title(self) -> str:
-        """Description for messages."""
+        """A description for messages."""
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -110,7 +110,7 @@ class Given:
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """A planned score: (model, size, budget, task, adaptation, seed), and perhaps a transform and a condition."""
+    """A planned score: (model, size, budget, task, adaptation, seed), with optional transforms and a condition."""
 
     kind: ClassVar[str] = "cell"
     row: Row
@@ -119,7 +119,7 @@ class Cell:
     form: Form
     data_sha256: str
     adaptation: str
-    """Name with the settings asked for: "features", "features:layers=top", "ulmfit:unfreeze=0+concat=0"."""
+    """Name with the requested settings: "features", "features:layers=top", "ulmfit:unfreeze=0+concat=0"."""
     settings: Mapping[str, float | str]
     seed: int
     tokenizer: str
@@ -133,7 +133,7 @@ class Cell:
     auxiliary: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Auxiliary tasks by name: "title", "version" and "data_sha256" of each."""
     neighbours: Mapping[str, str] = field(default_factory=dict)
-    """Extra encoders (`bench.adapt.neighbours`) by name: keys as in ``pretraining``."""
+    """The keys of its extra encoders (`bench.adapt.neighbours`) by model name, as in ``pretraining``."""
     adapted: str = ""
     """Key of the `AdaptedModel` whose weights it begins with; "" for a cell that begins with its pre-training."""
     teacher: str = ""
@@ -141,18 +141,19 @@ class Cell:
     auxiliary_teachers: Mapping[str, str] = field(default_factory=dict)
     """Keys of the teachers of the auxiliary tasks, by task: the same model, adapted to that task."""
     condition: str = ""
-    """The condition under which the model predicts, with the settings asked for: "misspellings:share=0.2"."""
+    """The condition under which the model predicts, with the requested settings: "misspellings:share=0.2"."""
     condition_settings: Mapping[str, float | str] = field(default_factory=dict)
     condition_version: int = 0
     transforms: tuple[Mapping[str, Any], ...] = ()
-    """The transforms of the adapted model in their order, each with its "name" and the settings asked for
-    ("prune:sparsity=0.8"), all "settings", and "version"."""
+    """The transforms of the adapted model in order. Each has a "name" with the requested settings
+    ("prune:sparsity=0.8"), all its "settings", and a "version"."""
     predictor: str = ""
-    """Key of the `AdaptedModel` that predicts; "" for a cell that adapts the model itself, with the same score."""
+    """Key of the `AdaptedModel` that predicts; "" for a cell that adapts the model itself. The score is the same, so
+    the key of the cell leaves it out."""
     tuning: Mapping[str, Any] = field(default_factory=dict)
     """The tuning that its settings come from: "trials" and "flops"; {} for untuned settings."""
     plugins: Mapping[str, str] = field(default_factory=dict)
-    """SHA-256 of its model's, task's and adaptation's files, as far as they come from plugins."""
+    """SHA-256 of the files of its model, task and adaptation that come from plugins."""
 
     @cached_property
     def key(self) -> str:
@@ -162,7 +163,7 @@ class Cell:
         newer |= {"condition": "", "condition_settings": {}, "condition_version": 0, "plugins": {}}
         matters = without(asdict(self), **newer, transforms=())
         del matters["predictor"], matters["chosen_by"], matters["tuning"]
-        if len(self.transforms) == 1:  # the fields of before there were chains
+        if len(self.transforms) == 1:  # the fields from before there were chains of transforms
             (one,) = matters.pop("transforms")
             names = {"transform": "name", "transform_settings": "settings", "transform_version": "version"}
             matters |= {older: one[name] for older, name in names.items()}
@@ -220,10 +221,10 @@ class Cell:
 
     @property
     def folder(self) -> str:
-        """The name of the folder of its adapted model, one for each cell of a run that has one."""
+        """The folder name of its adapted model, unique among the adapted models of a run."""
         which = f".{slug(self.chosen_by)}" if self.chosen_by else ""
         treatment = slug(self.treatment)
-        if len(self.treatment) > _LONG:  # slugs are cut, and chains may begin alike
+        if len(self.treatment) > _LONG:  # slugs are cut, and chains may share a prefix
             treatment += f"-{digest(self.treatment)[:6]}"
         return f"{self.who}.{self.task}.{treatment}.s{self.seed}{which}"
 
@@ -267,12 +268,12 @@ class _OfCell:
 
 @dataclass(frozen=True, kw_only=True)
 class AdaptedModel(_OfCell):
-    """A model adapted to a task, as ``cell`` trains it, for several cells. Cells of another task begin with its weights
-    (`Cell.adapted`). Cells of another model learn from it (`Cell.teacher`). Cells whose training is the same
-    (`bench.runs.plan.trained`) predict with it (`Cell.predictor`): ``cell`` itself, under conditions, and with other
-    settings for answers.
+    """A model that several cells use, adapted to a task as ``cell`` trains it.
 
-    If no other cell needs the adapted model of a cell, the cell trains and predicts at once, without such an artefact.
+    Cells of another task begin with its weights (`Cell.adapted`). Cells of another model learn from it
+    (`Cell.teacher`). Cells with the same training (`bench.runs.plan.trained`) predict with it (`Cell.predictor`):
+    ``cell`` itself, the same cell under conditions, and with other settings for prediction. A cell whose adapted model
+    no other cell needs trains and predicts in one step, without this artefact.
     """
 
     kind: ClassVar[str] = "adapted"
@@ -297,9 +298,8 @@ class AdaptedModel(_OfCell):
 
 @dataclass(frozen=True, kw_only=True)
 class TransformedModel(AdaptedModel):
-    """An adapted model after a transform. ``cell`` has this transform as its last one, and no condition. Its
-    `Cell.predictor` is the key of the model that is transformed: the adapted model or, in a chain, the one that the
-    transforms before have made."""
+    """An adapted model after the last transform of ``cell``, which has no condition. `Cell.predictor` is the key of the
+    model that is transformed: the adapted model or, in a chain, the result of the previous transform."""
 
     kind: ClassVar[str] = "transformed"
 
@@ -324,8 +324,8 @@ class TransformedModel(AdaptedModel):
 
 @dataclass(frozen=True, kw_only=True)
 class AdaptationTrial(_OfCell):
-    """A trial of a tuning (`bench.runs.tuning`): the adaptation of ``cell``, which does not train on some examples of
-    its training set, ``held_out`` at most, and is scored on these."""
+    """A trial of a tuning (`bench.runs.tuning`): the adaptation of ``cell``, scored on training examples that it does
+    not train on. There are at most ``held_out`` of them."""
 
     kind: ClassVar[str] = "adaptation-trial"
     held_out: int
@@ -339,7 +339,7 @@ class AdaptationTrial(_OfCell):
         return f"Trial of {self.cell.title}"
 
     def home(self, out: Path) -> Path:
-        """A folder laid out like a run folder, for its training states; it is removed when the record is written."""
+        """A folder laid out like a run folder, for its training states. It is removed after the record is written."""
         return out / "unfinished" / self.key[:12]
 
     def place(self, out: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Pre-trainings of a run that train on another machine (`bench.engine.portable.carry`)."""
+"""Moves the pre-trainings of a run to another machine and back (`bench.engine.portable.carry`)."""
 
 import shutil
 from pathlib import Path
@@ -14,11 +14,11 @@ from ptmbench.bench.runs.work import Job, Worker
 
 
 def carry(whole: Plan, job: Job, out: Path, folder: Path) -> int:
-    """Writes a folder below ``folder`` for each pre-training of ``whole``, and makes checkpoints in the run folder
-    ``out`` of those that came back finished. Runs no cells. Returns the exit status.
+    """Writes a folder below ``folder`` for each pre-training of ``whole``, and converts the folders that came back
+    finished to checkpoints in the run folder ``out``. Runs no cells. Returns the exit status.
 
-    A student whose teacher is not there yet, or a second stage before its first, is left for a later call. A
-    pre-training that fails is told, and the others go on.
+    A pre-training whose teacher or first stage is not finished is left for a later call. A pre-training that fails is
+    reported, and the others continue.
     """
     from ptmbench.bench import environment
     from ptmbench.bench.runs.cell import failure

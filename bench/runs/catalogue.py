@@ -1,5 +1,7 @@
-"""What the board tells about models beyond their records: stories, formulas, papers, relatives, sizes, and the survey's
-taxonomy. Plain values for `leaderboard.board.build`, read from the files of models and objectives without TensorFlow.
+"""Collects what the board shows about models in addition to their records.
+
+These are stories, formulas, papers, relatives, sizes, and the survey's taxonomy: plain values for
+`leaderboard.board.build`, read from the files of models and objectives without TensorFlow.
 """
 
 from collections.abc import Mapping
@@ -19,12 +21,12 @@ from ptmbench.models.taxonomy import Term
 from ptmbench.models.text.tokenizers import Vocabulary
 
 VOCABULARY = 8000
-"""The vocabulary that the parameters of sizes count."""
+"""The vocabulary size that the parameter counts of all sizes assume."""
 
 
 def catalogue() -> dict[str, Any]:
-    """{"vocabulary", "models", "objectives", "taxonomy", "methods"} as JSON has it: what `leaderboard.page.lessons` and
-    `leaderboard.page.survey` show. Broken files are left out: the board of other models can do without."""
+    """Returns {"vocabulary", "models", "objectives", "taxonomy", "methods"} as JSON values, for
+    `leaderboard.page.lessons` and `leaderboard.page.survey`. Leaves out broken files."""
     cards = cards_of_models()
     names = tuple(cards)
     stories = {name: story.read(models.paths()[name]) for name in names}
@@ -42,7 +44,7 @@ def catalogue() -> dict[str, Any]:
 
 
 def cards_of_models() -> dict[str, Card]:
-    """The card of every sound model by name."""
+    """The card of every model without errors in its file, by name."""
     found = {}
     for name in models.names():
         with suppress(models.BrokenModel):
@@ -89,7 +91,7 @@ def _named(cards: Mapping[str, Card]) -> list[str]:
 
 
 def _objective(name: str) -> dict[str, Any]:
-    """What the file of an objective tells; {} for a file that is no Python."""
+    """Summary, formula, text and path of an objective; {} for a file that is missing or is not Python."""
     path = objectives.paths().get(name, Path())
     try:
         told = story.read(path)
@@ -99,15 +101,15 @@ def _objective(name: str) -> dict[str, Any]:
 
 
 def _place(path: Path) -> str:
-    """``path`` in the repository; the whole path for a file from elsewhere."""
+    """``path`` relative to the repository; the whole path for a file outside of it."""
     return path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else str(path)
 
 
 def _relatives(
     name: str, nearest: Mapping[str, tuple[str, ...]], stories: Mapping[str, Story], cards: Mapping[str, Card]
 ) -> list[dict[str, str]]:
-    """The model's nearest relatives, the models whose nearest relative it is, and the others of its folder, each with
-    the difference in one line."""
+    """Lists the model's nearest relatives, the models whose nearest relative it is, and the other models of its folder,
+    with their differences. The difference of a nearest relative is "": the model's "nearest" describes it."""
     folder = models.paths()[name].parent
     found = {one: ("nearest", "") for one in nearest[name]}
     found |= {
@@ -123,7 +125,7 @@ def _relatives(
 
 
 def _difference(card: Card, other: Card) -> str:
-    """What ``other`` has on the axes of the taxonomy where it differs from ``card``."""
+    """Describes how ``other`` differs from ``card`` in architecture, objectives and extensions."""
     parts = []
     for field, label in (("architecture", ""), ("objectives", "objective "), ("extensions", "extension ")):
         ours, theirs = getattr(card, field), getattr(other, field)
@@ -137,7 +139,7 @@ def _words(value: Any) -> str:
 
 
 def _term(term: Term, cards: Mapping[str, Card]) -> dict[str, Any]:
-    """``term`` with its systems, each with the models or methods that are built, and the other models at the term."""
+    """Returns ``term`` with its systems, the models or the method that implement each, and other models of the term."""
     by_system = {one: [name for name, card in cards.items() if _called(card, one)] for one in term.systems}
     named = {name for found in by_system.values() for name in found}
     parts = [_term(part, cards) for part in term.parts]
@@ -162,7 +164,7 @@ def _called(card: Card, system: str) -> bool:
 
 
 def _method(system: str) -> str:
-    """The adaptation that the survey calls ``system``; "" where there is none."""
+    """The adaptation that the survey calls ``system``; "" if there is none."""
     for name in adapt.names():
         with suppress(BrokenFile):
             if taxonomy.fold(system) in map(taxonomy.fold, (name, *adapt.load(name).systems)):
@@ -171,7 +173,7 @@ def _method(system: str) -> str:
 
 
 def _compressions() -> dict[str, str]:
-    """{transform: the survey's kind of compression}."""
+    """The survey's kind of compression of each transform, by name."""
     found = {}
     for name in transforms.names():
         with suppress(BrokenFile):

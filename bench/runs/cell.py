@@ -29,7 +29,8 @@ from ptmbench.tasks.task import DataError, Example, MissingData, Task
 
 
 def run(cell: Cell, context: Context) -> Record:
-    """Runs ``cell`` and returns its record without writing it. Errors become part of the record; only signals raise."""
+    """Runs ``cell`` and returns its record without writing it. Its errors become part of the record. Only signals end
+    the call."""
     task, outcome, meter = tasks.load(cell.task), Outcome(), Meter()
     status, reason = "ok", None
     try:
@@ -39,7 +40,7 @@ def run(cell: Cell, context: Context) -> Record:
         status, reason = failure(error, task.title)
     spent = together(context.spent, meter.cost()) if context.spent else meter.cost()
     outcome.cost |= spent | {"threads": environment.threads()}
-    if status == "ok" and cell.row.model:  # in the batches of the evaluation, without tracing
+    if status == "ok" and cell.row.model:  # a mean over the evaluation, without the time of tracing
         outcome.cost["latency_seconds"] = meter.seconds.get("evaluate", 0.0) / outcome.examples
         if context.profile and not cell.condition and (found := inference.of_cell(cell, context, outcome.predictor)):
             outcome.cost["inference"] = found
@@ -67,9 +68,9 @@ def adapt(cell: Cell, context: Context) -> dict[str, Any]:
 
 
 def attempt(cell: Cell, context: Context, held_out: int) -> tuple[float, int, dict[str, Any]]:
-    """Adapts the model of ``cell`` without some of its training examples, ``held_out`` at most, and scores it on these.
-    Returns the headline of the task, the number of held-out examples, and the cost. Raises the error of a cell that
-    fails."""
+    """Holds out at most ``held_out`` training examples of ``cell``, adapts its model on the others, and scores it on
+    the held-out ones. Returns the headline of the task, the number of held-out examples, and the cost. Raises the error
+    of a cell that fails."""
     task, outcome = tasks.load(cell.task), Outcome()
     with Meter() as meter:
         settings = read(cell.method, cell.settings)
@@ -97,7 +98,7 @@ def record_of(
     reason: Mapping[str, str] | None,
     device: str | None = None,
 ) -> Record:
-    """The record of ``cell`` with what became of it, ``outcome``; it is not written."""
+    """Makes the record of ``cell`` from its ``outcome``, without writing it."""
     return Record(
         key=cell.key,
         status=status,
@@ -170,7 +171,7 @@ def _run(cell: Cell, context: Context, task: Task, outcome: Outcome) -> None:
     with phase("score"):
         outcome.scores = score.scores(task, parts.report, predictions)
         if context.profile and (found := score.redrawn(task, parts.report, predictions)):
-            outcome.scores["headline"]["redrawn"] = found  # for retention
+            outcome.scores["headline"]["redrawn"] = found  # for `leaderboard.scores.retention`
         if context.overlap is not None:
             clean, outcome.left_out = score.clean(task, parts.report, predictions, context.overlap.overlapping)
             outcome.scores |= clean
@@ -257,22 +258,22 @@ def _pretraining(found: Checkpoint | None) -> dict[str, Any] | None:
 
 
 def _marked(cell: Cell, outcome: Outcome) -> dict[str, Any]:
-    """The label of a baseline that was fitted without a training file, which has its own row on the board."""
+    """The label of a baseline that was fitted without a training file. It has its own row on the board."""
     if outcome.learned_from == "train":
         return {}
     return {"label": f"{baselines.label(cell.row.name)} (of the {outcome.learned_from} split)"}
 
 
 def _read_by(cell: Cell, context: Context) -> dict[str, Any]:
-    """The tokenizer of a random twin. The record of a pre-trained model has it in the part ``pretraining``. If one of
-    several pre-trainings has failed, its planned budget and seed."""
+    """The "tokenizer" of a random twin; the record of a pre-trained model has it in the part ``pretraining``. A row of
+    several pre-trainings has the "planned" budget and seed instead, if this pre-training failed."""
     if context.planned and context.weights is None:
         return {"planned": dict(context.planned)}
     return {"tokenizer": context.tokenizer.about} if cell.row.kind == "random" and context.tokenizer else {}
 
 
 def _plugins(cell: Cell) -> dict[str, Any]:
-    """The files of plugins that the cell was made with, by the hashes of their content."""
+    """The hashes of the plugin files that the cell was made with, by path."""
     return {"plugins": dict(cell.plugins)} if cell.plugins else {}
 
 
@@ -302,7 +303,7 @@ def _transform(cell: Cell, context: Context) -> dict[str, Any]:
 
 
 def failure(error: Exception, title: str = "") -> tuple[str, dict[str, str]]:
-    """Status and reason for a record of a cell that raised ``error``; ``title`` is the title of its task."""
+    """Returns status and reason for the record of a cell that raised ``error``; ``title`` is the title of its task."""
     from ptmbench.bench.errors import Diverged
     from ptmbench.models.text.pieces import CorpusUnfit
 
@@ -331,5 +332,5 @@ def failure(error: Exception, title: str = "") -> tuple[str, dict[str, str]]:
 
 
 def _lower(text: str, name: str) -> str:
-    """``text`` with a small first letter, for the middle of a sentence, unless it begins with ``name``."""
+    """``text`` with a lower-case first letter, for the middle of a sentence, unless ``name`` or an acronym is first."""
     return text if text.startswith(name) or not text[1:2].islower() else text[:1].lower() + text[1:]

@@ -1,7 +1,8 @@
-"""Counts the overlap of a run's tasks with their training data, once, and caches it by content.
+"""Counts the overlap of a run's tasks with their training data, and caches the counts by content.
 
-`bench.data.overlap` compares the texts. The cache key is the hash of the task's data, or of these and the corpus.
-Workers call `of_cell`, which reads a corpus once for all tasks of the plan.
+`bench.data.overlap` compares the texts. The cache key contains the task's version, the hash of its data, the limit on
+its examples and, for a corpus, the hash of the corpus. Workers call `of_cell`, which reads a corpus once for all tasks
+of the plan.
 """
 
 import json
@@ -27,7 +28,8 @@ from ptmbench.tasks.task import DataError, Example, MissingData, Task
 
 
 def of_cell(cell: Cell, plan: Plan, data: Path) -> Overlap | None:
-    """The overlap of the reported examples of ``cell`` with its training data; None where the task cannot be read.
+    """Returns the overlap of the reported examples of ``cell`` with its training data, or None if the task's data
+    cannot be read.
 
     Its counts are the part ``overlap`` of the record's task: ``version`` of the definitions, ``run_words``,
     ``report``, ``train`` and, for a model that was pre-trained in the run, ``corpus``.
@@ -56,7 +58,7 @@ def of_cell(cell: Cell, plan: Plan, data: Path) -> Overlap | None:
 
 
 def _stages(plan: Plan, *keys: str) -> list[Pretraining]:
-    """The pre-trainings ``keys``, their bases and teachers, one for each text; [] if the text of one is unknown."""
+    """The pre-trainings ``keys``, their bases and teachers, one for each corpus; [] if a corpus is unknown."""
     found: dict[str, Pretraining] = {}
     waiting = list(keys)
     while waiting:
@@ -69,9 +71,9 @@ def _stages(plan: Plan, *keys: str) -> list[Pretraining]:
 
 
 def of_task(task: Task, data: Path, sha256: str, limit: int = 0) -> Overlap:
-    """`bench.data.overlap.between` for the first ``limit`` examples of the splits of ``task``, 0 for all.
+    """Returns `bench.data.overlap.between` for the first ``limit`` examples of the splits of ``task``, 0 for all.
 
-    ``sha256`` identifies the data. Raises `DataError` for a report split that cannot be read.
+    ``sha256`` identifies the data. Raises `DataError` for a split that cannot be read, except a missing training file.
     """
     key = digest([overlap.VERSION, task.name, task.version, sha256, limit])
     with FileLock(environment.cached("overlap") / f"{key[:32]}.lock"):
@@ -85,7 +87,7 @@ def of_task(task: Task, data: Path, sha256: str, limit: int = 0) -> Overlap:
 def of_corpus(
     hashes: Mapping[str, str], data: Path, limit: int, files: Sequence[Path], corpus_sha256: str
 ) -> dict[str, Overlap]:
-    """`bench.data.overlap.against` for each task of ``hashes``, a mapping from names to the SHA-256 of their data.
+    """Returns `bench.data.overlap.against` for each task of ``hashes``, a mapping from names to SHA-256 of their data.
 
     Leaves out tasks whose report split cannot be read. Raises `CorpusError` for a corpus that cannot be read.
     """
@@ -109,7 +111,7 @@ def of_corpus(
 
 
 def of_folder(data: Path, names: Iterable[str], corpus: Sequence[Path] = ()) -> Iterator[tuple[Task, dict[str, Any]]]:
-    """Each task of ``names`` whose report split is in ``data``, with its counts in the format of `of_cell`."""
+    """Yields each task of ``names`` that ``data`` has, with its counts in the format of `of_cell`."""
     found, hashes = {}, {}
     for name in sorted(names):
         task = tasks.load(name)
@@ -123,7 +125,7 @@ def of_folder(data: Path, names: Iterable[str], corpus: Sequence[Path] = ()) -> 
 
 
 def training_of(task: Task, data: Path, limit: int = 0) -> Sequence[Example] | None:
-    """The training split of ``task``; None for a task without one, or whose file is missing."""
+    """The training split of ``task``; None if the task has none or its file is missing."""
     try:
         return read(task, data, "train")[: limit or None] if "train" in task.files else None
     except MissingData:

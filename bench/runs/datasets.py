@@ -1,7 +1,7 @@
-"""The batches of a pre-training as a `tf.data.Dataset`, for users who train in a loop of their own.
+"""The batches of a pre-training as a `tf.data.Dataset`, for users with their own training loop.
 
-`ptmbench.dataset` calls it. The batches are those that `bench.runs.pretrain` trains on: a batch follows from the seed
-and the number of the step alone. So the position in the data is one number, and resuming reads nothing again.
+`ptmbench.dataset` calls this module. `bench.runs.pretrain` trains on the same batches. A batch depends on the seed and
+the number of the step only, so the position in the data is one number, and resuming does not read the data again.
 """
 
 import atexit
@@ -39,13 +39,14 @@ def dataset(
     seed: int,
     start: int,
 ) -> Any:
-    """The batches of the objective of ``model`` over ``corpus``, from step ``start`` on, without end.
+    """Returns the batches of the objective of ``model`` over ``corpus``, an infinite dataset from step ``start`` on.
 
-    ``model`` is a model's name or a pre-trained checkpoint, whose model, size and tokenizer are taken. ``batch`` and
-    ``length`` are the rows of a batch and the tokens of a row.
+    ``model`` is the name of a model, or a pre-trained checkpoint, which sets the model, size and tokenizer. ``batch``
+    is the number of rows of a batch, and ``length`` the number of tokens of a row.
 
-    Raises `UsageError` for numbers out of range, options that contradict a checkpoint, and students, whose objective
-    needs the network of a teacher; `CorpusError` and `CorpusUnfit` for a corpus that cannot be read.
+    Raises `UsageError` for numbers out of range, for options that contradict a checkpoint, and for students, because
+    their objective needs the network of a teacher. Raises `CorpusError` or `CorpusUnfit` for a corpus that cannot be
+    read.
     """
     recipe = recipe_of({"batch": batch} | ({} if length is None else {"length": length}))
     if start < 0 or type(start) is not int:
@@ -76,9 +77,9 @@ def dataset(
 
 
 def from_batches(make: Batches, seed: int, start: int = 0) -> Any:
-    """``make(start, seed)``, ``make(start + 1, seed)``, ... as a `tf.data.Dataset` of dicts of tensors.
+    """Returns ``make(start, seed)``, ``make(start + 1, seed)``, ... as a `tf.data.Dataset` of dicts of tensors.
 
-    `tf.train.Checkpoint` saves its iterators: the state is the number of the next step.
+    `tf.train.Checkpoint` can save its iterators. Their state is the number of the next step.
     """
     import tensorflow as tf
 
@@ -88,26 +89,26 @@ def from_batches(make: Batches, seed: int, start: int = 0) -> Any:
 
     def arrays(step: np.ndarray) -> list[np.ndarray]:
         with calls:
-            batch = first if calls.ending else make(int(step), seed)  # at the end, nobody reads what fills the buffers
+            batch = first if calls.ending else make(int(step), seed)  # any batch fills the buffers at exit
         return [batch[name] for name in names]
 
     def tensors(step: Any) -> dict[str, Any]:
         kinds = [tf.as_dtype(first[name].dtype) for name in names]
-        # It has no state: the batch follows from the step. tf.data saves no iterator over a stateful function.
+        # Stateless, because the batch depends on the step only. tf.data saves no iterator over a stateful function.
         made = tf.numpy_function(arrays, [step], kinds, stateful=False)
         return {name: tf.ensure_shape(one, first[name].shape) for name, one in zip(names, made, strict=True)}
 
-    options = tf.data.Options()  # tf.data would start more calls whenever it measures that they pay: also at the end
+    options = tf.data.Options()  # otherwise autotuning may add parallel calls at any time, also at exit
     options.experimental_optimization.map_parallelization = False
     options.experimental_optimization.inject_prefetch = False
     return tf.data.Dataset.range(start, np.iinfo(np.int64).max).map(tensors).with_options(options)
 
 
 class _Calls:
-    """Counts the calls from the threads of tf.data, which reads ahead, so that a script can end.
+    """Counts the calls from tf.data's prefetching threads, so that a script can exit.
 
-    A thread that calls Python after the interpreter has ended is stopped without an answer. tf.data waits for the
-    answer, and the process hangs. So the interpreter waits first until the buffers are full and no more calls come.
+    A thread that calls Python after the interpreter has ended is stopped and does not return. tf.data waits for it, and
+    the process hangs. Therefore the interpreter first waits until the buffers are full and no more calls arrive.
     """
 
     IDLE = 0.1  # seconds without a call, after which no more are expected

@@ -15,18 +15,18 @@ from ptmbench.models.text.pieces import CorpusUnfit
 from ptmbench.models.text.tokenizers import Tokenizer
 
 LENGTH = 64
-"""Tokens per row for a checkpoint whose manifest has no recipe, such as a published one."""
+"""Tokens per row for a checkpoint without a recipe in its manifest, such as a published one."""
 HEADER = ("checkpoint", "loss", "effective rank", "width", "source gain")
 _DECIMALS = {"loss": 3, "effective rank": 1, "source gain": 3}
 
 
 def diagnose(folders: Sequence[Path], corpus: Sequence[Path]) -> list[dict[str, Any]]:
-    """What `bench.engine.diagnosis` measures of each checkpoint on the text of ``corpus``, or on the held-out text next
-    to it: a line with the columns of `HEADER`.
+    """Measures each checkpoint with `bench.engine.diagnosis` and returns a dict with the keys of `HEADER` for each.
 
-    The loss is None for a published checkpoint, which may lack the heads of its objective, for a student, whose loss
-    needs its teacher, and on text that lacks the annotations of the objective. Raises `CheckpointError` for a
-    checkpoint that is not pre-trained.
+    The text is the held-out text next to ``corpus`` or, without one, a sample of ``corpus``. Loss and source gain are
+    None for a published checkpoint, which may lack the heads of its objective; for a student, whose loss needs its
+    teacher; and on text that lacks the annotations of the objective. The source gain is also None without a decoder
+    that reads a source. Raises `CheckpointError` for a checkpoint that is not pre-trained.
     """
     environment.prepare()
     files = tuple(map(str, corpora.files_of(corpus, (), None)))
@@ -64,7 +64,7 @@ def _diagnosed(folder: Path, files: tuple[str, ...]) -> dict[str, Any]:
 
 
 def table(lines: Sequence[dict[str, Any]]) -> str:
-    """``lines`` as text, a column below each name of `HEADER`; "-" for what was not measured."""
+    """Formats ``lines`` as a text table with the columns of `HEADER`; "-" stands for values that were not measured."""
     rows = [HEADER, *([_shown(name, line[name]) for name in HEADER] for line in lines)]
     first, *others = (max(map(len, column)) for column in zip(*rows, strict=True))
     return "\n".join(

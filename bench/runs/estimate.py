@@ -1,6 +1,7 @@
 """Estimates the cost of a plan before it runs: FLOPs by formula, time by a short benchmark of this machine.
 
-Texts are cut by the tokenizer of the plan if an earlier run made it; otherwise a word has `TOKENS_PER_WORD` tokens.
+Tokens are counted with the tokenizer of the plan if an earlier run made it. Otherwise a word has `TOKENS_PER_WORD`
+tokens.
 """
 
 import math
@@ -36,11 +37,11 @@ from ptmbench.tasks.forms import UNTRAINED, Form
 from ptmbench.tasks.task import DataError, Task
 
 EFFICIENCY = 0.4
-"""FLOP/s of small networks in training, as a share of the rate of a matrix product."""
+"""FLOP/s of small networks in training, as a fraction of the rate of a matrix product."""
 _CUT = Cut(Vocabulary(size=8000))
-"""How texts are cut if the plan does not say it."""
+"""How texts become tokens if the plan does not define it."""
 STEP = 0.004
-"""Seconds of overhead per pre-training step, with making its batch. Steps of word vectors are mostly overhead."""
+"""Seconds of overhead per pre-training step, including its batch. Steps of word vectors are mostly overhead."""
 _WHAT = {"cell": "cell", "adapted": "adapt", "transformed": "transform"}
 """First column of the table, by kind of artefact."""
 FIXED = 1.0
@@ -53,11 +54,11 @@ class Estimate:
 
     piece: Artefact
     names: tuple[str, ...]
-    """What it is, model, task, adaptation and seed."""
+    """The first columns of the table: kind, model, task, adaptation and seed."""
     tokens: float
     flops: float
     seconds: float
-    """On one core; 0 if it is not applicable."""
+    """Seconds on one core; 0 if it is not applicable."""
     note: str = ""
     """Why it is not applicable."""
 
@@ -92,7 +93,7 @@ def estimates(plan: Plan, data: Path, rate: float) -> Iterator[Estimate]:
 
 
 def table(plan: Plan, found: Sequence[Estimate], rate: float) -> str:
-    """The estimates ``found`` of ``plan`` as tab-separated lines, and a last line with the total."""
+    """Formats the estimates ``found`` of ``plan`` as tab-separated lines, with the total in the last line."""
     count = f"{len(plan.pretrainings)} pre-trainings, {len(plan.cells)} cells"
     total = duration(sum(one.seconds for one in found))
     return "\n".join(
@@ -168,12 +169,14 @@ def cell_cost(
     cut: Cut = _CUT,
     teacher: Network | None = None,
 ) -> tuple[float, float, str]:
-    """(tokens, FLOPs, reason) of a cell. ``reason`` says why it is not applicable, and is "" if it is applicable.
-    Lengths are averages of the first thousand examples; what is asked without training is counted text by text. With
-    ``transforming``, only the last transform is counted.
+    """Returns (tokens, FLOPs, reason) of a cell. ``reason`` says why the cell is not applicable; "" if it is.
+
+    Lengths are means over the first thousand examples. For an adaptation that trains nothing, each text is counted.
+    With ``transforming``, only the last transform is counted.
 
     ``shape`` is the shape of the checkpoint that the cell adapts, ``neighbours`` are the shapes of given extra encoders
-    by model, and ``teacher`` is the teacher's network. Those that are None follow from the names of rows and sizes.
+    by model, and ``teacher`` is the teacher's network. A shape or network that is None follows from the names of its
+    model and size.
     """
     task = tasks.load(cell.task)
     if cell.condition and not conditions.load(cell.condition.partition(":")[0]).fits(cell.form):
@@ -211,7 +214,7 @@ def cell_cost(
     train, *others = (_trained(name, seen, cell) for name in (cell.task, *cell.auxiliary))
     report = _limited(seen[cell.task][task.report], cell)
     trained, predicted = settings.tokens(task, train, report, others)
-    if cell.form is Form.RANKING:  # a question and its answer; every evaluation reads all candidates
+    if cell.form is Form.RANKING:  # training reads questions and answers; every evaluation reads all candidates
         candidates = seen[cell.task, "candidates"]
         each = min(candidates.tokens, settings.length)
         trained += settings.seen(train) * each
@@ -231,7 +234,7 @@ def cell_cost(
 
 
 def _cut(plan: Plan, cell: Cell) -> Cut:
-    """How the tokenizer of ``cell`` cuts texts. If it is not trained yet, its vocabulary has the planned size."""
+    """How the tokenizer of ``cell`` makes tokens. If it is not trained yet, its vocabulary has the planned size."""
     found = plan.by_key.get(cell.tokenizer)
     if isinstance(found, Given):
         tokenizer = Tokenizer.load(Path(found.path))
@@ -251,8 +254,8 @@ def _network(model: str, size: str, shape: Size | None, cut: Cut) -> Network:
 
 
 def given_shapes(cell: Cell, plan: Plan, out: Path = Path()) -> tuple[Size | None, dict[str, Size]]:
-    """Shapes of the checkpoints that a user gave ``cell`` of ``plan``: of the one that it adapts, None without one, and
-    of its extra encoders by model. Paths may be relative to the run folder ``out``."""
+    """Returns the shapes of the checkpoints that a user gave for ``cell`` of ``plan``: the one that it adapts (None
+    without one), and its extra encoders by model. Their paths may be relative to the run folder ``out``."""
 
     def shape(key: str | None) -> Size | None:
         found = plan.by_key.get(key or "")
@@ -263,7 +266,7 @@ def given_shapes(cell: Cell, plan: Plan, out: Path = Path()) -> tuple[Size | Non
 
 
 def teacher_of(cell: Cell, plan: Plan, out: Path = Path()) -> Network | None:
-    """The network of the teacher of ``cell`` of ``plan``; None without one. ``out`` as in `given_shapes`."""
+    """The network of the teacher of ``cell`` of ``plan``; None without a teacher. ``out`` as in `given_shapes`."""
     if not cell.teacher:
         return None
     taught_by = plan.by_key[cell.teacher].cell
@@ -273,7 +276,7 @@ def teacher_of(cell: Cell, plan: Plan, out: Path = Path()) -> Network | None:
 
 
 def _asking(settings: Settings, train: Split, cut: Cut, teacher: Network | None) -> float:
-    """FLOPs of asking the teacher of ``settings``, if they have one, about a training set ``train``."""
+    """FLOPs of the teacher in ``settings``, if there is one, for the training set ``train``."""
     if not settings.teacher:
         return 0.0
     if teacher is None:
@@ -299,7 +302,7 @@ def _look(name: str, data: Path, seen: dict[str, Any]) -> None:
 
 
 def _trained(name: str, seen: Mapping[str, Any], cell: Cell) -> Split:
-    """What ``cell`` may learn of the task ``name``."""
+    """The training examples of the task ``name`` that ``cell`` may learn from."""
     split = _limited(seen[name].get("train", Split()), cell)
     return split._replace(examples=min(split.examples, tasks.load(name).train_examples or split.examples))
 
@@ -309,7 +312,8 @@ def _limited(split: Split, cell: Cell) -> Split:
 
 
 def _split(task: Task, examples: list[Any]) -> Split:
-    """Number and average length of ``examples`` in tokens, with one for each special token."""
+    """The number of ``examples``, their mean number of rows, and the mean tokens of a row; a special token counts as a
+    word."""
     looked = examples[:1000]
     asked = [question for example in looked for question in task.questions(example)] if task.ask else looked
     words = [sum(len(text.split()) for text in row.inputs) + 1 + len(row.inputs) for row in asked]

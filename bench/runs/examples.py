@@ -1,4 +1,4 @@
-"""Selects the examples that a cell trains on, selects its model by, and reports."""
+"""Chooses the examples for the training, the model selection and the reported score of a cell."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -28,12 +28,13 @@ class Parts(NamedTuple):
     """The split of ``train``; not "train" for a baseline on a task without a training file."""
 
     def by_name(self) -> dict[str, Sequence[Example]]:
-        """The three lists of examples, by their names here."""
+        """The three lists of examples, by field name."""
         return {"train": self.train, "selection": self.selection, "report": self.report}
 
 
 def parts_of(cell: Cell, data: Path, task: Task, settings: Settings) -> Parts:
-    """The parts of ``cell``: `splits` drawn with its seed, or the text of a language modelling task."""
+    """The parts of ``cell``: `splits`, with training examples drawn by its seed. A cell that trains nothing has only
+    the parts that it reads."""
     if cell.form in UNTRAINED:
         return Parts([], [], read(task, data, task.report)[: cell.limit or None])
     if cell.form is Form.LANGUAGE_MODELLING:  # nothing is trained, so no examples select a model
@@ -71,11 +72,11 @@ def _check_labels(task: Task, examples: Sequence[Example], split: str = "") -> N
 
 
 def parts_to_tune(cell: Cell, data: Path, task: Task, settings: Settings, held_out: int) -> Parts:
-    """The parts of a trial of ``cell``: part of the training examples takes the place of the reported split. The trial
-    does not train on them and does not select its model by them.
+    """The parts of a trial of ``cell``: held-out training examples replace the reported split. The trial uses them
+    neither for training nor for model selection.
 
-    A fifth of the training examples is held out, ``held_out`` at most: the same for all models, settings and seeds,
-    unless the seed draws the few examples of a task. What is left is parted as by `splits`.
+    A fifth of the training examples is held out, but at most ``held_out``. They are the same for all models, settings
+    and seeds, unless the seed draws the few examples of a task. The other examples are divided as in `splits`.
     """
     train = _training(task, data, cell.limit, cell.seed)
     _check_labels(task, train, "train")
@@ -89,9 +90,9 @@ def splits(task: Task, data: Path, settings: Settings, limit: int, seed: int) ->
     """The parts of a task with training.
 
     If the test labels are public, the test set is reported and the dev set selects the model. Otherwise the dev set is
-    reported, and selecting by it would bias the score. A part of the training set is held out for selection then, the
-    same for every seed and model. A task with few training examples (`tasks.few`), which depend on the ``seed``, also
-    holds out a part of these. Examples of one group (the questions about one text) stay together.
+    reported, and selecting by it would bias the score. In this case a part of the training set is held out for
+    selection, the same for every seed and model. A task with few training examples (`tasks.few`), which depend on the
+    ``seed``, also holds out a part of these. Examples of one group (the questions about one text) stay together.
     """
     train, report = _training(task, data, limit, seed), read(task, data, task.report)[: limit or None]
     _check_labels(task, report)
@@ -101,7 +102,7 @@ def splits(task: Task, data: Path, settings: Settings, limit: int, seed: int) ->
 def _selected(
     task: Task, data: Path, settings: Settings, limit: int, train: Sequence[Example], report: Sequence[Example]
 ) -> Parts:
-    """``train`` and ``report`` with the examples that select the model: of the dev set, or held out of ``train``."""
+    """Adds the examples that select the model: those of the dev set, or a held-out part of ``train``."""
     if task.report != "dev" and "dev" in task.files and not task.train_examples:
         return Parts(train, read(task, data, "dev")[: min(settings.selection, limit or settings.selection)], report)
     held = _held(train, max(1, min(settings.selection, len(train) // 10)))
@@ -110,7 +111,8 @@ def _selected(
 
 
 def _training(task: Task, data: Path, limit: int, seed: int) -> Sequence[Example]:
-    """What may be learnt of ``task``: all of its training split, its first ``limit``, or few examples of these."""
+    """The training examples of ``task``: the first ``limit`` of its training split (0 for all), or few of these, drawn
+    with ``seed``. Raises `NotApplicable` if the split has too few examples to draw from."""
     train, few = read(task, data, "train")[: limit or None], task.train_examples
     if len(train) < few and not limit:
         reason = f"because {task.title} cannot be drawn from a training split of {len(train)}."
@@ -121,8 +123,9 @@ def _training(task: Task, data: Path, limit: int, seed: int) -> Sequence[Example
 def auxiliary_examples(
     cell: Cell, data: Path, settings: Settings, kept_out: Sequence[Example]
 ) -> dict[str, Sequence[Example]]:
-    """Training examples of the auxiliary tasks of ``cell``, by task, as many of each as its own training set may have.
-    Leaves out texts of ``kept_out``, because tasks may share sentences."""
+    """Returns training examples of the auxiliary tasks of ``cell``, by task. The limits of the cell's own training set
+    apply to each. Leaves out the texts of ``kept_out``, because tasks may share sentences. Raises `NotApplicable` for a
+    task of another form, without labels, or without other texts."""
     texts, found = {example.inputs for example in kept_out}, {}
     for name in cell.auxiliary:
         task = tasks.load(name)
@@ -141,7 +144,7 @@ def auxiliary_examples(
 
 
 def unfit(task: Task, form: Form) -> str:
-    """Why ``task`` cannot be an auxiliary task of a task of ``form``; "" if it can."""
+    """The reason why ``task`` cannot be an auxiliary task of a task of ``form``; "" if it can."""
     return f"the auxiliary task {task.title} is {task.form} and not {form}." if task.form is not form else ""
 
 
@@ -151,7 +154,7 @@ def drawn(train: Sequence[Example], seed: int, settings: Settings) -> Sequence[E
 
 
 def _draw(examples: Sequence[Example], count: int, seed: Sequence[int]) -> Sequence[Example]:
-    """``count`` random ``examples`` in their original order; all of them if there are no more."""
+    """``count`` random ``examples`` in their original order, or all if there are not more."""
     if len(examples) <= count:
         return examples
     places = np.random.default_rng(seed).choice(len(examples), count, replace=False)
@@ -159,8 +162,8 @@ def _draw(examples: Sequence[Example], count: int, seed: Sequence[int]) -> Seque
 
 
 def _held(train: Sequence[Example], count: int, salt: int = 0) -> np.ndarray:
-    """Mask of about ``count`` held-out examples of ``train``, in whole groups if there are several: bool [N]. Another
-    ``salt`` draws other examples."""
+    """Draws about ``count`` held-out examples of ``train`` and returns their mask, bool [N]. Keeps groups whole if
+    there are several. Another ``salt`` draws other examples."""
     names = [i if example.group is None else example.group for i, example in enumerate(train)]
     if len(set(names)) == 1:
         names = list(range(len(train)))

@@ -1,4 +1,4 @@
-"""Executes a plan: gives artefacts to workers, shows the progress, and builds the board.
+"""Executes a plan: assigns artefacts to workers, shows the progress, and builds the board.
 
 Workers (`bench.runs.work`) do the training, on this machine or on others (`bench.runs.executors`). This process never
 imports TensorFlow, so it survives the crash of a worker and reports it. The same command resumes an interrupted run.
@@ -37,11 +37,11 @@ from ptmbench.bench.runs.work import CORPUS, Job, Worker
 REPEATED = ("failed", "diverged")
 """Statuses of the cells that ``--retry`` runs again."""
 TIMES = "times.jsonl"
-"""File of the run folder: the time use of the workers, a line per command."""
+"""File of the run folder with the time use of the workers, one line per command."""
 
 
 def executor_of(workers: WorkerOptions, whole: Plan, job: Job, out: Path) -> Executor:
-    """The executor that ``workers`` ask for, not yet started."""
+    """Returns the executor that ``workers`` selects, not yet started."""
     if workers.executor == "ray":
         from ptmbench.bench.runs.executors.ray import Ray
 
@@ -56,8 +56,8 @@ def executor_of(workers: WorkerOptions, whole: Plan, job: Job, out: Path) -> Exe
 
 
 def execute(whole: Plan, job: Job, out: Path, workers: WorkerOptions, retry: bool = False) -> int:
-    """Runs the cells of ``whole`` without a record, builds the board, and returns the exit status: `CELLS_FAILED` if a
-    cell failed or is missing."""
+    """Runs the cells of ``whole`` that have no record, builds the board, and returns the exit status: `CELLS_FAILED` if
+    a cell failed, diverged or is missing. With ``retry``, runs failed and diverged cells again."""
     from ptmbench.leaderboard import board
 
     with alone(out):
@@ -110,7 +110,7 @@ def write_plan(whole: Plan, job: Job, out: Path) -> None:
 
 def work(what: str, whole: Plan, job: Job, out: Path, workers: WorkerOptions) -> None:
     """Makes the missing artefacts and writes the time use of the workers to `TIMES`. ``what`` is the title of the
-    progress bar, a plural."""
+    progress bar, a plural noun."""
     with progress(what, len(whole.ends), what.lower()) as bar, executor_of(workers, whole, job, out) as executor:
         drive = _Drive(whole, job, out, executor, bar, workers.cell_timeout)
         try:
@@ -129,7 +129,7 @@ class _Drive:
     ):
         self.limits = Limits(whole, job, out, cell_timeout)
         self.killed: dict[int, str] = {}
-        """Workers that were killed after a timeout, with the time that their artefact had taken, in words."""
+        """Workers that were killed after a timeout, with the formatted time that their artefact had taken."""
         self.given: dict[int, float] = {}
         """The time at which each worker got its artefact."""
         self.whole, self.job, self.out, self.executor, self.bar = whole, job, out, executor, bar
@@ -157,7 +157,7 @@ class _Drive:
                 self._on_event(event)
 
     def times(self) -> dict[str, object]:
-        """The start (Unix time), the wall time, and seconds of all workers together: starting, working, idle."""
+        """The start (Unix time), the wall time in seconds, the number of workers, and their total seconds by state."""
         for clock in self.clocks.values():
             clock.turn("gone")
         sums: Counter[str] = sum((Counter(clock.seconds) for clock in self.clocks.values()), Counter())
@@ -192,8 +192,8 @@ class _Drive:
                 self._on_death(worker, how)
 
     def _check_corpus(self, piece: Artefact) -> None:
-        """Raises `EnvironmentProblem` if ``piece`` is a tokenizer that failed because of its corpus: every model needs
-        it. The next run tries again."""
+        """Raises `EnvironmentProblem` if ``piece`` is a tokenizer that failed because of its corpus. Every model needs
+        it, so the run ends; the next run tries again."""
         if isinstance(piece, TokenizerTraining) and (note := failure_of(self.out, piece)).exists():
             reason = json.loads(note.read_text())
             if reason["code"] == CORPUS:
@@ -211,7 +211,7 @@ class _Drive:
             self._on_timeout(worker, self.killed.pop(worker))
             return
         piece, given_up = self.schedule.died(worker)
-        if piece is None:  # it died during its start, and would do so again
+        if piece is None:  # it died while starting, and would die again
             say(how)
             self.alive.discard(worker)
             return
@@ -261,8 +261,8 @@ def _ended(whole: Plan, out: Path) -> dict[str, str]:
 def remove_unneeded(whole: Plan, out: Path, ended: Mapping[str, str]) -> None:
     """Removes the adapted models of ``whole`` that no cell needs any more. ``ended`` has the statuses of its cells.
 
-    Keeps what is needed by a cell without a record, or by a cell that ``--retry`` would run again. A folder is renamed
-    before it is deleted, so a killed run leaves no partial model; the next run deletes the renamed folder.
+    Keeps models for cells without a record, and for cells that ``--retry`` would run again. A folder is renamed before
+    it is deleted, so a killed run leaves no partial model. The next run deletes the renamed folder.
     """
     needed = graph.required(whole.artefacts, [key for key, status in ended.items() if status not in REPEATED])
     home = out / "intermediate"

@@ -1,4 +1,4 @@
-"""Checkpoints that `bench.runs.pretrain` is given: the one that a pre-training continues from, and a teacher."""
+"""Checks the base and the teacher of a pre-training, for `bench.runs.pretrain`, and loads the weights of the base."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def begin(network: Any, base: Checkpoint, what: str, tokenizer: Tokenizer) -> No
 
 
 def _check_tokenizer(given: Checkpoint, tokenizer: Tokenizer, advice: str) -> None:
-    """Raises `CheckpointError` if ``given`` has another tokenizer than ``tokenizer``."""
+    """Raises `CheckpointError` if the tokenizer of ``given`` is not ``tokenizer``."""
     theirs = given.about["tokenizer"]
     if theirs["sha256"] != tokenizer.fingerprint:
         raise CheckpointError(

@@ -30,7 +30,7 @@ Kind = TypeVar("Kind", bound=Node)
 
 
 def ordered(nodes: Iterable[Kind]) -> tuple[Kind, ...]:
-    """``nodes`` in topological order, without duplicates; the given order is kept where needs allow.
+    """Returns ``nodes`` in topological order, without duplicates. Keeps the given order where dependencies allow it.
 
     Raises `UsageError` for a dependency that is not among the nodes, and for dependencies that form a cycle.
     """
@@ -54,7 +54,7 @@ def ordered(nodes: Iterable[Kind]) -> tuple[Kind, ...]:
 
 
 def depths(nodes: Sequence[Node]) -> dict[str, int]:
-    """The length of the longest chain of needs behind each of the ``nodes``, which are `ordered`."""
+    """The length of the longest chain of dependencies of each node, by key. The ``nodes`` must be `ordered`."""
     found: dict[str, int] = {}
     for node in nodes:
         found[node.key] = max((found[key] + 1 for key in node.needs), default=0)
@@ -62,8 +62,8 @@ def depths(nodes: Sequence[Node]) -> dict[str, int]:
 
 
 def required(nodes: Sequence[Node], done: Iterable[str]) -> set[str]:
-    """Keys of the ``nodes`` that are left to make if the keys ``done`` are made: the nodes that nothing depends on, and
-    what these need."""
+    """Keys of the ``nodes`` that remain to be made if the keys ``done`` are made: the nodes that nothing depends on,
+    and their dependencies."""
     known, done = {node.key: node for node in nodes}, set(done)
     needed = {key for node in nodes for key in node.needs}
     waiting, found = [key for key in known if key not in needed], set()
@@ -90,7 +90,7 @@ def _lineage(node: Node, known: Mapping[str, Node]) -> list[str]:
 
 
 def behind(nodes: Iterable[Node], ends: Iterable[Node]) -> set[str]:
-    """Keys of the ``nodes`` that ``ends`` need, and of what these need in their turn."""
+    """Keys of the ``nodes`` that ``ends`` depend on, directly or indirectly."""
     by_key = {one.key: one for one in nodes}
     waiting, found = [key for one in ends for key in one.needs], set()
     while waiting:

@@ -1,12 +1,13 @@
-"""Measures what a stored adapted model costs when it answers: latency at several batch sizes, and memory.
+"""Measures the cost of predicting with a stored adapted model: latency at several batch sizes, and memory.
 
     python -m ptmbench.bench.runs.inference < JSON
 
-`bench.runs.cell` calls `of_cell` after a cell is scored, if the run asks for it. A fresh process with one thread on one
-core loads the stored model and answers the first `EXAMPLES` examples of the reported split. So nothing that trained
-before it counts, and all models of a task answer the same texts. Measurements on one machine take turns.
+`bench.runs.cell` calls `of_cell` after a cell is scored, if the run asks for it. A new process with one thread on one
+core loads the stored model and predicts the first `EXAMPLES` examples of the reported split. So earlier training in the
+worker has no effect, and all models of a task predict the same texts. Only one measurement runs on a machine at a time.
 
-The figures depend on the machine and on its other work. They are part of no key, and the gate does not compare them.
+The results depend on the machine and on its other work. They are not part of any key, and the gate does not compare
+them.
 """
 
 import json
@@ -31,20 +32,20 @@ if TYPE_CHECKING:
 
 BATCHES = (1, 8, 32)
 EXAMPLES = 32
-"""Texts of a round; a multiple of the batch sizes."""
+"""Number of texts in a round, a multiple of the batch sizes."""
 ROUNDS = (5, 25)
-"""The fewest and the most rounds of a batch size."""
+"""Minimum and maximum number of rounds of a batch size."""
 SECONDS = 4.0
-"""No round begins after so many seconds of a batch size, except for the fewest."""
+"""Seconds after which no round of a batch size begins, once the minimum number of rounds is done."""
 _PATIENCE = 1800.0
-"""Seconds after which a measurement is given up."""
+"""Timeout of a measurement in seconds."""
 
 
 def of_cell(cell: "Cell", context: "Context", predictor: Any) -> dict[str, Any] | None:
-    """The field "inference" of a record's cost, in the format of `measured`, for the ``predictor`` of ``cell``.
+    """Returns the field "inference" of a record's cost, in the format of `measured`, for the ``predictor`` of ``cell``.
 
-    None for a model that nothing was trained for, which has no weights of its own. If the measurement fails, the field
-    has the "reason" alone: a score without a latency is better than none.
+    Returns None if the adaptation trained nothing, because there are no weights to store. If the measurement fails, the
+    field has only the "reason", because a score without a latency is better than no score.
     """
     from ptmbench.bench.adapt.predictor import Trained
 
@@ -61,18 +62,18 @@ def of_cell(cell: "Cell", context: "Context", predictor: Any) -> dict[str, Any] 
 
 
 def measured(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Loads the checkpoint that ``asked`` names, and measures it in this process, which has one thread.
+    """Loads the checkpoint that ``asked`` names and measures it in this process.
 
     ``latency``    by batch size: the "median", lower and upper quartile ("low", "high") of the seconds per batch over
-                   "rounds". A round passes all texts through the network once, in the order of their file, and gives
-                   its mean; so the spread comes from the machine, not from the texts. Cutting texts into tokens is not
-                   counted. "processor" is the median of the processor time, in which the waits for other work are not
-    ``examples``   texts of a round
-    ``peak_memory_bytes``, ``memory_before_bytes``   the most resident memory of the process, and what it held before it
-                   loaded the model
-    ``cpu_share``  processor time by wall time in the rounds: below 1, other work had the core too
-    ``load``, ``processors``, ``pinned``, ``threads``, ``device``   the machine: its load average in the last minute,
-                   and the core that the process was pinned to; None where the system does not say
+                   "rounds". A round passes all texts through the network once, in the order of their file, and yields
+                   the mean of its batches; so the spread comes from the machine, not from the texts. Tokenization is
+                   not counted. "processor" is the median of the processor time, which excludes waits for other work
+    ``examples``   number of texts in a round
+    ``peak_memory_bytes``, ``memory_before_bytes``   the peak of the resident memory of the process, and its resident
+                   memory before it loaded the model
+    ``cpu_share``  processor time divided by wall time in the rounds; below 1, other work used the core too
+    ``load``, ``processors``, ``threads``, ``device``   the machine, with its load average in the last minute (None if
+                   the system does not report it); `main` adds ``pinned``, the core that the process is pinned to
     """
     import numpy as np
 
@@ -90,7 +91,7 @@ def measured(asked: Mapping[str, Any]) -> dict[str, Any]:
     network, latency, wall, busy = predictor.network, {}, 0.0, 0.0
     for size in BATCHES:
         batches = [stack(rows[begin : begin + size]) for begin in range(0, EXAMPLES, size)]
-        for batch in batches:  # traced and optimised, with memory for each of the lengths
+        for batch in batches:  # traces, optimises, and allocates memory for each length
             network.answered(batch)
         rounds: list[tuple[float, float]] = []
         until = time.perf_counter() + SECONDS
@@ -118,8 +119,8 @@ def measured(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def pin() -> int | None:
-    """Pins this process to the core that was idle for most of the last tenth of a second. Returns its number; None
-    where the system does not pin processes."""
+    """Pins this process to the core with the most idle time during a tenth of a second. Returns the number of the core,
+    or None if the system cannot pin processes."""
     if not hasattr(os, "sched_setaffinity"):
         return None
     begun = _idle_ticks()
@@ -131,7 +132,7 @@ def pin() -> int | None:
 
 
 def resident_bytes() -> int | None:
-    """Resident memory of this process now; None where the system does not say."""
+    """Current resident memory of this process in bytes; None if the system does not report it."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
     except OSError:
@@ -140,7 +141,7 @@ def resident_bytes() -> int | None:
 
 
 def _idle_ticks() -> dict[int, int]:
-    """Ticks that each core was idle since the machine started; {} where the system does not say."""
+    """Idle ticks of each core since the machine started; {} if the system does not report them."""
     try:
         lines = Path("/proc/stat").read_text().splitlines()
     except OSError:
@@ -151,7 +152,7 @@ def _idle_ticks() -> dict[int, int]:
 
 def _in_new_process(asked: Mapping[str, Any]) -> dict[str, Any]:
     command = [sys.executable, "-m", "ptmbench.bench.runs.inference"]
-    hidden = os.environ | {"CUDA_VISIBLE_DEVICES": "-1"}  # the figures are of a processor
+    hidden = os.environ | {"CUDA_VISIBLE_DEVICES": "-1"}  # measures the processor, not a GPU
     try:
         done = subprocess.run(
             command, input=json.dumps(asked), capture_output=True, text=True, timeout=_PATIENCE, env=hidden, check=False
@@ -166,7 +167,7 @@ def _in_new_process(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def main(lines: Sequence[str]) -> None:
-    """Reads what is asked as JSON from ``lines``, measures it, and prints the result as the last line."""
+    """Reads the request as JSON from ``lines``, measures the model, and prints the result as the last line."""
     asked = json.loads("".join(lines))
     environment.prepare(1)
     core = pin()

@@ -1,6 +1,6 @@
-"""A pre-trained encoder as a `keras.Model`, for programs that go on in plain Keras. `ptmbench.load` makes it.
+"""A pre-trained encoder as a `keras.Model`, for programs that continue in plain Keras. `ptmbench.load` makes it.
 
-It has the network of the checkpoint without the heads of pre-training, and its tokenizer, which is saved with it.
+It has the network of the checkpoint without the pre-training heads, and the tokenizer, which is saved with it.
 """
 
 import importlib
@@ -30,18 +30,18 @@ SUFFIX = ".keras"
 
 @keras.saving.register_keras_serializable(package="ptmbench")
 class PretrainedEncoder(keras.Model):
-    """Token ids int32 [B, T] to a dict of vectors: "tokens" float32 [B, T, D], and "pooled" [B, D] in the way of the
-    model's paper (first token, last token, mean ...).
+    """Maps token ids int32 [B, T] to a dict of vectors: "tokens" float32 [B, T, D], and "pooled" [B, D], pooled as in
+    the model's paper (first token, last token, mean ...).
 
-    Ids are ids of ``tokenizer``, with special tokens (`tokenize`); 0 is padding, at the right end. In place of ids
-    the input may be a dict with "tokens" and any of
+    Ids come from ``tokenizer``, with special tokens (`tokenize`); 0 is padding, on the right. Instead of ids, the input
+    may be a dict with "tokens" and any of
 
     - "segments" int32 [B, T]: 0 for the first text, 1 for the second; zeros when absent,
-    - "mask" [B, T]: 0 or False for padding, for ids that are not 0 there,
+    - "mask" [B, T]: 0 or False for padding whose ids are not 0,
     - other channels that the encoder reads (`ptmbench.models.channels`).
 
-    While training, dropout has the share ``model.encoder.dropout`` and draws from ``seed``. Raises `ValueError` for
-    inputs that are longer than ``model.encoder.length``.
+    In training, the dropout rate is ``model.encoder.dropout``, and its random numbers follow from ``seed``. Raises
+    `ValueError` for inputs that are longer than ``model.encoder.length``.
     """
 
     def __init__(
@@ -78,10 +78,10 @@ class PretrainedEncoder(keras.Model):
     def tokenize(
         self, texts: Sequence[str], pairs: Sequence[str] | None = None, length: int | None = None
     ) -> dict[str, np.ndarray]:
-        """The inputs of ``texts``: "tokens" and "segments", int32 [N, T], laid out as the model was trained.
+        """Converts ``texts`` to inputs: "tokens" and "segments", int32 [N, T], laid out as in pre-training.
 
-        ``pairs`` are second texts. Rows are as long as the longest one, or exactly ``length``; what is longer than
-        that, or than the encoder reads, is cut at the end of the longer text.
+        ``pairs`` are second texts. Rows are padded to the longest row, or to ``length``. Rows that are longer than
+        ``length``, or than the encoder reads, are truncated at the end of the longer text.
         """
         for name, value in (("texts", texts), ("pairs", pairs)):
             if isinstance(value, str):
@@ -105,13 +105,13 @@ class PretrainedEncoder(keras.Model):
     def quantize(
         self, mode: Any = None, config: Any = None, filters: str | Sequence[str] | Callable | None = None, **kwargs: Any
     ) -> None:
-        """As `keras.Model.quantize`, without a warning for each layer that multiplies by no kernel."""
+        """Like `keras.Model.quantize`, but by default only for linear layers. Keras would warn about the others."""
         super().quantize(mode, config=config, filters=filters or _multiplies, **kwargs)
 
     def enable_lora(self, rank: int) -> None:
-        """Low-rank updates (Hu et al., 2022, section 4.1) of every kernel; nothing else is trained from now on.
+        """Adds low-rank updates (Hu et al., 2022, section 4.1) to every kernel and freezes all other variables.
 
-        Raises `UsageError` for a model without kernels, or one that has such updates already.
+        Raises `UsageError` for a model that has no kernels or already has low-rank updates.
         """
         kernels = [one for one in self.encoder._flatten_layers() if _multiplies(one)]
         if self.lora_rank or not kernels:
@@ -134,8 +134,8 @@ class PretrainedEncoder(keras.Model):
         input_signature: Any = None,
         **kwargs: Any,
     ) -> None:
-        """As `keras.Model.export`. The inputs are a dict of "tokens" and "segments", int32 [B, T], where
-        ``input_signature`` does not say otherwise."""
+        """Like `keras.Model.export`. By default, ``input_signature`` is a dict of "tokens" and "segments", int32
+        [B, T]."""
         if input_signature is None:
             spec = keras.InputSpec(dtype="int32", shape=(None, None))
             input_signature = [{"tokens": spec, "segments": spec}]
@@ -157,11 +157,11 @@ class PretrainedEncoder(keras.Model):
 
 
 def load(source: Path) -> keras.Model:
-    """The pre-trained encoder in the checkpoint ``source``, or the model in the file ``source``.keras, which may have
-    such an encoder inside.
+    """Loads the pre-trained encoder in the checkpoint ``source``, or the model in a .keras file ``source``, which may
+    contain such an encoder.
 
-    Raises `CheckpointError` for a checkpoint that is damaged or of an adapted model, and `EnvironmentProblem` for a
-    file that cannot be read.
+    Raises `CheckpointError` for a damaged checkpoint or one of an adapted model, and `EnvironmentProblem` for a file
+    that cannot be read.
     """
     if source.suffix == SUFFIX and not (source / MANIFEST).exists():
         return _saved(source)
@@ -173,7 +173,7 @@ def load(source: Path) -> keras.Model:
 
 
 def _saved(file: Path) -> keras.Model:
-    for module in pkgutil.iter_modules(layers.__path__):  # the loader finds classes that are imported
+    for module in pkgutil.iter_modules(layers.__path__):  # the loader only finds imported classes
         importlib.import_module(f"{layers.__name__}.{module.name}")
     if not file.is_file():
         raise EnvironmentProblem(f"There is no file {file}. Give a file that `model.save` wrote, or a checkpoint.")
@@ -184,5 +184,5 @@ def _saved(file: Path) -> keras.Model:
 
 
 def _multiplies(layer: Any) -> bool:
-    """Whether ``layer`` is a product of its own."""
+    """Whether ``layer`` is a linear layer, which multiplies by a kernel."""
     return isinstance(layer, Linear)

@@ -33,13 +33,13 @@ def seconds_of(text: str) -> float:
 class Limits:
     """The time limits of the cells and the adapted models of the plan ``whole``, run in ``out``.
 
-    ``asked`` is the limit of every cell in seconds, 0 for none. If it is None, the limit of a cell is the larger one of
+    ``asked`` is the limit of every cell in seconds, 0 for none. If it is None, the limit of a cell is the larger of
     `FLOOR` and `FACTOR` times its estimate, counted from its start or its last training state. Training states on
-    another machine are not seen. A cell without an estimate has `UNKNOWN` seconds. An adapted model and a trial
-    have the limit of the cell that they are part of. Tokenizers and pre-trainings have no limit.
+    another machine are not seen. A cell without an estimate has `UNKNOWN` seconds. An adapted model and an adaptation
+    trial have the limit of their cell. Tokenizers, pre-trainings and their trials have no limit.
 
-    An estimate reads the task's data. So it is made only for a cell that takes longer than `FLOOR`, and in a thread,
-    because the reading may hang.
+    An estimate reads the task's data. Therefore only a cell that takes longer than `FLOOR` is estimated, in a thread,
+    because reading may hang.
     """
 
     def __init__(self, whole: Plan, job: Job, out: Path, asked: float | None = None):
@@ -80,7 +80,7 @@ class Limits:
         if cell.key not in self._limits and cell.row.kind != "baseline" and free:
             self._estimating = threading.Thread(target=self._estimate, args=(cell,), daemon=True)
             self._estimating.start()
-            self._estimating.join(timeout=5.0)  # usually it takes less
+            self._estimating.join(timeout=5.0)  # usually enough
         return self._limits.get(cell.key, UNKNOWN)
 
     def _estimate(self, cell: Cell) -> None:

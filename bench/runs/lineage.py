@@ -12,9 +12,9 @@ _COSTS = ("steps", "tokens", "flops", "seconds")
 
 
 def told(own: Mapping[str, Any], others: Mapping[str, Checkpoint | None]) -> dict[str, Any]:
-    """The manifest entries of a pre-training with the costs ``own`` that was made from ``others``, checkpoints by role:
+    """Returns the manifest entries of a pre-training with the costs ``own``, made from ``others``, checkpoints by role:
 
-    ROLE       the checkpoint of this role: its model, corpus and costs
+    ROLE       the checkpoint with this role: its model, corpus and costs
     earlier    the costs of each earlier pre-training, by the SHA-256 of its weights
     including  the total of ``own`` and all ``earlier`` costs; None where one is unknown
     """
@@ -38,7 +38,7 @@ def _about(other: Checkpoint, own: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _before(other: Checkpoint) -> dict[str, Any]:
-    """The costs of ``other`` and of each earlier pre-training, by the SHA-256 of its weights."""
+    """The costs of ``other`` and of the pre-trainings before it, by the SHA-256 of their weights."""
     about = other.about
     if "including" in about and "earlier" not in about:  # an older version kept only the total
         return {other.weights_sha256: about["including"]}

@@ -1,7 +1,7 @@
-"""What a run says before it starts: the estimated time, what takes most of it, and a warning with the next step where a
-pre-training takes far longer than the rest. `bench.runs.estimate` makes the estimates.
+"""Prints the estimated time of a run before it starts, its longest part, and warnings.
 
-An estimate never stops a run: if it fails, the run starts without it.
+A warning names a long pre-training that is mostly overhead or takes far longer than the rest, and suggests a change.
+`bench.runs.estimate` makes the estimates. If an estimate fails, the run starts without it.
 """
 
 import threading
@@ -19,13 +19,13 @@ from ptmbench.bench.runs.trainings import Pretraining
 PATIENCE = 30.0
 """Seconds after which a run starts without an estimate."""
 LONG = 1800.0
-"""Seconds of a pre-training below which nobody is warned."""
+"""Minimum duration of a pre-training for a warning, in seconds."""
 FAR = 5
-"""A pre-training is warned about if it takes so many times as long as every pre-training of another model."""
+"""A pre-training gets a warning if it takes this many times as long as every pre-training of another model."""
 
 
 def dry_run(plan: Plan, data: Path) -> None:
-    """Prints the table of estimates on stdout, and what takes most of the time on stderr."""
+    """Prints the table of estimates on stdout, and the total time, longest part and warnings on stderr."""
     rate = estimate.training_rate()
     found = list(estimate.estimates(plan, data, rate))
     print(estimate.table(plan, found, rate))
@@ -34,7 +34,7 @@ def dry_run(plan: Plan, data: Path) -> None:
 
 
 def tell(plan: Plan, data: Path, out: Path) -> None:
-    """Says how long the part of ``plan`` takes that the run folder ``out`` does not have yet."""
+    """Prints the estimated time of the artefacts of ``plan`` that the run folder ``out`` does not have yet."""
 
     def left() -> list[str]:
         rate, there = estimate.training_rate(), settled(out, plan)
@@ -45,17 +45,17 @@ def tell(plan: Plan, data: Path, out: Path) -> None:
 
 
 def announce(what: str, sentences: Callable[[], Sequence[str]]) -> None:
-    """Says ``sentences()`` before a run or a tuning, as ``what`` calls it. If they fail or take longer than `PATIENCE`,
-    a sentence says so."""
+    """Prints ``sentences()`` before a run or a tuning; ``what`` is its name in messages. If ``sentences`` raises an
+    error or takes longer than `PATIENCE`, prints a message about that instead."""
     told: list[str] = []
 
     def estimated() -> None:
         try:
             told.extend(sentences())
-        except Exception as error:  # what is wrong is reported by the cell that needs it
+        except Exception as error:  # the cell that has the problem reports it
             told.append(f"The time of this {what} cannot be estimated: {type(error).__name__}.")
 
-    thread = threading.Thread(target=estimated, daemon=True)  # it reads data as cells do, and may hang as they do
+    thread = threading.Thread(target=estimated, daemon=True)  # it reads data, and may hang
     thread.start()
     thread.join(PATIENCE)
     if thread.is_alive():
@@ -65,7 +65,7 @@ def announce(what: str, sentences: Callable[[], Sequence[str]]) -> None:
 
 
 def sentences(found: Sequence[Estimate], rate: float) -> list[str]:
-    """The estimated time, its largest part, and warnings; [] if nothing is left to do."""
+    """Describes the estimated time, the longest part, and warnings; [] if nothing is left to do."""
     work = sorted((one for one in found if not one.note), key=lambda one: -one.seconds)
     if not work:
         return []
@@ -77,8 +77,8 @@ def sentences(found: Sequence[Estimate], rate: float) -> list[str]:
 
 
 def _warnings(work: Sequence[Estimate], rate: float) -> list[str]:
-    """A sentence for each long pre-training that is mostly overhead, or that takes far longer than the others with the
-    same budget."""
+    """A warning for each long pre-training that is mostly overhead, or that takes far longer than those of other models
+    with the same budget."""
     made = [one for one in work if isinstance(one.piece, Pretraining) and one.piece.budget.unit != "minutes"]
     found = []
     for one in made:
@@ -101,7 +101,7 @@ def _warnings(work: Sequence[Estimate], rate: float) -> list[str]:
 
 
 def _alike(one: Estimate, other: Estimate) -> bool:
-    """Whether both are pre-trainings of the same model, which may differ in their seeds."""
+    """Whether both are pre-trainings of the same model and size."""
     return (one.piece.model, one.piece.size) == (other.piece.model, other.piece.size)
 
 

@@ -1,4 +1,4 @@
-"""Makes the cells of models x sizes x tasks x adaptations x seeds, and the plan of a run. It reads no data."""
+"""Makes the cells of models x sizes x tasks x adaptations x seeds, and the plan of a run. Reads no data."""
 
 import json
 from collections import Counter
@@ -29,7 +29,7 @@ AFTER = "after"
 
 
 class Teaching(NamedTuple):
-    """What a teacher of cells is adapted from."""
+    """The row, pre-training and tokenizer from which a teacher of cells is adapted."""
 
     row: Row
     pretraining: str | None = None
@@ -40,8 +40,8 @@ class Teaching(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """All artefacts of a run, in topological order. Raises `UsageError` for a need that is not among them, and for
-    needs that form a circle."""
+    """All artefacts of a run, in topological order. Raises `UsageError` for a missing dependency, and for dependencies
+    that form a cycle."""
 
     artefacts: tuple[Artefact, ...]
 
@@ -62,7 +62,7 @@ class Plan:
 
     @cached_property
     def ends(self) -> tuple[Artefact, ...]:
-        """What the plan is for: the artefacts that no other one needs. For a run, these are its cells."""
+        """The artefacts that no other artefact needs. For a run, these are its cells."""
         needed = {key for artefact in self.artefacts for key in artefact.needs}
         return tuple(one for one in self.artefacts if one.key not in needed)
 
@@ -74,8 +74,8 @@ class Plan:
         return groups
 
     def workers(self, asked: int | None, usual: int) -> int:
-        """The number of workers: as many as were ``asked`` for, but not more than there are `ends`. If none were,
-        ``usual``, but not more than groups, because two workers on one group trace its step twice."""
+        """The number of workers: ``asked``, but at most the number of `ends`. If ``asked`` is None, ``usual``, but at
+        most the number of groups, because two workers on one group trace its step twice."""
         return max(1, min(asked, len(self.ends)) if asked else min(usual, len(self.groups())))
 
     def to_json(self) -> str:
@@ -87,8 +87,8 @@ class Plan:
 
 
 def rows_of(names: Sequence[str], sizes: Sequence[str], floor: Sequence[str] | None) -> list[Row]:
-    """The rows of ``names`` at each of ``sizes``. ``floor`` are names of baselines: unless it is None, these are added,
-    and the random twin of each model."""
+    """The rows of ``names`` at each of ``sizes``. Unless ``floor`` is None, adds the baselines that it names, and the
+    random twin of each model."""
     rows = []
     for name in names:
         if name in baselines.names():
@@ -159,20 +159,21 @@ def cells_of(
     tuned: Callable[[Cell], Cell] = lambda cell: cell,
     keeps: Callable[[Cell], bool] = lambda cell: True,
 ) -> tuple[Cell, ...]:
-    """The cells of all combinations, in the order of the board. Each cell is followed by the same cell under each of
-    ``conditions``. For a network, the same cells after each of ``transforms`` come next. ``keeps`` chooses among the
-    combinations; it is not asked about conditions.
+    """Returns the cells of all combinations, in the order of the board. Each cell is followed by the same cell under
+    each of ``conditions``. For a network, the same cells after each of ``transforms`` come next.
 
-    Cells that are trained alike share one adapted model: a cell under conditions, after transforms, with several
-    settings for answers (FastBERT's speed, the beam), an intermediate task that is a task of the run, and a teacher
-    that is a row of the run.
+    Cells with the same training share one adapted model: a cell under conditions, after transforms, and with several
+    settings for prediction (FastBERT's speed, the beam); an intermediate task that is also a task of the run; and a
+    teacher that is also a row of the run.
 
-    ``own_tokenizers`` has the keys of the tokenizers of models with their own. ``neighbour`` maps a row, the name of an
-    extra encoder and its kind of tokens to a key for `Cell.neighbours`; it is needed for adaptations with extra
-    encoders. ``teacher`` maps the setting of that name ("bert-mini") to what is fine-tuned as the teacher. ``adapted``
-    maps a cell to the key of its adapted or transformed model; it is needed wherever cells share one. ``chosen_by`` has
-    `Cell.chosen_by` of the rows that are pre-trained several times. ``tuned`` gives a cell its tuned settings; models
-    of an intermediate task keep the untuned ones.
+    - ``own_tokenizers``: the keys of the tokenizers of models with their own.
+    - ``neighbour``: maps a row, the name of an extra encoder and its kind of tokens to a key for `Cell.neighbours`;
+      needed for adaptations with extra encoders.
+    - ``teacher``: maps the setting of that name ("bert-mini") to the row and the pre-training of the teacher.
+    - ``adapted``: maps a cell to the key of its adapted or transformed model; needed if cells share one.
+    - ``chosen_by``: `Cell.chosen_by` of the rows that are pre-trained several times.
+    - ``tuned``: gives a cell its tuned settings; models of an intermediate task keep the untuned ones.
+    - ``keeps``: whether to run a combination of the other options; called before conditions are added.
     """
     if not rows or not tasks:
         raise UsageError("The run has no cells. Name at least one model and one task.")
@@ -184,7 +185,7 @@ def cells_of(
         return (own_tokenizers or {}).get(row.model or "", tokenizer if row.kind != "baseline" else "")
 
     intermediate: set[str] = set()
-    """Keys of the cells that stand for the trainings on intermediate tasks and of teachers."""
+    """Keys of the cells that represent the training on an intermediate task or the training of a teacher."""
 
     def drawn(
         row: Row,
@@ -195,15 +196,15 @@ def cells_of(
         after: str,
         begins_as: Teaching | None = None,
     ) -> Iterator[Cell]:
-        """A cell for each seed that changes the result; ``begins_as`` for a teacher."""
+        """Yields a cell for each seed that changes the result. ``begins_as`` is given for a teacher only."""
         adaptation = adaptation_of(row, task.form, asked)
         method, own = (name, changes) if adaptation == asked else (adaptation, {})
         given = adaptation_settings.applying(settings or {}, method, asked_for)
         chosen = settings_of(task, method, suite_settings or {}, {**given, **own})
         here = adaptation_settings.read(method, chosen).of(task.name)
         chosen, also = adaptation_settings.recorded(here), here.models(task.form)
-        # Without randomness one seed is enough. The seed draws the weights of a random twin, and the examples of a task
-        # with few training examples.
+        # Without randomness one seed is enough. The seed determines the weights of a random twin, and the examples of a
+        # task with few training examples.
         still = adaptation == "baseline" or (row.kind != "random" and not load_adaptation(method).draws(here))
         still = still and not task.train_examples
         begins: dict[int, str] = {}
@@ -243,7 +244,7 @@ def cells_of(
             )
 
     def teachers_of(task: Task, method: str, named: str) -> dict[int, str]:
-        """The keys of the teacher ``named`` of the adaptation ``method``, adapted to ``task``, by seed."""
+        """The keys of the teacher ``named`` of the adaptation ``method``, when adapted to ``task``, by seed."""
         if teacher is None:
             raise UsageError(
                 f"A cell learns from the teacher {named}, which only `ptmbench run` and `evaluate` train. Choose "
@@ -274,11 +275,11 @@ def cells_of(
 
 
 def trained(cell: Cell) -> Cell:
-    """The cell that stands for the training of ``cell``, the same one for all cells that are trained alike. It has the
-    defaults of settings that change only how a model answers, such as the beam."""
+    """The cell that represents the training of ``cell``, the same for all cells with this training. It has the defaults
+    of settings that change only predictions, such as the beam."""
     name, pairs = adaptation_settings.split(cell.adaptation)
     answering = adaptation_settings.answering(name)
-    idle = (*answering, *(() if cell.adapted else (AFTER,)))  # a task has no intermediate task that is itself
+    idle = (*answering, *(() if cell.adapted else (AFTER,)))  # a task is not its own intermediate task
     kept = "+".join("=".join(pair) for pair in pairs if pair[0] not in idle)
     usual = adaptation_settings.defaults(cell.form, name)
     settings = replace(
@@ -295,8 +296,8 @@ def fits(adaptation: str, form: Form) -> bool:
 
 
 def teacher_row(named: str) -> Row:
-    """The row of a setting ``teacher``: "bert-mini", or "random-bert-mini". Raises `UsageError` for a name without a
-    size, and for a baseline."""
+    """The row for the value ``named`` of a setting ``teacher``: "bert-mini" or "random-bert-mini". Raises `UsageError`
+    for a name without a size, and for a baseline."""
     name, _, size = named.rpartition("-")
     if not name:
         raise UsageError(
@@ -314,7 +315,7 @@ def _learns(cell: Cell) -> bool:
 
 
 def _with_transforms(cell: Cell, chains: Sequence[Sequence[transforms_of.Chosen]]) -> Iterator[Cell]:
-    """``cell``, and the same cell after each of the ``chains`` of transforms. A baseline has no network."""
+    """Yields ``cell`` and, unless it is a baseline, the same cell after each of the ``chains`` of transforms."""
     yield cell
     for chain in chains if cell.row.kind != "baseline" else ():
         yield replace(cell, transforms=tuple(one.recorded() for one in chain))
@@ -323,8 +324,8 @@ def _with_transforms(cell: Cell, chains: Sequence[Sequence[transforms_of.Chosen]
 def _with_conditions(
     cell: Cell, conditions: Sequence[Chosen], adapted: Callable[[Cell], str] | None, shared: bool
 ) -> Iterator[Cell]:
-    """``cell``, and the same cell under each of ``conditions``. A model that is trained is adapted once for all of
-    these cells; ``shared`` says that other cells need it too."""
+    """Yields ``cell``, and the same cell under each of ``conditions``. If the model is trained, all these cells share
+    one adapted model. ``shared`` means that other cells need it too."""
     fitting = {one for one in conditions if one.condition.fits(cell.form)}
     predictor = adapted(trained(cell)) if _learns(cell) and (fitting or shared) else ""
     yield replace(cell, predictor=predictor)

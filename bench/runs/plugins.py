@@ -1,14 +1,13 @@
-"""Plugins: models, objectives, tasks and adaptations of a user's own folder, which the registries then list with their
-own.
+"""Plugins: a user's own models, objectives, tasks and adaptations, which the registries list like built-in ones.
 
     DIR/models/NAME.py        as a file of models/FOLDER
     DIR/objectives/NAME.py    as a file of models/objectives
     DIR/tasks/NAME.py         as a file of tasks
     DIR/adaptations/NAME/     as a folder of bench/adapt
 
-A folder is named by ``--plugin DIR``, or by an installed package with an entry point of the group `GROUP` whose value
-is the package that holds these folders. Workers get the folders through their job. Nothing of a plugin is imported
-before it is used. The hash of each file of a plugin is part of the key of the cells that it has a part in.
+A plugin is the folder in ``--plugin DIR``, or an installed package. Such a package has an entry point of the group
+`GROUP`, whose value is the package with these folders. Workers get the folders through their job. No file of a plugin
+is imported before it is used. The keys of cells include the hashes of the plugin files that the cells use.
 """
 
 import hashlib
@@ -29,8 +28,8 @@ _used: list[Path] = []
 
 
 def use(folder: Path) -> None:
-    """Adds what ``folder`` holds to the registries of this process. Raises `EnvironmentProblem` for a folder that holds
-    nothing of a plugin, and `UsageError` for a name that exists already; then nothing is added."""
+    """Adds the plugin ``folder`` to the registries of this process. Raises `EnvironmentProblem` for a folder that is
+    not a plugin, and `UsageError` for a name that exists already. After an error nothing is added."""
     folder = Path(folder).expanduser().resolve()
     if folder in _used:
         return
@@ -48,7 +47,7 @@ def use(folder: Path) -> None:
 
 
 def use_installed() -> None:
-    """Adds the plugins of installed packages. Raises `BrokenFile` for an entry point that leads to no package."""
+    """Adds the plugins of installed packages. Raises `BrokenFile` for an entry point that does not name a package."""
     for entry in importlib.metadata.entry_points(group=GROUP):
         try:
             found = importlib.util.find_spec(entry.value)
@@ -74,8 +73,8 @@ def folder_of(path: Path) -> Path | None:
 
 
 def sources(models_used: Iterable[str | None], task: str = "", adaptation: str = "") -> dict[str, str]:
-    """{file or folder below its plugin: SHA-256} for each given name, and each objective of these models, that comes
-    from a plugin."""
+    """Returns the SHA-256 of the plugin files of the given models, their objectives, the task and the adaptation, by
+    path in the plugin. An adaptation has the path and hash of its folder."""
     if not _used:
         return {}
     used_models = [name for name in models_used if name]
@@ -100,7 +99,7 @@ def _check_names(kind: str, part: Path) -> None:
 
 
 def _sha256(path: Path) -> str:
-    """Of a file, or of all Python files of a folder with their names."""
+    """SHA-256 of a file, or of the names and contents of all Python files in a folder."""
     if path.is_file():
         return hashlib.sha256(path.read_bytes()).hexdigest()
     digest = hashlib.sha256()

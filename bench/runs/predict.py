@@ -1,4 +1,4 @@
-"""Applies checkpoints: predictions of adapted models in the format of test servers, and hidden vectors of any text."""
+"""Applies checkpoints: predictions of adapted models, with files for test servers, and hidden vectors of texts."""
 
 import io
 import json
@@ -22,7 +22,7 @@ from ptmbench.tasks.forms import Form, prediction_details
 from ptmbench.tasks.task import Example, MissingData, Task
 
 TEXTS = (Form.CLASSIFICATION, Form.REGRESSION, Form.GENERATION)
-"""Forms that are asked of texts alone."""
+"""Forms whose inputs are texts only."""
 
 
 class Predicted(NamedTuple):
@@ -34,7 +34,7 @@ class Predicted(NamedTuple):
 
     @property
     def lines(self) -> list[dict[str, Any]]:
-        """A line for each example: "id", "prediction", and what the form of the task writes with it."""
+        """An entry for each example: "id", "prediction", and the further fields of the prediction, if it has some."""
         pairs = zip(self.examples, self.predictions, strict=True)
         return [
             {"id": example.id, "prediction": prediction} | prediction_details(prediction)
@@ -55,10 +55,10 @@ class Vectors(NamedTuple):
 
 def predict(options: PredictOptions) -> list[Predicted]:
     """Predicts a split with adapted checkpoints (from ``run --keep`` or ``evaluate --keep``), and writes files if
-    ``options`` have a folder for them.
+    ``options`` has an output folder.
 
-    Test splits of GLUE and SuperGLUE are also packed into the zip file of their server. A checkpoint of MNLI also
-    predicts MNLI-mm and the diagnostic set, and a checkpoint of SuperGLUE's RTE both diagnostic sets.
+    Packs test splits of GLUE and SuperGLUE into the zip file of their server. A checkpoint of MNLI also predicts
+    MNLI-mm and the diagnostic set, and a checkpoint of SuperGLUE's RTE both diagnostic sets.
     """
     environment.prepare()
     data, split, out = options.data, options.split, options.out
@@ -105,8 +105,8 @@ def _pack(predicted: Sequence[Predicted], data: Path, out: Path) -> None:
 
 
 def predict_texts(folder: Path, texts: Sequence[str | Sequence[str]]) -> Predicted:
-    """Predictions of the adapted checkpoint in ``folder`` for ``texts``; each is one text, or as many texts as the task
-    has inputs.
+    """Predicts ``texts`` with the adapted checkpoint in ``folder``. Each entry is one text, or as many texts as the
+    task has inputs.
 
     Raises `UsageError` for tasks that need more than texts, such as the candidates of a choice.
     """
@@ -125,7 +125,7 @@ def predict_texts(folder: Path, texts: Sequence[str | Sequence[str]]) -> Predict
 
 
 def vectors(folder: Path, texts: Sequence[str], batch: int = 32) -> Vectors:
-    """The hidden vectors of ``texts`` under the pre-trained checkpoint in ``folder``."""
+    """Computes the hidden vectors of ``texts`` with the pre-trained checkpoint in ``folder``."""
     environment.prepare()
     from ptmbench.bench.adapt.heads import InputRow, layout, stack
     from ptmbench.bench.engine import networks
@@ -156,7 +156,7 @@ def vectors(folder: Path, texts: Sequence[str], batch: int = 32) -> Vectors:
 
 
 def encode(*, checkpoint: Path, source: Path, out: Path, batch: int = 32) -> int:
-    """Writes the hidden vectors of each line of ``source`` under a pre-trained checkpoint, as an .npz file.
+    """Writes the hidden vectors of each line of ``source``, computed with a pre-trained checkpoint, to an .npz file.
 
     ``pooled`` float32 [N, D]; ``tokens`` float32 [M, D], the token vectors of all lines in sequence, with special
     tokens; ``offsets`` int64 [N + 1], the first token of each line; ``ids`` int32 [M].
@@ -198,7 +198,8 @@ def _adapted(folder: Path) -> Checkpoint:
 
 
 def _asked(opened: Sequence[Checkpoint], split: str, data: Path) -> dict[str, tuple[Task, Checkpoint]]:
-    """The tasks to predict with their checkpoints, by name. Raises `MissingData` before anything is predicted."""
+    """The tasks to predict and their checkpoints, by name. Raises `MissingData` if the data of a checkpoint's own task
+    are missing, and `UsageError` if two checkpoints predict one task."""
     found: dict[str, tuple[Task, Checkpoint]] = {}
     for one in opened:
         name = one.about["task"]
@@ -218,7 +219,7 @@ def _asked(opened: Sequence[Checkpoint], split: str, data: Path) -> dict[str, tu
 
 
 def _served_by(name: str) -> list[Task]:
-    """Tasks without a training set that a model of the task ``name`` predicts."""
+    """Tasks without a training set that are predicted with a model of the task ``name``."""
     return [task for task in tasks.load_all(say) if task.extra.get("trained_on") == name]
 
 

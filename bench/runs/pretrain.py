@@ -1,7 +1,7 @@
 """The pre-training loop: trains a model on a corpus for a budget, and writes a checkpoint.
 
-The documents of a step, their masking and the dropout depend on (seed, step) only. So a killed run that resumes from
-its newest training state ends with the same weights as an uninterrupted run.
+The documents of a step, their masks and the dropout depend on (seed, step) only. So a killed run that resumes from its
+newest training state ends with the same weights as an uninterrupted run.
 """
 
 import contextlib
@@ -66,21 +66,21 @@ def pretrain(
     A training state is written to ``<out>.training/`` every ``save_every`` seconds. An interrupted run resumes from the
     newest intact one. Training states are deleted after the checkpoint is written.
 
-    - ``base``: the network begins with its weights; the optimizer does not.
+    - ``base``: the network begins with its weights, and the optimizer begins anew.
     - ``teacher``: the network that a student learns from.
-    - ``held_out``: a corpus whose loss the manifest has as "held_out" (`bench.engine.held_out.measured`), without one
-      that the objective cannot read. Its FLOPs stand there and are not part of the budget.
-    - ``about``: entries for the manifest.
+    - ``held_out``: the corpus of the manifest's entry "held_out": the loss (`bench.engine.held_out.measured`) and its
+      FLOPs, which are not part of the budget. No entry if the objective cannot read this corpus.
+    - ``about``: further entries for the manifest.
     - ``strategy``: a `tf.distribute` strategy, or a `TensorParallel`. Of several workers, only the chief writes.
-    - ``runtime``: "tensorflow", or "pjrt" for the runtime of JAX (`bench.engine.portable`); each resumes both's states.
+    - ``runtime``: "tensorflow", or "pjrt" for JAX's (`bench.engine.portable`). Each resumes the states of the other.
     - ``carry``: a folder to train in on another machine (`bench.engine.portable.carry`). Written if it does not exist.
-    - ``log``: logs for TensorBoard, called like ``out``. They change no weight.
-    - ``warn``: takes messages for the user.
+    - ``log``: logs for TensorBoard, named after ``out``. They do not change the weights.
+    - ``warn``: receives messages for the user.
 
-    Raises `CheckpointError` for a ``base`` with other variables, a teacher that is missing or does not fit, and another
-    tokenizer of either; `Diverged` if the loss or a weight is not finite; `distribute.WorkerLost` if a worker is lost;
-    `Carried` if the training goes on in ``carry``; `bench.engine.stopping.Unfinished` if training stops before the last
-    step.
+    Raises `CheckpointError` for a ``base`` with other variables, for a teacher that is missing or does not fit, and for
+    a base or teacher with another tokenizer; `Diverged` if the loss, the gradient or a weight is not finite;
+    `distribute.WorkerLost` if a worker is lost; `Carried` if training must continue in ``carry``; and
+    `bench.engine.stopping.Unfinished` if training stops before the last step.
     """
     module, recipe = models.load(model), recipe or Recipe()
     shape = sized(module, size, recipe.length)
@@ -134,7 +134,7 @@ def pretrain(
             make = objectives.batches_of(network, corpus, recipe.batch, recipe.length, lambda: course.steps)
 
         def rate(step: int) -> float:
-            # The last step of a budget in minutes is unknown until the first steps are timed: stay in the warm-up.
+            # A budget in minutes has no known last step until the first steps are timed. They stay in the warm-up.
             steps = course.steps or 10_000
             schedule, warmup = recipe.schedule, recipe.warmup
             return rate_at(step, steps, peak=recipe.learning_rate, warmup=warmup, schedule=schedule)
@@ -214,9 +214,8 @@ def pretrain(
 def _held_out(
     network: Any, corpus: Corpus, length: int, flops_per_row: float, warn: Callable[[str], None]
 ) -> dict[str, Any]:
-    """What the manifest says of the loss on the held-out ``corpus``: {} if the objective cannot read this text, such as
-    text without the annotations that it needs. A forward pass is a third of the training FLOPs ``flops_per_row`` of a
-    row."""
+    """Returns the manifest's entry for the loss on the held-out ``corpus``; {} if the objective cannot read it, for
+    example because it lacks annotations. A forward pass is a third of the training FLOPs ``flops_per_row`` of a row."""
     from ptmbench.bench.engine import held_out
 
     try:
@@ -238,7 +237,8 @@ def _step_of(
     flops: float,
     teacher: Checkpoint | None,
 ) -> tuple[Any, Any]:
-    """The initialised network and the training step of ``recipe``; ``flops`` decides whether compiling saves time."""
+    """Returns the initialised network and the training step of ``recipe``. Whether XLA compiles the step may depend on
+    ``flops``, the FLOPs of the training."""
     from ptmbench.bench.engine import numerics, objectives
     from ptmbench.bench.engine.step import TrainStep
 
@@ -286,7 +286,7 @@ def _train(
         course.step += 1
         losses.add(course.step, scalars)
         log.after(course.step - first, losses.settle)
-        if course.steps is None and course.step - first == 1:  # the step that traced is not timed
+        if course.steps is None and course.step - first == 1:  # timing starts after the traced step
             losses.settle()
             timed = time.perf_counter()
         elif course.steps is None and course.step - first == 1 + _CALIBRATION_STEPS:
@@ -311,7 +311,7 @@ def _train(
 
 
 def _progress(title: str, course: Course, shown: bool) -> Any:
-    """A progress bar on stderr, or one that is not shown."""
+    """A progress bar on stderr, or a hidden one."""
     return progress(title, course.steps) if shown else contextlib.nullcontext(Bar(title, course.steps, "steps"))
 
 
@@ -376,7 +376,7 @@ def pretrain_command(options: PretrainOptions) -> int:
                 warn=tell,
             )
             if writes:
-                place.divergence_of(out).unlink(missing_ok=True)  # of an earlier one, with other settings
+                place.divergence_of(out).unlink(missing_ok=True)  # from earlier settings
     except Carried as carried:
         tell(str(carried))
         return OK

@@ -1,4 +1,4 @@
-"""Imports published checkpoints and exports ours. `models.published` knows the file layouts."""
+"""Imports published checkpoints, and exports checkpoints to their layouts. `models.published` defines the layouts."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -19,9 +19,9 @@ from ptmbench.models.text.tokenizers import Tokenizer
 _SHOWN = 4  # names in a message
 _PRESET_TOLERANCE = 2e-5
 _PRESET_LENGTH = 32
-"""Tokens of the rows on which a preset is checked."""
+"""Tokens of the rows that check a preset."""
 _MORE = 4
-"""Maximum number of the network's weights per stored byte: heads may be missing, but not most of the network."""
+"""Maximum number of the network's weights per stored byte. Heads may be missing, but not most of the network."""
 
 
 def import_(
@@ -39,12 +39,12 @@ def import_(
 
 
 def opened(folder: Path, out: Path, name: str | None = None) -> Checkpoint:
-    """The pre-trained checkpoint in ``folder``, which may also be a folder in Hugging Face layout or a preset of
-    keras-hub. These are imported into the run folder ``out``, once, and their row is called ``name`` (None for the name
+    """Opens the pre-trained checkpoint in ``folder``. A folder in Hugging Face layout or a preset of keras-hub is first
+    imported into the run folder ``out``, unless an earlier call did so. Its row is called ``name`` (None for the name
     of the folder).
 
-    Raises `CheckpointError` for a checkpoint that is not pre-trained, and `PublishedError` for a folder that cannot be
-    imported.
+    Raises `CheckpointError` for a checkpoint that is not pre-trained, `PublishedError` for a folder that cannot be
+    imported, and `UsageError` for a ``name`` with a checkpoint.
     """
     if (folder / checkpoint.MANIFEST).exists() or not (folder / "config.json").is_file():
         if name:
@@ -59,7 +59,7 @@ def opened(folder: Path, out: Path, name: str | None = None) -> Checkpoint:
 
 
 def _import(found: folders.Folder | vectors.VectorFile, source: Path, out: Path, name: str | None) -> Checkpoint:
-    """Writes what was ``found`` in ``source`` as the checkpoint ``out``."""
+    """Writes the model ``found`` in ``source`` as the checkpoint ``out``."""
     module, words = models.load(found.model), found.tokenizer.vocabulary
     parameters, embedding = module.describe(found.size, words).parameters()
     if source.is_dir() and parameters > _MORE * found.stored:
@@ -124,8 +124,8 @@ def export_checkpoint(*, checkpoint: Path, out: Path) -> int:
 def export_preset(*, checkpoint: Path, out: Path, tolerance: float | None = None) -> int:
     """Writes the pre-trained model in ``checkpoint`` as a preset of keras-hub.
 
-    keras-hub loads the preset before it is kept. Raises `EnvironmentProblem` where its outputs differ from the
-    network's by more than ``tolerance``, a share of the largest output (None for 2e-5).
+    Loads the preset with keras-hub to check it. Raises `EnvironmentProblem` and writes nothing if its outputs differ
+    from the network's by more than ``tolerance``, a fraction of the largest output (None for 2e-5).
     """
     found, tokenizer, arrays = _pretrained(checkpoint)
     model, size = found.about["model"], Size(**found.about["shape"])
@@ -150,14 +150,15 @@ def export_preset(*, checkpoint: Path, out: Path, tolerance: float | None = None
 
 
 def _pretrained(path: Path) -> tuple[Any, Tokenizer, dict[str, np.ndarray]]:
-    """The checkpoint at ``path``, its tokenizer and its arrays; `CheckpointError` where it is not pretrained."""
+    """Returns the checkpoint at ``path``, its tokenizer and its arrays. Raises `CheckpointError` if it is not
+    pre-trained."""
     advice = "Layouts of heads are not written: export it with --format saved_model, litert or onnx."
     found = _checked(path, advice)
     return found, Tokenizer.load(found.path("tokenizer.json")), found.arrays()
 
 
 def _checked(path: Path, advice: str) -> Checkpoint:
-    """The checkpoint at ``path``; `CheckpointError` with ``advice`` where it is not pretrained."""
+    """Returns the checkpoint at ``path``. Raises `CheckpointError` with ``advice`` if it is not pre-trained."""
     found = checkpoint.read(path)
     if found.about.get("kind") != "pretrained":
         raise CheckpointError(f"{path} holds a model that is {found.about.get('kind')}, not pretrained. {advice}")
@@ -165,14 +166,14 @@ def _checked(path: Path, advice: str) -> Checkpoint:
 
 
 def _difference(preset: Path, written: presets.Written, network: Any, tokenizer: Tokenizer) -> float:
-    """How far the outputs of the ``preset`` in keras-hub are from the outputs of ``network``, as a share of the
-    largest, for two rows of random tokens, of which the second is padded: the hidden states, and the decoder's
-    logits."""
+    """Returns the largest difference between outputs of the ``preset`` in keras-hub and of ``network``, as a fraction
+    of the largest output. Compares the hidden states and the decoder's logits for two rows of random tokens; the second
+    row is padded."""
     import keras_hub
 
     backbone = getattr(keras_hub.models, written.backbone).from_preset(str(preset), dtype="float32")
     length = min(network.encoder.length or _PRESET_LENGTH, _PRESET_LENGTH)
-    absent = tokenizer.vocabulary.absent  # their logits are far below all others here
+    absent = tokenizer.vocabulary.absent  # their logits are far below all others in ``network``
     known = np.array([n for n, place in enumerate(written.places) if place is not None and n not in absent])
     ours = np.random.default_rng(0).choice(known[known > tokenizer.vocabulary.mask], (2, length))
     present = np.arange(length) < np.array([[length], [length * 2 // 3]])
@@ -190,7 +191,7 @@ def _difference(preset: Path, written: presets.Written, network: Any, tokenizer:
     pairs = [(answer.get("encoder_sequence_output", answer.get("sequence_output")), hidden)]
     if "decoder_sequence_output" in answer:
         states = np.asarray(answer["decoder_sequence_output"])
-        scale = states.shape[-1] ** -0.5 if written.backbone == "T5Backbone" else 1.0  # its language model scales
+        scale = states.shape[-1] ** -0.5 if written.backbone == "T5Backbone" else 1.0  # T5 scales before the logits
         table = np.asarray(backbone.token_embedding.embeddings)[[written.places[number] for number in known]]
         logits = np.asarray(network.decode({"tokens": ours, "targets": ours}))[..., known]
         pairs.append((states @ table.T * scale, logits))
@@ -202,8 +203,8 @@ def _difference(preset: Path, written: presets.Written, network: Any, tokenizer:
 
 
 def _size_name(module: Any, size: Size) -> str:
-    """The name of ``size`` in the model's file, whatever its length; otherwise "LAYERSxWIDTH", or "WIDTH" for a
-    lookup table."""
+    """The name of ``size`` in the model's file, compared without the length. If there is none, "LAYERSxWIDTH", or
+    "WIDTH" for a lookup table."""
     same = (
         name for name, known in module.SIZES.items() if asdict(known) | {"length": 0} == asdict(size) | {"length": 0}
     )

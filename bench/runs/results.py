@@ -1,5 +1,5 @@
-"""Where a run folder holds the results of artefacts, and which of them are there. `bench.runs.work` makes them,
-`bench.runs.execute` asks what is left to do."""
+"""Finds the results of artefacts in a run folder. `bench.runs.work` makes them, and `bench.runs.execute` uses this
+module to find out what is missing."""
 
 from functools import lru_cache
 from pathlib import Path
@@ -14,7 +14,7 @@ from ptmbench.leaderboard.records.record import RecordError
 from ptmbench.models.text.tokenizers import Tokenizer, TokenizerError
 
 FAILED = ".failed.json"
-"""Suffix of the note of a failed artefact, after the name of its result."""
+"""Suffix of the file with the reason why an artefact failed, after the name of its result."""
 
 
 def unfinished_of(out: Path, cell: Cell) -> Path:
@@ -23,13 +23,13 @@ def unfinished_of(out: Path, cell: Cell) -> Path:
 
 
 def failure_of(out: Path, artefact: Artefact) -> Path:
-    """File with the reason why an artefact failed. A cell has the reason in its record instead."""
+    """File with the reason why an artefact failed. The record of a cell has the reason instead."""
     place = artefact.place(out)
     return place.with_name(place.name + FAILED)
 
 
 def intact(out: Path, artefact: Artefact) -> bool:
-    """Whether the sealed result of ``artefact`` exists and can be read; otherwise it is made again."""
+    """Whether the result of ``artefact`` exists and can be read. If not, it is made again."""
     place = artefact.place(out)
     try:
         if isinstance(artefact, TokenizerTraining):
@@ -56,11 +56,11 @@ def settled(out: Path, plan: Plan) -> set[str]:
 
 
 def recorded(out: Path) -> set[str]:
-    """The first twelve digits of the keys of all cells that have a record."""
+    """The first twelve hexadecimal digits of the keys of all cells that have a record."""
     return {path.name.split(".")[-2] for path in (out / "records").glob("*.json")}
 
 
 @lru_cache(maxsize=8)
 def loaded(path: Path) -> Tokenizer:
-    """The tokenizer in the file ``path``, read once in a process."""
+    """The tokenizer in the file ``path``, read once per process."""
     return Tokenizer.load(path)

@@ -49,7 +49,7 @@ def run_suite(options: RunOptions) -> int:
     given = TaskTeachers(asked.task_teachers)
 
     def cells_with(draw: Draw) -> tuple[Cell, ...]:
-        """The cells of the rows that are pre-trained by ``draw``, and of those that are not pre-trained."""
+        """The cells of the rows that are pre-trained by ``draw``, and of the rows that are not pre-trained."""
         own = {row for row in rows if row.kind == "pretrained" and draw in training_of.draws(row.model, row.size)}
         here = [row for row in rows if row.kind != "pretrained" or row in own]
         chosen_by = {row: training_of.chosen_by(row.model, row.size, draw) for row in own}
@@ -59,7 +59,7 @@ def run_suite(options: RunOptions) -> int:
             return training_of.other(name, row.size, neighbours.kind_of(name, row.size, cut), draw).key
 
         def teacher(named: str) -> Teaching:
-            """The given checkpoint ``named``, or the row that teaches, which may also be a row of the run."""
+            """The given checkpoint ``named``, or the row of the teacher, which may also be a row of the run."""
             if found := given(named):
                 return found
             row = plan.teacher_row(named)
@@ -100,7 +100,7 @@ def run_suite(options: RunOptions) -> int:
 
     draws = [draw for row in rows if row.kind == "pretrained" for draw in training_of.draws(row.model, row.size)]
     planned = [cell for draw in dict.fromkeys(draws or [FIRST]) for cell in cells_with(draw)]
-    cells = tuple({cell.key: cell for cell in planned}.values())  # twins come with every draw
+    cells = tuple({cell.key: cell for cell in planned}.values())  # each draw has all random twins
     made = (*(training_of.artefacts if training_of else ()), *given.artefacts, *adapted.models)
     needed = graph.behind(made, cells)
     made = [one for one in made if one.key in needed]
@@ -235,8 +235,8 @@ class AdaptedModels:
         return tuple(self._planned.values())
 
     def __call__(self, cell: Cell) -> str:
-        """The key of the adapted model of ``cell``, or of the transformed model if it has transforms. Each transform of
-        a chain makes a model of its own."""
+        """Returns the key of the adapted model of ``cell``, or of its transformed model if it has transforms. Each
+        transform of a chain makes a separate model."""
         planned = AdaptedModel(cell=cell)
         if cell.transforms:
             source = self(replace(cell, transforms=cell.transforms[:-1]))
@@ -246,7 +246,7 @@ class AdaptedModels:
 
 
 def _key(extra: Checkpoint) -> str:
-    """The key of a given checkpoint of an ``extra`` encoder with its own tokenizer."""
+    """The key of a given checkpoint of an ``extra`` encoder; includes its tokenizer."""
     return f"{GIVEN}{extra.weights_sha256}.{extra.about['tokenizer']['sha256']}"
 
 
@@ -262,8 +262,8 @@ def check_rows(rows: Sequence[Row]) -> None:
 
 
 def check_lengths(cells: Sequence[Cell], trained: int) -> None:
-    """Raises `UsageError` for inputs that are longer than a network reads; ``trained`` is its length in pre-training,
-    in tokens."""
+    """Raises `UsageError` for inputs that are longer than a network reads. ``trained`` is the length of the inputs in
+    pre-training, in tokens."""
     for cell in cells:
         for name in (cell.row.model, *cell.neighbours) if cell.row.model else ():
             longest = sized(models.load(name), cell.row.size, trained).length
@@ -276,7 +276,7 @@ def check_lengths(cells: Sequence[Cell], trained: int) -> None:
 
 
 def within(data: Path, found: Sequence[Task]) -> list[Task]:
-    """The tasks of ``found`` that the microworld in ``data`` has. The others are left out with a message."""
+    """The tasks of ``found`` that the microworld in ``data`` has. Prints a message for each other task."""
     there = []
     for task in found:
         try:
@@ -288,5 +288,5 @@ def within(data: Path, found: Sequence[Task]) -> list[Task]:
 
 
 def tasks_of(names: Sequence[str] | None) -> list[Task]:
-    """The tasks ``names``; None for all tasks without errors in their files."""
+    """The tasks ``names``, or all tasks without errors in their files if ``names`` is None."""
     return [tasks.check_headline(task) for task in (map(tasks.load, names) if names else tasks.load_all(say))]

@@ -1,6 +1,6 @@
 """Assigns the remaining nodes of a graph to workers, one at a time.
 
-The schedule knows the key, needs, group and weight of a node (`bench.runs.graph.Node`). Its rules, in order:
+The schedule uses the key, needs, group and weight of a node (`bench.runs.graph.Node`). Its rules are:
 
 1. The deepest node goes first. The cells of a pre-training are scored before the next pre-training begins, so a run
    that is stopped early has complete rows.
@@ -24,8 +24,8 @@ ATTEMPTS = 2
 
 
 class Schedule:
-    """The remaining ``nodes`` (`graph.ordered`) for a number of ``workers``. The nodes with the keys ``settled`` are
-    made or have failed."""
+    """Schedules the remaining ``nodes`` (in the order of `graph.ordered`) on ``workers``. The nodes with the keys
+    ``settled`` are made or have failed."""
 
     def __init__(self, nodes: Sequence[Node], settled: Iterable[str], workers: int = 1):
         required = graph.required(nodes, settled)
@@ -44,7 +44,7 @@ class Schedule:
         return not (self._left or self._held)
 
     def take(self, worker: int) -> Node | None:
-        """The next node for the idle ``worker``; None while all remaining nodes wait for nodes of other workers."""
+        """Assigns a node to the idle ``worker`` and returns it; None while all remaining nodes wait for other nodes."""
         ready = [node for node in self._left.values() if self._unsettled.isdisjoint(node.needs)]
         needed = max(
             (node for node in ready if node.key in self._needed), key=lambda node: self._depth[node.key], default=None
@@ -72,7 +72,7 @@ class Schedule:
         return node
 
     def died(self, worker: int) -> tuple[Node | None, bool]:
-        """The node that ``worker`` had when it died, and whether it is given up. `done` is not called for it."""
+        """Returns the node that ``worker`` had when it died, and whether it is given up. Replaces a call of `done`."""
         self._group.pop(worker, None)
         node = self._held.pop(worker, None)
         if node is None:
@@ -108,5 +108,5 @@ class Schedule:
 
 
 def _weight(nodes: Sequence[Node]) -> float:
-    """The duration of a group. Long groups begin first, so that none is left for a single worker at the end."""
+    """The relative duration of a group. Long groups begin first, so that no worker has one alone at the end."""
     return sum(node.weight for node in nodes)

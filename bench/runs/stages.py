@@ -27,8 +27,8 @@ Planned = TypeVar("Planned", bound=Artefact)
 
 
 class Trainings:
-    """The pre-trainings of a run of ``suite`` with the changes ``asked``, and their tokenizers. Each is planned once,
-    at its first use.
+    """Plans the pre-trainings of a run of ``suite`` with the options ``asked``, and their tokenizers. Each is planned
+    once, at its first use.
 
     A model may be pre-trained several times, with several budgets and seeds (`draws`). The teacher of a student is the
     same pre-training as in the teacher's own row, for the same draw. Raises `UsageError` for given checkpoints that do
@@ -62,7 +62,8 @@ class Trainings:
             )
 
     def _tunings(self, given: Path) -> tuple[Tuned | None, TunedSettings | None]:
-        """The results of tuning pre-trainings and of tuning adaptations in the folder ``given``, or in this file."""
+        """Reads the results of tuning pre-trainings and of tuning adaptations from the folder or file ``given``. None
+        stands for a missing one. Raises `UsageError` for a folder without results."""
         names = (tuned.FILE, tuned_settings.FILE)
         files = [given / name for name in names if (given / name).is_file()] if given.is_dir() else [given]
         if not files:
@@ -80,7 +81,7 @@ class Trainings:
 
     def tokenizer(self, kind: str = "", model: str = "") -> Artefact:
         """The tokenizer of ``kind``; "" for the tokenizer of the given checkpoints or, without these, of the run. A
-        ``model`` with a teacher and a vocabulary of its own has its own tokenizer of this kind."""
+        student ``model`` with its own vocabulary has its own tokenizer of this kind."""
         if model and teachers.has_own_vocabulary(model):
             return self._own_tokenizer(kind, model)
         given = self._any_given
@@ -100,7 +101,7 @@ class Trainings:
         return {name: self.tokenizer("", name).key for name in own}
 
     def _own_tokenizer(self, kind: str, model: str) -> Artefact:
-        """The tokenizer of a ``model`` with its own vocabulary: a base's, or one that is trained on the corpus."""
+        """The tokenizer of a ``model`` with its own vocabulary: that of its base, or one trained on the corpus."""
         base = next((one for (name, _), one in self._bases.items() if name == model), None)
         if base is not None:
             path = base.path("tokenizer.json")
@@ -113,7 +114,7 @@ class Trainings:
         )
 
     def draws(self, model: str, size: str) -> tuple[Draw, ...]:
-        """Which pre-trainings a row of ``model`` at ``size`` stands for: each of its budgets with each of its seeds."""
+        """The pre-trainings of the row of ``model`` at ``size``: each of its budgets with each of its seeds."""
         rungs = range(len(self._budgets(model, size)))
         return tuple(Draw(rung, seed) for rung in rungs for seed in self._seeds(model))
 
@@ -142,7 +143,8 @@ class Trainings:
         return tuple(range(self._asked.pretraining_seeds or usual))
 
     def __call__(self, model: str, size: str, draw: Draw = FIRST) -> Pretraining:
-        """The pre-training that the row of ``model`` at ``size`` stands for, by ``draw``."""
+        """The pre-training of the row of ``model`` at ``size`` for ``draw``. Raises `UsageError` if bases are given,
+        but none for this row."""
         if self._bases and (model, size) not in self._bases:
             known = ", ".join(f"{name} {size}" for name, size in self._bases)
             raise UsageError(
@@ -152,7 +154,7 @@ class Trainings:
         return self.other(model, size, "", draw)
 
     def other(self, model: str, size: str, kind: str, draw: Draw = FIRST) -> Pretraining:
-        """The pre-training of ``model`` at ``size`` with a tokenizer of ``kind``; it need not be a row of the run."""
+        """The pre-training of ``model`` at ``size`` with a tokenizer of ``kind``. It may have no row in the run."""
         usual, given = self.tokenizer(kind), self._bases.get((model, size))
         kind, words = self._kind_and_size(usual)
         teacher = self._teacher(model, size, kind, isinstance(usual, Given), draw)
@@ -199,7 +201,7 @@ class Trainings:
         return stage(self._text, budget, self._changes | found, base, **more)
 
     def _kind_and_size(self, tokenizer: Artefact) -> tuple[str, int]:
-        """Kind and size of a planned ``tokenizer``, or of the tokenizer of a given checkpoint."""
+        """Kind and vocabulary size of a planned ``tokenizer``, or of the tokenizer of a given checkpoint."""
         if isinstance(tokenizer, TokenizerTraining):
             return tokenizer.tokenizer, tokenizer.vocabulary
         known = (one.about["tokenizer"] for one in (*self._bases.values(), *self._teachers))
@@ -207,8 +209,8 @@ class Trainings:
         return about["kind"], about["size"]
 
     def _teacher(self, model: str, size: str, kind: str, given: bool, draw: Draw) -> Artefact | None:
-        """The teacher of ``model`` at ``size`` with a tokenizer of ``kind``: a checkpoint that the user gave, if the
-        tokenizer is ``given`` too, or a pre-training; None for a model without a teacher."""
+        """The teacher of ``model`` at ``size`` with a tokenizer of ``kind``; None for a model without a teacher. The
+        teacher is a checkpoint that the user gave if the tokenizer is ``given`` too; otherwise it is a pre-training."""
         found = teachers.of(model, size)
         if found is None:
             return None
@@ -237,8 +239,8 @@ class Trainings:
 
     @property
     def _any_given(self) -> Checkpoint | None:
-        """One of the given checkpoints, which all have the same tokenizer; None if there are none. Bases with their own
-        vocabulary are not among them."""
+        """One of the given checkpoints, which all have the same tokenizer; None if there are none. Excludes bases with
+        their own vocabulary."""
         return next(iter(self._given), None)
 
     def _plan(self, artefact: Planned) -> Planned:
@@ -254,8 +256,8 @@ class _Text:
 
 
 def recipe_for(model: str, size: str, changes: Mapping[str, Any], budget: Budget, vocabulary: int) -> dict[str, Any]:
-    """``changes`` to the recipe with the batch for ``budget`` and Adam's settings of ``model``, so that they are part
-    of the key. The batch assumes a tokenizer with as many tokens as were asked for, ``vocabulary``."""
+    """Adds the batch for ``budget`` and Adam's settings of ``model`` to the ``changes`` to the recipe, so that they are
+    part of the key. For the batch, the tokenizer is assumed to have the requested size ``vocabulary``."""
     module, recipe = models.load(model), recipe_of(changes)
     shape = sized(module, size, recipe.length)
     batch = resolved(recipe, module, shape, budget, Vocabulary(size=vocabulary)).batch
@@ -273,8 +275,8 @@ def pretrained_in(folder: Path) -> Checkpoint:
 
 
 def base_of(asked: TrainingOptions, model: str, size: str, length: int) -> Checkpoint | None:
-    """The base that ``asked`` gives for a pre-training of ``model`` at ``size`` with inputs of ``length`` tokens, or
-    None. Raises `UsageError` if it does not fit."""
+    """The base in ``asked`` for a pre-training of ``model`` at ``size`` with inputs of ``length`` tokens, or None.
+    Raises `UsageError` if it does not fit."""
     if len(asked.bases) > 1:
         raise UsageError("A pre-training continues from one checkpoint. Give --base once.")
     for base in map(pretrained_in, asked.bases):
@@ -285,8 +287,8 @@ def base_of(asked: TrainingOptions, model: str, size: str, length: int) -> Check
 
 
 def teacher_of(asked: TrainingOptions, model: str, size: str, length: int) -> Checkpoint | None:
-    """The teacher that ``asked`` gives for a pre-training of ``model`` at ``size`` with inputs of ``length`` tokens;
-    None for a model without a teacher. Raises `UsageError` if it is missing or does not fit."""
+    """The teacher in ``asked`` for a pre-training of ``model`` at ``size`` with inputs of ``length`` tokens; None for a
+    model without a teacher. Raises `UsageError` if it is missing or does not fit."""
     if len(asked.teachers) > 1:
         raise UsageError("A pre-training has one teacher. Give --teacher once.")
     for given in map(pretrained_in, asked.teachers):
@@ -308,7 +310,7 @@ def given_checkpoint(given: Checkpoint) -> Given:
 
 
 def check_tokenizer(base: Checkpoint, asked: TrainingOptions) -> None:
-    """Raises `UsageError` if ``asked`` has another tokenizer than ``base``."""
+    """Raises `UsageError` if the options ``asked`` contradict the tokenizer of ``base``."""
     about = base.about["tokenizer"]
     if asked.tokenizer not in (None, about["kind"]):
         raise UsageError(
@@ -322,8 +324,8 @@ def check_tokenizer(base: Checkpoint, asked: TrainingOptions) -> None:
 
 
 def words_of(asked: TrainingOptions, model: str, teacher: Checkpoint | None) -> tuple[str, int]:
-    """Kind and size of the tokenizer that a pre-training of ``model`` trains on its corpus. Without a size in
-    ``asked``, a student with its own vocabulary has the size that follows from that of its ``teacher``."""
+    """Kind and size of the tokenizer that a pre-training of ``model`` trains on its corpus. For a student with its own
+    vocabulary, the defaults follow from the tokenizer of its ``teacher``."""
     kind = asked.tokenizer or "wordpiece"
     if teacher is None:
         return kind, asked.vocabulary or 8000

@@ -1,4 +1,4 @@
-"""The arrays of checkpoints: read once per process, and measured as they are stored."""
+"""Reads the arrays of checkpoints, once per process, and measures stored arrays."""
 
 import zlib
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from ptmbench.bench.engine import checkpoint
 from ptmbench.bench.engine.checkpoint import Checkpoint
 
 Stored = Mapping[str, Mapping[str, np.ndarray]]
-"""The arrays of a checkpoint by file, and in it by name."""
+"""The arrays of a checkpoint by file and name."""
 
 
 def weights_of(found: Checkpoint) -> dict[str, np.ndarray]:
@@ -31,8 +31,8 @@ def bytes_of(found: Checkpoint) -> int:
 
 
 def measured(stored: Stored, compress: bool) -> dict[str, Any]:
-    """Mean bits and share of zeros of the weights in ``stored``, and the bytes of its files; with ``compress`` also
-    after compression, which takes a second for 25 MB."""
+    """Returns the mean bits of a weight in ``stored``, the fraction of zeros, and the bytes of its files. With
+    ``compress``, also the bytes after compression, which takes a second for 25 MB."""
     from ptmbench.bench.engine.packing import size_of_all
 
     sizes = [size_of_all(arrays) for arrays in stored.values()]

@@ -1,7 +1,7 @@
 """Checkpoints that a user gives as teachers of tasks (``--task-teacher``): published models, or pre-trained here.
 
-`bench.runs.run` plans them. A cell names one by its name (``distil:teacher=all-minilm-l6-v2``). It is fine-tuned on the
-task of that cell, with its own tokenizer. Teachers that a run pre-trains are no part of this.
+`bench.runs.run` plans them. The settings of a cell name its teacher (``distil:teacher=all-minilm-l6-v2``). The teacher
+is fine-tuned on the task of that cell, with its own tokenizer. Teachers that a run pre-trains are not handled here.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ from ptmbench.bench.runs.stages import given_checkpoint, pretrained_in
 
 
 def row_of(found: Checkpoint) -> Row:
-    """The row of the pre-trained checkpoint ``found``, which has the name that it was imported by."""
+    """The row of the pre-trained checkpoint ``found``, named as at its import, or else after its model."""
     about, division = found.about, found.about.get("division", "controlled")
     return Row(
         name=about.get("name", about["model"]),
@@ -27,8 +27,8 @@ def row_of(found: Checkpoint) -> Row:
 
 
 class TaskTeachers:
-    """The checkpoints in ``folders``, by name: the one of `import`, or model and size. Raises `UsageError` for two of
-    one name."""
+    """The checkpoints in ``folders``, by name: the name given at the import, or model and size. Raises `UsageError` for
+    two checkpoints with the same name."""
 
     def __init__(self, folders: Sequence[Path]):
         self._found: dict[str, Checkpoint] = {}
@@ -42,7 +42,8 @@ class TaskTeachers:
                 )
 
     def __call__(self, named: str) -> Teaching | None:
-        """How the teacher ``named`` by a cell begins; None for one that is not among them."""
+        """Returns row, pre-training and tokenizer of the teacher that a cell has ``named``, and marks it as used.
+        Returns None for another name."""
         found = self._found.get(named)
         if found is None:
             return None
@@ -50,7 +51,7 @@ class TaskTeachers:
         return _teaching(found)
 
     def unknown(self, named: str) -> UsageError:
-        """The error for a cell that names a teacher that is not among them, where none is pre-trained."""
+        """The error for a cell with an unknown teacher ``named``, in a command that pre-trains no teachers."""
         known = f"; there is {', '.join(self._found)}" if self._found else ""
         return UsageError(
             f"A cell learns from the teacher {named}, and no checkpoint of --task-teacher has this name{known}. Give "
@@ -67,12 +68,12 @@ class TaskTeachers:
         return (*map(given_checkpoint, found), *cuts)
 
     def teaches(self, cell: Cell) -> bool:
-        """Whether ``cell`` is the fine-tuning of one of them."""
+        """Whether ``cell`` fine-tunes one of these teachers."""
         return self._of(cell) is not None
 
     def check(self, cells: Iterable[Cell]) -> None:
-        """Raises `UsageError` for a teacher that no cell names, and for one of ``cells`` that gives a teacher longer
-        inputs than it reads."""
+        """Raises `UsageError` for a teacher that no cell names, and if one of ``cells`` gives a teacher longer inputs
+        than it can read."""
         if unused := [name for name in self._found if name not in self._named]:
             raise UsageError(
                 f"No cell learns from {unused[0]}, the teacher in {self._found[unused[0]].folder}. Add --adaptation "
@@ -87,7 +88,7 @@ class TaskTeachers:
                 )
 
     def _of(self, cell: Cell) -> Checkpoint | None:
-        """The teacher whose fine-tuning ``cell`` is."""
+        """The teacher that ``cell`` fine-tunes; None if it fine-tunes none."""
         named = (self._found[name] for name in self._named)
         begins = Teaching(cell.row, cell.pretraining, cell.tokenizer)
         return next((one for one in named if begins == _teaching(one)), None)

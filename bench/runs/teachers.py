@@ -1,6 +1,6 @@
 """Teachers of pre-trainings: the model that a student learns from, and checks of given teachers.
 
-`bench.runs.stages` plans them, `bench.runs.pretrain` builds them. The teacher of a cell is an `AdaptedTeacher`.
+`bench.runs.stages` plans them, and `bench.runs.pretrain` builds them. The teacher of a cell is an `AdaptedTeacher`.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from ptmbench.models.text.tokenizers import Tokenizer
 
 @dataclass(frozen=True, kw_only=True)
 class AdaptedTeacher:
-    """Another model, adapted to the task of a cell, that the cell learns from."""
+    """The teacher of a cell: another model, adapted to the same task."""
 
     adapted: Checkpoint
     weights: Checkpoint | None
@@ -75,26 +75,27 @@ def check(given: Checkpoint, model: str, size: str, length: int) -> None:
 
 
 def vocabulary_of(model: str, size: int) -> int:
-    """The size of the vocabulary of ``model`` if other models have a vocabulary of ``size``."""
+    """The vocabulary size of ``model`` if its teacher has one of ``size``; ``size`` for a model without its own."""
     teacher = models.teacher(model)
     return teacher.vocabulary(size) if teacher is not None and teacher.vocabulary is not None else size
 
 
 def has_own_vocabulary(model: str) -> bool:
-    """Whether ``model`` has a teacher, and a vocabulary of its own."""
+    """Whether ``model`` is a student with another vocabulary than its teacher."""
     teacher = models.teacher(model)
     return teacher is not None and teacher.vocabulary is not None
 
 
 def paired(tokenizer: Tokenizer, teacher: Checkpoint | None, model: str) -> Tokenizer:
-    """``tokenizer`` for the pre-training of ``model``: with the vocabulary of ``teacher`` if the model has its own."""
+    """Returns ``tokenizer`` for the pre-training of ``model``. If the model has its own vocabulary, the tokenizer also
+    has the vocabulary of ``teacher``."""
     if teacher is None or not has_own_vocabulary(model):
         return tokenizer
     return tokenizer.with_teacher(Tokenizer.load(teacher.path("tokenizer.json")).vocabulary)
 
 
 def built(teacher: Checkpoint, seed: int) -> Any:
-    """The network of ``teacher`` with its weights."""
+    """Builds the network of ``teacher`` with its weights."""
     tokenizer = Tokenizer.load(teacher.path("tokenizer.json"))
     network = networks.build(teacher.about["model"], Size(**teacher.about["shape"]), tokenizer, seed)
     networks.assign(network.loss.variables, teacher.arrays())

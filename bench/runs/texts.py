@@ -1,4 +1,4 @@
-"""The texts behind kept predictions, for the board: read from the data again, because records hold no data."""
+"""Reads the texts of predicted examples for the board. They come from the data, because records contain no texts."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -10,15 +10,15 @@ from ptmbench.leaderboard.records.record import UNDER
 from ptmbench.tasks.task import DataError, Task, UnknownTask
 
 EMBEDDED = "data"
-"""The folder in a run folder that holds the microworld, if the run made it (`bench.data.sources.embedded`)."""
+"""The folder of the microworld in a run folder, if the run made it (`bench.data.sources.embedded`)."""
 
 
 def reader(folders: Sequence[Path], data: Path | None = None) -> Callable[[Mapping[str, Any]], dict[str, Any] | None]:
-    """A function from the part ``task`` of a record to {"labels": {label: words}, "texts": {id: inputs}}.
+    """Returns a function from the part ``task`` of a record to {"labels": {label: words}, "texts": {id: inputs}}.
 
-    It reads the microworld of the run ``folders``, and other data only from the folder ``data``: official data may not
-    be copied by everyone who may see a board. It gives None where the data that the record names by their fingerprint
-    are not there, and for a task under a condition, whose models read other texts.
+    The function reads the microworld of the run ``folders``. It reads other data only from the folder ``data``, because
+    not everyone who may see a board may copy official data. It returns None if there are no data with the fingerprint
+    in the record, and for a task under a condition, which changes the texts.
     """
     made = [Fingerprints(home) for folder in folders for home in _embedded(folder)]
     given = [Fingerprints(data)] if data is not None else []
@@ -45,7 +45,7 @@ def _embedded(folder: Path) -> list[Path]:
 
 
 def _labels(task: Task) -> dict[str, str]:
-    """What the labels stand for, where they do not say it themselves."""
+    """The words that explain the labels, by label; {} if the task has none."""
     return dict(zip(task.labels, task.words, strict=True)) if len(task.words) == len(task.labels) else {}
 
 

@@ -14,12 +14,12 @@ GIVEN = "checkpoint:"
 """Prefix of the keys of checkpoints that a user gave."""
 _NEWER = {"base": "", "other_tokenizer": "", "teacher": "", "teacher_vocabulary": 0, "held_out": 0}
 _NEWER |= {"tuning": {}, "plugins": {}, "model_version": 1}
-"""Fields of a pre-training that keys leave out where they have these values: such keys are what they were before there
-were these fields."""
+"""Newer fields of a pre-training with their defaults. A key leaves out a field that has its default, so older
+pre-trainings keep their keys."""
 
 
 class Draw(NamedTuple):
-    """Which of the pre-trainings of a model in a run: the place of its budget among the model's, and its seed."""
+    """Identifies one of a model's pre-trainings in a run by the index of its budget and by its seed."""
 
     rung: int = 0
     seed: int = 0
@@ -81,16 +81,16 @@ class Pretraining:
     teacher: str = ""
     """Key of the pre-training, or of the given checkpoint, that it learns from; "" without a teacher."""
     teacher_vocabulary: int = 0
-    """Size of the vocabulary of its teacher, if its own is another one; otherwise 0."""
+    """Vocabulary size of its teacher if the model has its own vocabulary; otherwise 0."""
     held_out: int = 0
-    """Tokens of documents that it does not train on, at most; its manifest has the loss on them."""
+    """About how many tokens, in whole documents, it does not train on. Its manifest has the loss on them."""
     tuning: Mapping[str, Any] = field(default_factory=dict)
-    """The tuning that its recipe comes from: "trials" and "flops"; {} for an untuned one."""
+    """The tuning that its recipe comes from: "trials" and "flops"; {} for an untuned recipe."""
     chosen_by: str = ""
-    """The options that tell it from the model's other pre-trainings in the run: "--flops 1e+12 --pretraining-seed 1";
-    "" for the only one."""
+    """The options that distinguish it from the model's other pre-trainings in the run, such as
+    "--flops 1e+12 --pretraining-seed 1"; "" for the only one."""
     plugins: Mapping[str, str] = field(default_factory=dict)
-    """SHA-256 of the file of its model, if that comes from a plugin."""
+    """SHA-256 of the file of its model, if the file comes from a plugin."""
     model_version: int = 1
     """The version of the model's card."""
     weight: ClassVar[float] = 0.0
@@ -104,8 +104,8 @@ class Pretraining:
 
     @property
     def design(self) -> str:
-        """The key of what all seeds of this pre-training share. Bases and teachers that a run trains differ with the
-        seed and are left out."""
+        """A key that all seeds of this pre-training share. It leaves out the keys of bases and teachers that the run
+        trains, because these differ with the seed."""
         matters = asdict(self)
         for name in ("corpus", "corpus_name", "chosen_by", "seed", "tuning"):
             del matters[name]
@@ -115,7 +115,7 @@ class Pretraining:
 
     @property
     def words(self) -> Vocabulary:
-        """Its vocabulary, as long as nothing but the sizes is planned."""
+        """Its vocabulary as planned: only the sizes are known."""
         teacher = Vocabulary(size=self.teacher_vocabulary) if self.teacher_vocabulary else None
         return Vocabulary(size=self.vocabulary, teacher=teacher)
 
@@ -135,7 +135,7 @@ class Pretraining:
 
     @property
     def name(self) -> str:
-        """Model, size and kind of tokenizer, because a run may pre-train a model with two kinds."""
+        """Model, size and kind of tokenizer, because a run may pre-train a model with two kinds of tokenizer."""
         which = f" {self.chosen_by}" if self.chosen_by else ""
         return f"{self.model}-{self.size} ({self.tokenizer}{', continued' if self.base else ''}){which}"
 
@@ -145,13 +145,13 @@ class Pretraining:
 
     @property
     def planned(self) -> dict[str, Any]:
-        """The part of its cells' records that describes it if it fails."""
+        """The entry for it in the records of its cells if it fails."""
         budget = {self.budget.unit: self.budget.amount}
         return {"budget": budget, "seed": self.seed, "corpus": self.corpus_name, "corpus_sha256": self.corpus_sha256}
 
     @property
     def about(self) -> dict[str, Any]:
-        """Entries of its manifest that are not measured."""
+        """The planned entries of its manifest."""
         return {"corpus": self.corpus_name} | ({"tuning": dict(self.tuning)} if self.tuning else {})
 
     @property
@@ -168,5 +168,5 @@ def tokenizer_key(corpus_sha256: str, kind: str, size: int) -> str:
 
 
 def without(matters: dict[str, Any], **empty: Any) -> dict[str, Any]:
-    """``matters`` without the fields whose value is the one in ``empty``."""
+    """``matters`` without the fields that have their value in ``empty``."""
     return {name: value for name, value in matters.items() if name not in empty or value != empty[name]}

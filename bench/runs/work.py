@@ -2,8 +2,8 @@
 
     python -m ptmbench.bench.runs.work RUN-FOLDER THREADS
 
-reads keys of artefacts from stdin and answers on stdout, for `bench.runs.executors.local`. Other executors call
-`Worker`.
+`bench.runs.executors.local` starts this command. It reads keys of artefacts from stdin and answers on stdout. Other
+executors call `Worker`.
 """
 
 import contextlib
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ptmbench.bench.runs.answers import Context
 
 CORPUS = "corpus"
-"""Code of a failure that the corpus caused."""
+"""The reason code of a failure that the corpus causes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,14 +63,14 @@ class Job:
     log: dict[str, Any] = field(default_factory=dict)
     """`bench.engine.monitoring.LogOptions` of the pre-trainings."""
     profile: bool = False
-    """Whether cells measure what compressed models are compared by."""
+    """Whether cells measure latency and memory, and replicates of their score (`Context.profile`)."""
     plugins: list[str] = field(default_factory=plugins.used)
     """Folders of the plugins that workers use."""
 
     def command_of(self, cell: Cell) -> str:
         """The command that repeats one cell."""
         only = [*cell.chosen_by.split(), "--tasks", cell.task]
-        if cell.row.kind != "baseline" and not adapt.load(cell.method).only:  # else the form alone decides
+        if cell.row.kind != "baseline" and not adapt.load(cell.method).only:  # otherwise the form determines it
             only += ["--adaptation", cell.adaptation]
         if cell.transforms:
             only += ["--transform", cell.transform]
@@ -82,7 +82,7 @@ class Job:
         return " ".join([self.command, *own, *who, *size, *only, "--seed", str(cell.seed)])
 
     def context(self, out: Path, cell: Cell, **found: Any) -> "Context":
-        """The context of ``cell``; ``found`` are the fields that only networks have."""
+        """The context of ``cell``; ``found`` are further fields."""
         from ptmbench.bench.runs.answers import Context
 
         where = {"data": Path(self.data), "out": out, "unfinished": unfinished_of(out, cell)}
@@ -92,7 +92,7 @@ class Job:
 
 
 class Unmade(Exception):
-    """An artefact cannot be made, because an artefact that it needs has failed. It gets the same ``status``."""
+    """An artefact cannot be made: something that it needs failed, is damaged, or is a corpus that cannot be read."""
 
     def __init__(self, status: str, code: str, text: str):
         super().__init__(text)
@@ -117,7 +117,7 @@ class Worker:
         }
 
     def do(self, key: str) -> str:
-        """Makes the artefact ``key`` and returns a line for the user. Failures are recorded; only signals raise."""
+        """Makes the artefact ``key`` and returns a line for the user. Records failures; only signals end the call."""
         piece = self.plan.by_key[key]
         try:
             self._check_needs(piece)
@@ -129,8 +129,8 @@ class Worker:
             return f"{piece.title} {error.status.replace('_', ' ')}: {error}"
 
     def give_up(self, piece: Artefact, reason: dict[str, str], status: str = "failed") -> None:
-        """Records ``reason`` ("code", "text") as the result of ``piece``, unless it is made: a worker may have died
-        just after its last write."""
+        """Records ``reason`` ("code", "text") as the result of ``piece``, unless the result exists: a worker may have
+        died just after its last write."""
         if isinstance(piece, Cell):
             from ptmbench.bench.runs import cell as cells
 
@@ -140,7 +140,7 @@ class Worker:
             write_text(failure_of(self.out, piece), json.dumps({"status": status, **reason}))
 
     def _planned(self, cell: Cell) -> dict[str, Any]:
-        """What was planned of the pre-training of ``cell``, if it is one of several."""
+        """`Pretraining.planned` of the pre-training of ``cell`` if it is one of several, otherwise {}."""
         made = self.plan.by_key[cell.pretraining] if cell.chosen_by and cell.pretraining else None
         return made.planned if isinstance(made, Pretraining) else {}
 
@@ -174,7 +174,7 @@ class Worker:
         return f"{cell.title}: {value} ({seconds:.1f} s)"
 
     def _context(self, cell: Cell, out: Path, weights: checkpoint.Checkpoint | None = None) -> "Context":
-        """The context of ``cell``, which writes to ``out``. ``weights`` are its pre-training, if the plan has none."""
+        """The context of ``cell``, which writes to ``out``. ``weights``, if given, replace its planned pre-training."""
         weights = weights or (self._checkpoint(cell.pretraining) if cell.pretraining else None)
         neighbours = tuple(self._checkpoint(key) for key in cell.neighbours.values())
         tokenizer = self._tokenizer(cell.tokenizer) if cell.row.model else None
@@ -236,7 +236,7 @@ class Worker:
         return loaded(self.plan.by_key[key].place(self.out))
 
     def _overlap(self, cell: Cell) -> Any:
-        """The overlap of the cell's reported split with its training data, not part of the cell's time and cost."""
+        """The overlap of the cell's reported split with its training data. The cost of the cell leaves out counting."""
         from ptmbench.bench.runs import counted
 
         try:
@@ -256,8 +256,8 @@ class Worker:
         return sized(models.load(cell.row.model), cell.row.size, self.job.length)
 
     def _made(self, piece: Artefact, make: Callable[[], object]) -> str:
-        """Calls ``make`` unless the result of ``piece`` exists, as after the death of a worker between its last write
-        and its answer. Returns "", or a line for the user if it failed."""
+        """Calls ``make`` unless the result of ``piece`` exists: a worker may have died between its last write and its
+        answer. Returns "", or a line for the user if ``make`` failed."""
         try:
             if not intact(self.out, piece):
                 make()
@@ -318,7 +318,7 @@ class Worker:
         return self._made(trial, attempt) or f"{trial.title}: {adaptation_trials.outcome(trial, self.out)}"
 
     def train(self, pretraining: Pretraining, folder: Path, carry: Path | None = None) -> checkpoint.Checkpoint:
-        """Trains what ``pretraining`` says, and leaves its checkpoint in ``folder``. ``carry`` as for
+        """Runs ``pretraining`` and writes its checkpoint to ``folder``. ``carry`` as for
         `bench.runs.pretrain.pretrain`."""
         from ptmbench.bench.data import corpora
         from ptmbench.bench.engine import distribute
@@ -352,8 +352,8 @@ class Worker:
 
 
 def _keys(busy: threading.Event) -> queue.Queue:
-    """Keys from stdin, then None. If the pipe closes while the worker is ``busy``, the run has ended and the worker
-    exits at once."""
+    """A queue of the keys from stdin, then None. If the pipe closes while the worker is ``busy``, the run has ended,
+    and the worker exits at once."""
     keys: queue.Queue[str | None] = queue.Queue()
 
     def read() -> None:
@@ -371,8 +371,8 @@ def _keys(busy: threading.Event) -> queue.Queue:
 
 
 def main(out: Path, threads: int) -> None:
-    """Makes the artefacts that stdin names, until it closes. Answers are JSON lines: {"said": null} when ready, then a
-    line per artefact."""
+    """Makes the artefacts whose keys stdin gives, until it closes. Answers are JSON lines: {"said": null} when ready,
+    then one line per artefact."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # output of libraries goes to stderr
     environment.prepare(threads)

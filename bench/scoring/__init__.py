@@ -1,1 +1,1 @@
-"""Predictions to scores, and to the files that scorers and test servers take. No TensorFlow."""
+"""Scores predictions, and reads and writes the files of predictions that scorers and test servers accept."""

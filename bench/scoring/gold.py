@@ -1,4 +1,4 @@
-"""Gold files for `bench.scoring.score_files`: read by the task's own reader under any name, and matched by id."""
+"""Reads gold files of any name with the task's own reader, for `bench.scoring.score_files`, and matches ids."""
 
 import json
 import tempfile
@@ -13,7 +13,7 @@ from ptmbench.tasks.task import DataError, Example, Task
 
 
 class Content(Enum):
-    """What a file holds, whatever it is called."""
+    """The kinds of content of a file, whatever its name."""
 
     DOCUMENT = "one JSON object or list, on several lines or one"
     OBJECTS = "a JSON object a line"
@@ -24,15 +24,15 @@ _SUFFIXES = {Content.DOCUMENT: (".json",), Content.OBJECTS: (".jsonl", ".json"),
 
 
 def first_line(path: Path) -> str:
-    """The first line of ``path``, plain or gzipped, with anything on it; "" when there is none."""
+    """The first line of ``path``, plain or gzipped, that is not blank; "" if there is none."""
     return next((text for _, text in lines(path) if text.strip()), "")
 
 
 def content_of(path: Path) -> Content:
-    """What ``path`` holds, by its content; gzip is recognised as well.
+    """The kind of content of ``path``, plain or gzipped.
 
-    A text may begin with a bracket, such as "[ applause ]" or "{ laughs }": only what parses counts as JSON. A list
-    counts if it has objects, lists or texts in it, so that the line "[1]" is text.
+    A text may begin with a bracket, such as "[ applause ]" or "{ laughs }", so only valid JSON counts as JSON. A list
+    counts only if it contains objects, lists or strings, so the line "[1]" is text.
     """
     first = first_line(path).strip()
     if first[:1] not in ("{", "["):
@@ -51,12 +51,13 @@ def content_of(path: Path) -> Content:
 
 
 def labelled(task: Task, gold: Path) -> list[Example]:
-    """The examples of a gold file of any name, read by the task's own reader.
+    """Reads the examples of a gold file of any name with the task's own reader.
 
-    Readers take a folder and a split, so ``gold`` is shown to them under an official name: the split whose file is
-    called like it (the layouts of a data set's splits may differ), or else the one that is reported; "all" where that
-    is only a part of an official file. Of several official names the one counts whose suffix fits the content. A folder
-    with all official files of the reported split is read as it is.
+    Readers take a folder and a split, so ``gold`` is linked under an official name. The split is the one with a file of
+    this name, because the layouts of splits may differ. Otherwise it is "all" if the reported split is only a part of
+    an official file, and else the reported split. Of several official names, the one with a suffix that fits the
+    content is taken. A folder with all official files of the reported split is read as it is. Raises `DataError` if an
+    answer is missing.
     """
     if whole_folder(task, gold):
         return _answered(list(task.read(gold, task.report)), task, gold)
@@ -80,7 +81,7 @@ def labelled(task: Task, gold: Path) -> list[Example]:
 
 
 def _answered(examples: list[Example], task: Task, gold: Path) -> list[Example]:
-    """``examples`` of ``gold``; `DataError` unless all have an answer."""
+    """Returns ``examples`` of ``gold``. Raises `DataError` unless there are some and all have an answer."""
     if not examples:
         raise DataError(f"{gold} holds no example of {task.title}.")
     for example in examples:
@@ -90,7 +91,7 @@ def _answered(examples: list[Example], task: Task, gold: Path) -> list[Example]:
 
 
 def matched(examples: Sequence[Example], found: dict[str, Any], gold: Path, predictions: Path) -> tuple[list, list]:
-    """Gold and predictions in the order of ``examples``; `DataError` for the first id that only one side has."""
+    """Gold and predictions in the order of ``examples``. Raises `DataError` for the first id that only one side has."""
     for example in examples:
         if example.id not in found:
             raise DataError(f"{predictions} has no prediction for {example.id} of {gold}.")
@@ -106,7 +107,7 @@ def names_of(task: Task, split: str) -> set[str]:
 
 
 def official(task: Task, split: str) -> str:
-    """The official file with the gold of ``split``: texts stand before what is to be made of them."""
+    """The official file with the gold of ``split``. For generation, source texts stand before target texts."""
     return task.files[split][-1 if task.form is Form.GENERATION else 0].split("|")[0]
 
 

@@ -1,8 +1,8 @@
-"""Predictions of a record, scored again on other draws of their examples: called by the gate.
+"""Scores the predictions of a record again on resampled examples. The gate calls it.
 
-A record keeps its scores; how much they owe to the examples that were drawn is in the predictions. They are used only
-if their hash is in the record and today's metrics give the recorded score, so that a changed metric never passes for a
-changed model. No TensorFlow.
+A record has scores, but only the predictions show how much they depend on the choice of examples. The predictions are
+used only if the record has their hash and the current metrics give the recorded score. So a changed metric is never
+mistaken for a changed model.
 """
 
 import gzip
@@ -22,20 +22,20 @@ from ptmbench.tasks.forms import Answer, Answers, Form, Part, Reply, Scored, Tar
 from ptmbench.tasks.metrics.additive import Additive
 from ptmbench.tasks.task import DataError, Task, headline
 
-_LARGEST = 256 * 2**20  # bytes unpacked: more is no file of ours
-_SUMMED, _CALLED = 1000, 100  # replicates; the fewer where each is a call of the metric
+_LARGEST = 256 * 2**20  # bytes unpacked; ptmbench writes no larger files
+_SUMMED, _CALLED = 1000, 100  # replicates; fewer if each one calls the metric
 _CLOSE = 1e-6
 
 
 def scored(record: Record, roots: Sequence[Path]) -> resampling.Scored | None:
-    """The predictions of ``record`` below one of ``roots``; None when they are not there, not its own, or give another
-    score."""
+    """The predictions of ``record`` below one of ``roots``. None if they are missing, have another hash, or give
+    another score."""
     content = _content(record, roots)
     if content is None:
         return None
     try:
         task = tasks.load(record.task["name"].partition(UNDER)[0])
-        rows = [json.loads(line) for line in content.split("\n") if line]  # texts may hold U+2028
+        rows = [json.loads(line) for line in content.split("\n") if line]  # texts may contain U+2028
         ids = tuple(str(row["id"]) for row in rows)
         gold, guesses = _restored(task.form, rows)
         value = task.score(gold, guesses)["headline"]
@@ -49,7 +49,7 @@ def scored(record: Record, roots: Sequence[Path]) -> resampling.Scored | None:
         else:
             redraw = _called(task, gold, guesses)
     except (DataError, LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError):
-        return None  # files of other versions, of tasks whose answers JSON does not hold whole
+        return None  # files of other versions, and of tasks whose answers JSON cannot represent
     return resampling.Scored(
         ids=ids, groups=groups if any(groups) else None, value=value, each=each, redraw=redraw,
         replicates=_SUMMED if additive else _CALLED,
@@ -74,10 +74,10 @@ def _content(record: Record, roots: Sequence[Path]) -> str | None:
 
 
 def _restored(form: Form, rows: Sequence[dict[str, Any]]) -> tuple[list[Any], list[Any]]:
-    """What JSON made lists and plain texts of, as the metrics take it.
+    """Gold and predictions of ``rows`` in the types of the metrics, which JSON has changed to lists and strings.
 
-    Rows that have only gold and prediction are plain labels and texts, or come from files that were written before more
-    was kept; these give another score than their record where it matters.
+    Rows with only gold and prediction have plain labels and texts, or come from older files with fewer details. If
+    these details matter, the score differs from that of the record.
     """
     gold, guesses = [row["gold"] for row in rows], [_known(row) for row in rows]
     if form is Form.SPAN:
@@ -110,12 +110,12 @@ def _known(row: dict[str, Any]) -> Any:
 
 
 def _name(fact: Any) -> Any:
-    """The name of a `tasks.forms.Piece`: JSON has lists for tuples."""
+    """The name of a `tasks.forms.Piece`. JSON has lists in place of tuples."""
     return tuple(fact) if isinstance(fact, list) else fact
 
 
 def _additive(task: Task, gold: list, guesses: list) -> tuple[np.ndarray, Callable[[np.ndarray], float]]:
-    """Statistics per example, [N, K], and their sum [K] to the headline."""
+    """Statistics per example, [N, K], and a function of their sum [K] that returns the headline."""
     tables = [metric.statistics(gold, guesses) for metric in task.metrics]
     edges = np.cumsum([0, *(table.shape[1] for table in tables)])
 
@@ -147,8 +147,8 @@ def _called(task: Task, gold: list, guesses: list) -> Callable[[np.ndarray], np.
 
 
 def _each(statistics: np.ndarray, together: Callable[[np.ndarray], float], value: float) -> np.ndarray | None:
-    """Per-example scores [N], if the headline is their mean on every draw; tried on a few, since a metric does not say
-    so itself."""
+    """Per-example scores [N] if the headline is their mean on every draw, else None. This is tested on a few draws,
+    because metrics do not state it."""
     n = len(statistics)
     few = statistics[: min(n, 64)]
     if abs(together(few.sum(axis=0)) - np.mean([together(row) for row in few])) > _CLOSE:

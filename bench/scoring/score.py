@@ -1,4 +1,4 @@
-"""Predictions to scores with their spread over examples, and the file that keeps the predictions. No TensorFlow."""
+"""Computes scores with confidence intervals over examples, and writes the file of predictions."""
 
 import gzip
 import hashlib
@@ -56,7 +56,7 @@ def scores(task: Task, examples: Sequence[Example], predictions: Sequence[Any]) 
             return _headed(task, [metric(right, guesses) for metric in others])
 
         intervals |= stats.bootstrap_metric(called, gold, predictions, groups)
-    if "headline" not in intervals:  # a mean over metrics of both kinds
+    if "headline" not in intervals:  # a mean over metrics of several kinds
         intervals |= stats.bootstrap_metric(task.score, gold, predictions, groups)
     return {
         name: {"value": float(value), "low": intervals[name].low, "high": intervals[name].high}
@@ -65,8 +65,8 @@ def scores(task: Task, examples: Sequence[Example], predictions: Sequence[Any]) 
 
 
 def redrawn(task: Task, examples: Sequence[Example], predictions: Sequence[Any]) -> list[float]:
-    """The headline on replicates of the examples (`stats.redrawn`), with which a board pairs the scores of two models
-    by examples. [] where it is no function of sums over examples, or not defined on every replicate."""
+    """The headline on replicates of the examples (`stats.redrawn`). A board uses it to compare two models on the same
+    examples. [] if it is not a function of sums over examples, or not defined on every replicate."""
     additive = [metric for metric in task.metrics if isinstance(metric, Additive)]
     gold, groups = [example.gold for example in examples], [example.group for example in examples]
     tables = [metric.statistics(gold, predictions) for metric in additive]
@@ -85,9 +85,10 @@ def redrawn(task: Task, examples: Sequence[Example], predictions: Sequence[Any])
 def clean(
     task: Task, examples: Sequence[Example], predictions: Sequence[Any], overlapping: Sequence[int]
 ) -> tuple[dict[str, dict[str, float | None]], int]:
-    """The headline without the rows ``overlapping``, as "clean", and how many rows were left out for it.
+    """Returns the headline without the rows ``overlapping``, as "clean", and the number of rows that were left out.
 
-    Rows that are judged together are left out together. {} where none overlaps, or nothing would be left.
+    Rows that are judged together are left out together. The first result is {} if no row overlaps or none would be
+    left.
     """
     out, gold = set(overlapping), [example.gold for example in examples]
     kept = [row for rows in wholes(gold) if out.isdisjoint(rows) for row in rows]
@@ -99,24 +100,24 @@ def clean(
 
 
 def signatures(task: Task, examples: Sequence[Example]) -> dict[str, str]:
-    """How scorers that say so have computed the values of ``task``, in one line each, by name."""
+    """The signatures of the values of ``task`` by name: how the scorer computed a value, for scorers that state it."""
     asked = [metric.signatures for metric in task.metrics if isinstance(metric, Additive) and metric.signatures]
     return {name: line for ask in asked for name, line in ask([example.gold for example in examples]).items()}
 
 
 def _headed(task: Task, parts: Sequence[dict[str, float]]) -> dict[str, float]:
-    """All values of ``parts``, and the headline if they are what it is made of."""
+    """All values of ``parts``, and the headline if they have all of its metrics."""
     values = {name: value for part in parts for name, value in part.items()}
     known = set(task.headline.split("+")) <= set(values)
     return values | {"headline": headline(task.headline, values)} if known else values
 
 
 def keep_predictions(folder: Path, key: str, examples: Sequence[Example], predictions: Sequence[Any]) -> dict[str, str]:
-    """Write id, gold and prediction of every example as gzipped JSON lines; the path below ``folder`` and the SHA-256
-    of the file.
+    """Writes id, gold and prediction of every example as gzipped JSON lines. Returns the path below ``folder`` and the
+    SHA-256 of the file.
 
-    What metrics also read (which rows belong together, probabilities, evidence) is in the rows, too. Equal
-    predictions give equal bytes: the gzip header carries no time and no name.
+    The rows also have the other inputs of metrics (groups of rows, probabilities, evidence). Equal predictions give
+    equal bytes, because the gzip header has no time and no name.
     """
     buffer = io.BytesIO()
     with gzip.GzipFile(filename="", mode="wb", fileobj=buffer, mtime=0) as packed:

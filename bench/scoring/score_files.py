@@ -1,4 +1,4 @@
-"""Official files of predictions against official files of gold, scored as the official scorers do. No TensorFlow.
+"""Scores official files of predictions against official gold files, as the official scorers do.
 
 ==========================  ==================================  ================================================
 form                        gold                                predictions
@@ -16,14 +16,14 @@ generation                  one reference per line, the         one text per lin
                             official JSON or folder             lines, a line ``{"id": "...", "prediction": "..."}``
                                                                 each, which is what `predict` writes
 cloze, ranking              the data set's folder               a line ``{"id": "...", "ranked": [candidates, the best
-                                                                first]}`` each; what is not listed comes behind
+                                                                first]}`` each; candidates that are not listed are last
 pointing                    the official file of a split        the same, with predictions in place of gold
 ==========================  ==================================  ================================================
 
-Of every form a file may also hold the lines that `predict` and `run` write (see `bench.scoring.written`). Formats are
-recognised by content, not by the file's name; any file may be gzipped, begin with a byte order mark and end its lines
-by CRLF. Rows with ids may stand in any order.
-Rows that do not match are refused with the first that does not: a scorer that skips them flatters or hides a mistake.
+For every form, a file may also have the lines that `predict` and `run` write (see `bench.scoring.written`). Formats are
+recognised by content, not by the file's name. Any file may be gzipped, begin with a byte order mark, and have CRLF line
+ends. Rows with ids may stand in any order. An error names the first row that does not match: a scorer that skips such
+rows gives too high a score or hides a mistake.
 """
 
 import re
@@ -54,13 +54,14 @@ from ptmbench.tasks.task import DataError, Example, Task
 
 _RANKED = (Form.CLOZE, Form.RANKING, Form.ANALOGY)
 _DOUBT = 1.0
-"""The threshold on no-answer scores that SQuAD's script takes unless it is told another."""
+"""The default threshold on no-answer scores in SQuAD's script."""
 
 
 def score(task_name: str, gold: Path, predictions: Path, no_answer: Path | None = None) -> dict[str, Any]:
-    """{"task", "examples", all metrics of the task, "headline"}; `DataError` names the first row that mismatches.
+    """Returns {"task", "examples", all metrics of the task, "headline"}. Raises `DataError` for the first row that does
+    not match.
 
-    ``no_answer`` is a JSON object {question id: score of there being no answer}, for tasks where that may be.
+    ``no_answer`` is a file with a JSON object {question id: no-answer score}, for tasks with unanswerable questions.
     """
     task = tasks.load(task_name)
     _check_filed(task)
@@ -78,8 +79,8 @@ def score(task_name: str, gold: Path, predictions: Path, no_answer: Path | None 
 
 
 def pairs(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
-    """Gold and predictions in the same order; `DataError` names the first row that mismatches. ``gold`` is a file, or
-    the folder of the data set unless tags stand in columns."""
+    """Gold and predictions in the same order. Raises `DataError` for the first row that does not match. ``gold`` is a
+    file, or the folder of the data set unless tags stand in columns."""
     if predictions.is_dir():
         raise DataError(f"{predictions} is a folder; name the file of predictions.")
     try:
@@ -111,12 +112,13 @@ def _check_filed(task: Task) -> None:
 
 
 def _is_boundary(gold: Any) -> bool:
-    """Whether ``gold`` is the tag of a line -DOCSTART-, which is no sentence."""
+    """Whether ``gold`` is the tag of a -DOCSTART- line, which is not a sentence."""
     return getattr(gold, "words", None) == (DOCUMENT,)
 
 
 def _as_written(task: Task, gold: Path, predictions: Path) -> tuple[list, list] | None:
-    """What a file of the lines of `predict` says; None for any other, and for texts, which stand for themselves."""
+    """Gold and predictions from a file that `predict` wrote. None for other files, and for generation
+    (`texts.read`)."""
     found = None if task.form is Form.GENERATION else written.read(task, predictions)
     if found is None:
         return None
@@ -147,8 +149,9 @@ def _rank(example: Example, guess: Rank, predictions: Path) -> None:
 
 
 def _rows(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
-    """GLUE: the n-th row of the official file has index n. SuperGLUE: JSON lines, recognised by their first letter, as
-    are XML and JSON lists: the format of the gold file, with predictions in place of gold."""
+    """Reads GLUE's tables, SuperGLUE's JSON lines, or XML and JSON lists, which are recognised by their first
+    character. In a table, the n-th row of the official file has index n. XML and JSON lists have the format of the gold
+    file, with predictions in place of gold."""
     if task.predictions is not None and superglue.is_json(predictions):
         return matched(labelled(task, gold), dict(task.predictions(predictions)), gold, predictions)
     if task.form is Form.CLASSIFICATION and superglue.is_json(predictions):
@@ -193,7 +196,7 @@ def _choice(example: Example, guess: int, predictions: Path) -> None:
 
 
 def _ranked(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
-    """Ranks from lists of candidates; those that a list leaves out share the middle of the places behind it."""
+    """Ranks from lists of candidates. Those that a list leaves out share the mean of the ranks that follow."""
     examples, lists = list(task.read(gold, task.report)), {}
     for line, record in json_lines(predictions, unique=True):
         key, names = entry(predictions, line, record, "id"), entry(predictions, line, record, "ranked", list)
@@ -210,7 +213,7 @@ def _ranked(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
 
 
 def _pairs(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
-    """Two scores for each pair, the acceptable sentence's first."""
+    """Two scores for each pair, the first one for the acceptable sentence."""
     found: dict[str, tuple[float, float]] = {}
     for line, record in json_lines(predictions, unique=True):
         key, scores = entry(predictions, line, record, "id"), entry(predictions, line, record, "scores", list)
@@ -257,7 +260,7 @@ def _class(example: Example, guess: str, predictions: Path) -> None:
 
 
 def _doubted(task: Task, gold: Path, guesses: Sequence[str], path: Path) -> list[Reply]:
-    """Predictions, each with its score from ``path``. One above `_DOUBT` is "no answer"."""
+    """Predictions, each with its no-answer score from ``path``. A score above `_DOUBT` means "no answer"."""
     if "" not in task.labels:
         raise UsageError(f"Every question of {task.title} has an answer. Leave the file of no-answer scores out.")
     content = json_document(path)
@@ -274,7 +277,7 @@ def _doubted(task: Task, gold: Path, guesses: Sequence[str], path: Path) -> list
 
 
 def _tags(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
-    """Tags as both files spell them, so that token accuracy is the official script's too."""
+    """Tags as both files spell them, so that token accuracy is that of the official script."""
     right, guesses = [], []
     mark = task.extra.get("document", DOCUMENT)
     for ours, theirs in zip_longest(sentences(gold, mark), sentences(predictions, mark)):
@@ -308,10 +311,10 @@ def _tags(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
 
 
 def _boundaries(path: Path) -> list[tuple[int, str]]:
-    """(sentences before it, tag) of each tagged line -DOCSTART-.
+    """(number of sentences before it, tag) of each tagged -DOCSTART- line.
 
-    The script conlleval skips empty lines only, so such a line is one more word of its token accuracy: eng.testb has
-    46,435 words in sentences, and 46,666 for the script. As there, they count where both files have them.
+    The script conlleval skips only empty lines, so each such line is one more word in its token accuracy. eng.testb has
+    46,435 words in sentences, and 46,666 for the script. Here, too, these lines count if both files have them.
     """
     found, count, inside = [], 0, False
     for place, line in lines(path):
@@ -327,14 +330,14 @@ def _boundaries(path: Path) -> list[tuple[int, str]]:
 
 
 def _tag(path: Path, line: int, tag: str) -> None:
-    """Raises an error for a string that is not a tag: it would count as a word outside of entities."""
+    """Raises `DataError` for a string that is not a tag. It would count as a word outside of entities."""
     if not re.fullmatch(r"O|[BIES]-.+", tag):
         raise DataError(f"{path}, line {line}: {tag!r:.60} is not a tag. Expected: O, or B-, I-, E- or S- and a type.")
 
 
 def _alike(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
-    """Predictions in the format of the gold file, about the same texts: where ids are mere places, only these tell
-    whether a row is about another one."""
+    """Predictions in the format of the gold file. The texts must be the same: if ids are only row numbers, nothing else
+    shows that a row belongs to another text."""
     found: dict[str, Example] = {}
     for example in labelled(task, predictions):
         if example.id in found:
@@ -367,7 +370,7 @@ _READERS = {
 
 
 def _reader(task: Task) -> Callable[[Task, Path, Path], tuple[list, list]]:
-    """What reads predictions of ``task``: its form's reader, but for files whose tags are not in the last column."""
+    """The reader of predictions of ``task``: that of its form, or `_alike` if tags are not in the last column."""
     return _alike if task.extra.get("alike") else _READERS[task.form]
 
 

@@ -18,7 +18,8 @@ _KEYS = ("id", "prediction")
 
 
 def score(task_name: str, predictions: Any, gold: Path | None, data: Path | None, split: str | None) -> dict[str, Any]:
-    """What `score_files.score` returns, for the official file ``gold``, or for ``split`` of the task below ``data``.
+    """Returns the result of `score_files.score` for the official file ``gold``, or for ``split`` of the task in
+    ``data``.
 
     ``predictions`` are a file, a frame of `ptmbench.predict`, {id: prediction}, lines with "id" and "prediction", or
     predictions in the order of the gold.
@@ -42,7 +43,7 @@ def score(task_name: str, predictions: Any, gold: Path | None, data: Path | None
 
 
 def _gold(task: Task, data: Path, split: str) -> Path:
-    """The official file with the answers of ``split``, or the folder where all its files count."""
+    """The official file with the answers of ``split``, or the folder for tasks that need all of its files."""
     paths, folder = task.paths(data, split), task.folder(data)
     folders = (Form.CLOZE, Form.RANKING, Form.ANALOGY, Form.MINIMAL_PAIR)
     if task.form in folders or task.extra.get("gold") == "folder":

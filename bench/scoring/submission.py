@@ -1,12 +1,12 @@
-"""Predictions of GLUE's test sets as the zip file that the GLUE server (gluebenchmark.com/submit) takes. No TensorFlow.
+"""Writes predictions of GLUE's test sets as the zip file that the GLUE server (gluebenchmark.com/submit) accepts.
 
-The server wants all eleven files at the top level of one archive: nine tasks (MNLI as two files) and the diagnostic
-set, each with the header ``index<TAB>prediction`` and a line for every row of the official test file, indices from 0.
-A task that one does not enter still needs its file, with placeholder answers: missing tasks get those, and `Report`
-says which. The placeholder of a classification task is one label for all rows; of STS-B the scores 0 to 5 in turn, as
-the correlation with a constant is undefined.
+The server requires eleven files at the top level of one archive: nine tasks (MNLI as two files) and the diagnostic set.
+Each file has the header ``index<TAB>prediction`` and a line for every row of the official test file, with indices from
+0. A task without predictions gets a file with placeholder answers, and `Report` names it. The placeholder of a
+classification task is one label for all rows. For STS-B, it is the scores 0 to 5 in turn, because the correlation with
+a constant is undefined.
 
-The same predictions give the same bytes: entries stand in a fixed order under a fixed date.
+The same predictions give the same bytes: entries have a fixed order and a fixed date.
 """
 
 import difflib
@@ -39,10 +39,10 @@ class Report:
 
 
 def write_glue(predictions: Mapping[str, Sequence[str | float]], out: Path) -> Report:
-    """Write ``out``/submission.zip from {task name: predictions in the order of the official test file}.
+    """Writes ``out``/submission.zip from {task name: predictions in the order of the official test file}.
 
-    A classification task takes its own labels, STS-B floats, which are clipped to [0, 5]: the server takes no others.
-    Raises `UnknownTask` or `DataError`, and then leaves whatever stood in ``out`` as it was.
+    Predictions are labels for a classification task, and floats for STS-B. These are clipped to [0, 5], because the
+    server accepts no others. Raises `UnknownTask` or `DataError`, and then leaves the files in ``out`` unchanged.
     """
     check_names(predictions, GLUE, "GLUE")
     files: dict[str, str] = {}
@@ -74,7 +74,7 @@ def write_glue(predictions: Mapping[str, Sequence[str | float]], out: Path) -> R
 
 
 def check_names(predictions: Mapping[str, Any], entered: Sequence[str], benchmark: str) -> None:
-    """`UnknownTask` for a name that is not one of ``entered``; `DataError` when there is no prediction at all."""
+    """Raises `UnknownTask` for a name that is not one of ``entered``, and `DataError` if there are no predictions."""
     for name in predictions:
         if name not in entered:
             near = difflib.get_close_matches(name, entered, n=3) or entered
@@ -99,7 +99,7 @@ def _scores(task: Task, predictions: Sequence[str | float]) -> tuple[list[str], 
     cells, clipped = [], 0
     for row, value in enumerate(predictions):
         try:
-            score = math.nan if isinstance(value, str) else float(value)  # Python takes "1_0" for 10
+            score = math.nan if isinstance(value, str) else float(value)  # Python would read "1_0" as 10
         except (OverflowError, TypeError, ValueError):
             score = math.nan
         if not math.isfinite(score):
@@ -127,7 +127,7 @@ def _table(cells: Sequence[str]) -> str:
 
 
 def archive(files: Mapping[str, str], path: Path) -> Path:
-    """Write {member: text} as a zip file, whole or not at all: a rename within one folder is atomic."""
+    """Writes {member: text} as a zip file, whole or not at all: a rename within one folder is atomic."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=".part", dir=path.parent)
     try:
@@ -139,7 +139,7 @@ def archive(files: Mapping[str, str], path: Path) -> Path:
                     archive.writestr(info, text, compress_type=zipfile.ZIP_DEFLATED)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, 0o644)  # mkstemp's 0600 would hide the file from the people it is made for
+        os.chmod(name, 0o644)  # with mkstemp's 0600, other users could not read the file
         os.replace(name, path)
     except BaseException:
         Path(name).unlink(missing_ok=True)

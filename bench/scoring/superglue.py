@@ -1,13 +1,13 @@
-"""SuperGLUE's files of predictions: JSON lines, read for scoring and packed for the test server. No TensorFlow.
+"""Reads SuperGLUE's files of predictions (JSON lines) for scoring, and packs them for the test server.
 
-A file has a line ``{"idx": 0, "label": ...}`` for every row; MultiRC's lines hold a paragraph each, ``{"idx": 0,
-"passage": {"questions": [{"idx": 0, "answers": [{"idx": 0, "label": 1}]}]}}``. Labels are what the server's own
-baselines write: "true" and "false" for BoolQ and WiC, "True" and "False" for WSC, 0 and 1 for COPA and MultiRC, words
-for the inference tasks, an answer's text for ReCoRD.
+A file has a line ``{"idx": 0, "label": ...}`` for every row. In MultiRC, each line is a paragraph: ``{"idx": 0,
+"passage": {"questions": [{"idx": 0, "answers": [{"idx": 0, "label": 1}]}]}}``. Labels are spelled as by the server's
+own baselines: "true" and "false" for BoolQ and WiC, "True" and "False" for WSC, 0 and 1 for COPA and MultiRC, words for
+the inference tasks, and the text of an answer for ReCoRD.
 
-The server (super.gluebenchmark.com) wants the ten files at the top level of one archive, AX-b and AX-g from the model
-of RTE. Tasks without predictions get placeholders, and `Report` names them. Placeholders of MultiRC and ReCoRD need the
-official test file, whose numbering follows no rule.
+The server (super.gluebenchmark.com) requires ten files at the top level of one archive. Those of AX-b and AX-g come
+from the model of RTE. Tasks without predictions get placeholders, and `Report` names them. Placeholders of MultiRC and
+ReCoRD need the official test file, because its numbering follows no rule.
 """
 
 import json
@@ -27,12 +27,12 @@ NAME = "superglue.zip"
 
 
 def is_json(path: Path) -> bool:
-    """Whether the first line with anything on it begins an object, as no table of `tasks.files.rows` does."""
+    """Whether the first line that is not blank begins an object. No table of `tasks.files.rows` does."""
     return next((text.lstrip()[:1] for _, text in lines(path) if text.strip()), "") == "{"
 
 
 def read(task: Task, path: Path) -> dict[str, Any]:
-    """{`Example.id`: prediction} of a file of predictions; `DataError` with the line for what is none."""
+    """Reads {`Example.id`: prediction} from a file of predictions. Raises `DataError` with the line that is wrong."""
     found: dict[str, Any] = {}
     for line, record in json_lines(path, unique=True):
         for key, value in _predictions(task, path, line, record):
@@ -43,10 +43,10 @@ def read(task: Task, path: Path) -> dict[str, Any]:
 
 
 def write(predictions: Mapping[str, Mapping[str, Any]], out: Path, data: Path | None = None) -> Report:
-    """Write ``out``/superglue.zip from {task name: {`Example.id` of the official test file: prediction}}.
+    """Writes ``out``/superglue.zip from {task name: {`Example.id` of the official test file: prediction}}.
 
-    ``data`` is the data folder, for placeholders. Raises `UnknownTask` or `DataError`, and then leaves whatever stood
-    in ``out`` as it was.
+    ``data`` is the data folder, for placeholders. Raises `UnknownTask` or `DataError`, and then leaves the files in
+    ``out`` unchanged.
     """
     check_names(predictions, TASKS, "SuperGLUE")
     files: dict[str, str] = {}
@@ -70,7 +70,7 @@ def write(predictions: Mapping[str, Mapping[str, Any]], out: Path, data: Path | 
 
 
 def _predictions(task: Task, path: Path, line: int, record: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """(id, value as it stands) of one line."""
+    """Yields (id, value as in the file) for each prediction of one line."""
     number = _index(path, line, record)
     if not task.extra.get("submission", {}).get("nested"):
         yield number, _label(path, line, record)
@@ -82,7 +82,7 @@ def _predictions(task: Task, path: Path, line: int, record: dict[str, Any]) -> I
 
 
 def _index(path: Path, line: int, record: dict[str, Any]) -> str:
-    """``idx``, which AX-b's own file has as a text."""
+    """The ``idx`` of ``record`` as a string. AX-b's own file has strings, others have numbers."""
     value = record.get("idx")
     return (
         value
@@ -105,7 +105,7 @@ def _objects(path: Path, line: int, record: dict[str, Any], key: str) -> list[di
 
 
 def _value(task: Task, path: Path, line: int, value: Any) -> Any:
-    """A file's value as the prediction that metrics compare."""
+    """Converts a value of a file to the prediction that metrics compare."""
     if task.form is Form.SPAN:
         return entry(path, line, {"label": value}, "label")
     if task.form is Form.CHOICE:

@@ -1,15 +1,15 @@
 """Generated texts and their references, for `bench.scoring.score_files`.
 
 Predictions are one text per line, or JSON lines ``{"id": ..., "prediction": ...}``, which texts of several lines need.
-The first line with anything on it decides: an object with both keys begins JSON lines. A text that only looks like
-JSON ("{ laughs }") is text. What is JSON of another kind is refused, because its brackets and keys would be scored as
-words: objects without these keys, a list, one object over several lines, a damaged first object, and texts among which
-an object with both keys stands.
+The first line that is not blank decides: an object with both keys begins JSON lines. A text that only looks like JSON
+("{ laughs }") is text. Other JSON is refused, because its brackets and keys would be scored as words: objects without
+these keys, a list, one object over several lines, a damaged first object, and texts with a line that begins like such
+an object.
 
-References are read with their ids from the official JSON file or folder; then JSON lines are matched by id. A file of
-one reference per line has no ids. There the ids 0, 1, ... are taken for its lines, as the readers number them, in
-whatever order the predictions stand. Ids that look like such numbers but are not all of them are refused. Any other ids
-say nothing about lines: the order of the predictions counts, and a note says so.
+If references come from an official JSON file or folder, they have ids, and JSON lines are matched by id. A file of one
+reference per line has no ids. Then the ids 0, 1, ... stand for its lines, as the readers number them, in any order. An
+incomplete set of such numbers is refused. Other ids do not identify lines: predictions are matched in their order, and
+a message says so.
 """
 
 import json
@@ -31,13 +31,13 @@ from ptmbench.tasks.files import json_lines, lines, malformed
 from ptmbench.tasks.task import DataError, Example, Task
 
 _DAMAGED = re.compile(r'\s*\{\s*"(id|prediction)"\s*:')
-"""How a line begins that `predict` wrote and that was cut short."""
+"""The beginning of a line that `predict` wrote, even if the rest is cut off."""
 _XML = re.compile(r"\s*<(\?xml|!doctype|mteval|refset|srcset|tstset|doc|seg)\b", re.IGNORECASE)
 _WANTED = 'Give one text per line, or a line {"id": "...", "prediction": "..."} for each.'
 
 
 def read(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
-    """Tuples of references and predicted texts, in the same order; `DataError` where they do not match."""
+    """Tuples of references and predicted texts, in the same order. Raises `DataError` if they do not match."""
     examples, found = _references(task, gold), predicted(predictions)
     if examples is not None and isinstance(found, dict):
         return matched(examples, found, gold, predictions)
@@ -80,7 +80,7 @@ def _by_id(path: Path) -> dict[str, str]:
 
 
 def _in_order(found: dict[str, str], gold: Path, predictions: Path) -> list[str]:
-    """The texts of ``found`` as the lines of ``gold`` stand, which have no ids."""
+    """The texts of ``found`` in the order of the lines of ``gold``, which have no ids."""
     lines_of = [str(line) for line in range(len(found))]
     if set(found) == set(lines_of):
         return [found[line] for line in lines_of]
@@ -96,7 +96,7 @@ def _in_order(found: dict[str, str], gold: Path, predictions: Path) -> list[str]
 
 
 def _references(task: Task, gold: Path) -> list[Example] | None:
-    """The examples of a folder, or of a file that holds references among other things; None for lines of references."""
+    """The examples of a folder or of a file with ids; None for a file with one reference per line."""
     if task.extra.get("gold") == "folder" or whole_folder(task, gold):
         return list(task.read(gold, task.report))
     if gold.is_dir():
@@ -117,5 +117,5 @@ def _references(task: Task, gold: Path) -> list[Example] | None:
 
 
 def _plain(name: str) -> str:
-    """The name that a file has when it is not gzipped."""
+    """``name`` without the suffix of gzip."""
     return name.removesuffix(".gz")

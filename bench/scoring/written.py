@@ -1,5 +1,4 @@
-"""Files of predictions apart from the official formats: the lines that `predict` writes, and what to say when a file is
-none that `score` takes. No TensorFlow."""
+"""Reads the lines that `predict` writes, and describes the files of predictions that `score` accepts."""
 
 import json
 from pathlib import Path
@@ -10,7 +9,7 @@ from ptmbench.tasks.forms import Form, Rank, Reply, Scored
 from ptmbench.tasks.task import DataError, Task
 
 _ADVICE = " Fetch the official file again"
-"""How the readers of official files end; whoever wrote predictions has nothing to fetch."""
+"""The end of messages about official files. It is no use for files of predictions, which are not fetched."""
 
 _ROWS = 'a header "index<TAB>prediction" and such a row for each example'
 _RANKED = 'a line {"id": "...", "ranked": [candidates, the best first]} for each example'
@@ -32,7 +31,7 @@ _FORMATS = {
 
 
 def expected(task: Task) -> str:
-    """What `score` takes as a file of predictions of ``task``; "" where it takes none."""
+    """A description of the files of predictions of ``task`` that `score` accepts; "" if it accepts none."""
     if task.form is Form.LANGUAGE_MODELLING:
         return ""
     official = task.files[task.report][0].split("|")[0]
@@ -52,7 +51,8 @@ def expected(task: Task) -> str:
 
 
 def told(task: Task, predictions: Path, error: DataError) -> DataError:
-    """``error`` with the format in place of the advice to fetch a file again, if it is about ``predictions``."""
+    """``error`` with the expected format in place of the advice to fetch a file again, if it is about
+    ``predictions``."""
     text, advised, _ = str(error).partition(_ADVICE)
     if not advised or not text.startswith(str(predictions)):
         return error
@@ -60,7 +60,7 @@ def told(task: Task, predictions: Path, error: DataError) -> DataError:
 
 
 def read(task: Task, path: Path) -> dict[str, Any] | None:
-    """{`Example.id`: prediction} of a file as `predict` writes it; None for any other. `DataError` for a bad line."""
+    """{`Example.id`: prediction} of a file that `predict` wrote; None for others. Raises `DataError` for a bad line."""
     if not _is_written(path):
         return None
     found: dict[str, Any] = {}
@@ -76,7 +76,7 @@ def read(task: Task, path: Path) -> dict[str, Any] | None:
 
 
 def _is_written(path: Path) -> bool:
-    """Whether the first line with anything on it is an object with the keys of `predict`."""
+    """Whether the first line that is not blank is an object with the keys of `predict`."""
     first = next((text for _, text in lines(path) if text.strip()), "")
     try:
         record = json.loads(first) if first.lstrip().startswith("{") else None

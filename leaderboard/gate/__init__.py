@@ -1,1 +1,1 @@
-"""The gate: is HEAD worse than BASE, by how much, and how sure is that?"""
+"""The gate: compares HEAD with BASE, estimates the drop and its uncertainty, and returns a verdict."""

@@ -1,20 +1,20 @@
-"""How much worse HEAD is than BASE on one cell, and how sure that is.
+"""Estimates how much worse HEAD is than BASE on one cell, and how certain that is.
 
-Two questions need two tests (Sellam et al., 2022, "The MultiBERTs", section 2). *Artifact*: the same weights, so only
-the examples are drawn by chance. *Procedure*: the same recipe trained again, so seeds are drawn too. For the second,
-scores x[i, e] of seed i on example e are a two-way table of random effects, the layout of readers and cases in imaging
-trials (Obuchowski and Rockette, 1995; Gallas, 2006): the variance of a drop is that between seeds plus that between
-examples of the mean difference, less the residual that is in both. Degrees of freedom after Satterthwaite (1946), as
-Hillis (2007) takes them for that layout. They grow with the share of the examples in the variance, which two or three
-seeds that happen to agree overrate. So an interval is never narrower than Student's over the seeds alone, and neither
-is the region of a test (docs/statistics.md has the error rates).
+Two questions need two tests (Sellam et al., 2022, "The MultiBERTs", section 2). *Artifact*: the weights are the same,
+so only the examples are drawn by chance. *Procedure*: the same recipe is trained again, so seeds are drawn too.
 
-Where the two sides start from other pre-trained weights, the pre-training is drawn as well (Sellam et al., section 3).
-Fine-tuning seeds do not show its spread, because they share the weights. It is measured where there are several
-pre-trainings: then the mean over the seeds of each pre-training takes the place of a seed. Otherwise it has to be
-stated (`with_pretraining`).
+For the second, scores x[i, e] of seed i on example e are a two-way table of random effects, the layout of readers and
+cases in imaging trials (Obuchowski and Rockette, 1995; Gallas, 2006). The variance of a drop is the variance between
+seeds, plus the variance over examples of the mean difference, less the residual that is in both. Degrees of freedom are
+Satterthwaite's (1946), as Hillis (2007) uses them for that layout. They grow with the share of the examples in the
+variance, which is overestimated if two or three seeds happen to agree. So an interval is never narrower than Student's
+over the seeds alone, and neither is the region of a test (docs/statistics.md has the error rates).
 
-A drop is positive where HEAD is worse, in the units of the headline.
+If the two sides start from different pre-trained weights, the pre-training is drawn as well (Sellam et al., section 3).
+Fine-tuning seeds do not show its spread, because they share the weights. With several pre-trainings it is measured: the
+mean over the seeds of each pre-training takes the place of a seed. Otherwise it has to be stated (`with_pretraining`).
+
+A drop is positive if HEAD is worse, in the units of the headline.
 """
 
 import bisect
@@ -41,25 +41,26 @@ class Drop:
     from_seeds: float = 0.0
     freedom_of_seeds: float = math.inf
     shared: float = 0.0
-    """What more seeds do not take away: the variance from examples that all seeds share."""
+    """The variance from examples that all seeds share. More seeds do not reduce it."""
     residual: float = 0.0
     from_pretraining: float = 0.0
-    """The part of ``variance`` that comes from pre-training again; 0 where both sides have the same weights."""
+    """The part of ``variance`` that comes from different pre-trainings; 0 if both sides have the same weights."""
     freedom_of_pretraining: float = math.inf
     method: str = ""
     seeds: tuple[int, int] = (0, 0)
     paired: bool = False
     examples: int = 0
     exact_p: float | None = None
-    """Where an exact test is known, its p-value in place of Student's."""
+    """The p-value of an exact test, if there is one. It replaces that of Student's t."""
     percentiles: Interval | None = None
-    """Of the Multi-Bootstrap, to be shown."""
+    """Percentile interval of the Multi-Bootstrap, for display only."""
     spread: np.ndarray = field(default_factory=lambda: np.zeros(0), compare=False)
-    """A vector whose squared length is the variance from examples; cells on the same examples add as vectors."""
+    """A vector whose squared length is the variance from examples. The vectors of cells on the same examples can be
+    added."""
 
     @property
     def p(self) -> float:
-        """One-sided, of no drop."""
+        """One-sided p-value of the hypothesis that there is no drop."""
         if self.exact_p is not None:
             return self.exact_p
         if math.isnan(self.variance):
@@ -69,13 +70,13 @@ class Drop:
         return max(1 - _cdf(self.value / math.sqrt(part), freedom) for part, freedom in self._parts if part > 0)
 
     def interval(self, confidence: float = CONFIDENCE) -> Interval:
-        """Student's t interval, two-sided."""
+        """Returns Student's two-sided t interval."""
         half = _widest(self._parts, 0.5 + confidence / 2)
         return Interval(self.value - half, self.value + half)
 
     @property
     def _parts(self) -> tuple[tuple[float, float], ...]:
-        """(variance, degrees of freedom) of the whole, of the seeds alone and of the pre-trainings alone."""
+        """(variance, degrees of freedom) of the total, of the seeds alone and of the pre-trainings alone."""
         return (
             (self.variance, self.freedom),
             (self.from_seeds, self.freedom_of_seeds),
@@ -83,12 +84,12 @@ class Drop:
         )
 
     def detectable(self, alpha: float) -> float:
-        """The smallest true drop that a one-sided test at ``alpha`` sees with a probability of 80 %."""
+        """Returns the smallest true drop that a one-sided test at ``alpha`` detects with a probability of 80 %."""
         return _reach(self._parts, alpha)
 
     def seeds_needed(self, margin: float, alpha: float) -> int | None:
-        """Seeds a side with which a drop of ``margin`` would be seen in 80 %; None where no number of them is enough,
-        as the examples or the pre-trainings are too few."""
+        """Returns the seeds per side that detect a drop of ``margin`` with a probability of 80 %. None if no number up
+        to `MOST_SEEDS` is enough, because there are too few examples or pre-trainings."""
         have = max(min(self.seeds), 1)
 
         def seen(seeds: int) -> bool:
@@ -98,17 +99,17 @@ class Drop:
             freedom = own * (total / from_seeds) ** 2 if from_seeds > 0 else math.inf
             return _reach(((total, freedom), (from_seeds, own), self._parts[-1]), alpha) <= margin
 
-        found = 2 + bisect.bisect_left(range(2, MOST_SEEDS + 1), True, key=seen)  # more seeds never see less
+        found = 2 + bisect.bisect_left(range(2, MOST_SEEDS + 1), True, key=seen)  # more seeds never detect less
         return found if found <= MOST_SEEDS else None
 
     def enough_examples(self, margin: float, alpha: float) -> bool:
-        """Whether seeds without end would show a drop of ``margin``."""
+        """Whether infinitely many seeds would detect a drop of ``margin``."""
         return _reach(((self.shared + self.from_pretraining, math.inf), self._parts[-1]), alpha) <= margin
 
 
 def with_pretraining(drop: Drop, sd: float) -> Drop:
-    """``drop`` between one pre-training a side whose scores differ by a standard deviation of ``sd`` from pre-training
-    to pre-training, in the units of the headline. The deviation is taken as known."""
+    """Adds to ``drop`` the variance of one pre-training per side. Scores are taken to have a standard deviation of
+    ``sd`` between pre-trainings, in the units of the headline; ``sd`` is taken as known."""
     added = 2 * sd**2
     total = drop.variance + added
     below = drop.variance**2 / drop.freedom
@@ -119,7 +120,8 @@ def with_pretraining(drop: Drop, sd: float) -> Drop:
 
 
 def over_pretrainings(drop: Drop) -> Drop:
-    """``drop`` whose "seeds" are the means of pre-trainings, so their spread is the spread between pre-trainings."""
+    """Relabels a ``drop`` whose "seeds" are means of pre-trainings, so that their spread is the spread between
+    pre-trainings."""
     return replace(
         drop, from_seeds=0.0, freedom_of_seeds=math.inf, from_pretraining=drop.from_seeds,
         freedom_of_pretraining=drop.freedom_of_seeds, method=f"{drop.method} over pre-trainings",
@@ -129,10 +131,10 @@ def over_pretrainings(drop: Drop) -> Drop:
 def mixed_t(
     base: np.ndarray, head: np.ndarray, paired: bool, groups: Sequence[Hashable] | None = None, pooled: bool = False
 ) -> Drop:
-    """The drop of a mean of per-example scores, ``base`` [seeds, N] minus ``head`` [seeds, N].
+    """Returns the drop of a mean of per-example scores: ``base`` [seeds, N] minus ``head`` [seeds, N].
 
-    ``paired``: row i of both sides is the same seed of the same weights, so seeds are compared one by one. ``pooled``:
-    see `combined`.
+    With ``paired``, row i of both sides is the same seed of the same weights, so seeds are compared one by one. For
+    ``pooled`` see `combined`.
     """
     members = clusters_of(base.shape[-1], groups)
     method = "mixed t, seeds paired" if paired else "mixed t"
@@ -153,8 +155,12 @@ def mixed_t(
 def from_scores(
     base: Sequence[float], head: Sequence[float], errors: Sequence[float], examples: int, pooled: bool = False
 ) -> Drop:
-    """The drop where only scores are known: seeds as above, examples by both sides' own standard ``errors`` as if the
-    sides had different examples. That is too wide, since what they share cancels; it errs to "inconclusive"."""
+    """Returns the drop if only scores are known. Seeds are treated as in `mixed_t`.
+
+    The standard ``errors`` of both sides over examples are combined as if the sides had different examples. The
+    interval is then too wide, because the error of shared examples cancels in the difference. So the verdict tends to
+    "inconclusive".
+    """
     sides = [
         SideOf(float(np.mean(x)), np.zeros(0), variance_of(np.asarray(x)) / len(x), 0.0, len(x)) for x in (base, head)
     ]
@@ -166,18 +172,18 @@ def from_scores(
 
 @dataclass(frozen=True)
 class SideOf:
-    """What one side, or the difference of two, adds to a drop."""
+    """The contribution of one side, or of the difference of two sides, to a drop."""
 
     mean: float
     inner: np.ndarray
-    """[G] the seeds' mean of each cluster's deviation from its seed's own mean."""
+    """[G]: for each cluster, its deviation from the mean of its seed, averaged over seeds."""
     from_seeds: float
     residual: float
     count: int
 
 
 def side_of(scores: np.ndarray, members: tuple[np.ndarray, np.ndarray] | None) -> SideOf:
-    """``scores`` [seeds, N]."""
+    """Returns the contribution of the ``scores`` [seeds, N] of one side."""
     count, n = scores.shape
     means = scores.mean(axis=1)
     inner = scores - means[:, None]
@@ -191,10 +197,10 @@ def side_of(scores: np.ndarray, members: tuple[np.ndarray, np.ndarray] | None) -
 def combined(
     value: float, sides: Sequence[SideOf], spread: np.ndarray, clusters: int, pooled: bool = False, **rest: Any
 ) -> Drop:
-    """The drop ``value`` with the parts of its variance put together; ``rest`` are further fields of `Drop`.
+    """Returns the drop ``value`` with the parts of its variance combined. ``rest`` are further fields of `Drop`.
 
-    ``pooled``: the sides have one variance between seeds, estimated from both, so that one of them may have a single
-    seed. Without it each side has its own, and one seed leaves the variance unknown (NaN).
+    With ``pooled``, both sides have the same variance between seeds, estimated from both, so one of them may have a
+    single seed. Otherwise each side has its own, and a single seed makes the variance unknown (NaN).
     """
     freedom = sum(side.count - 1 for side in sides)
     if pooled and freedom:
@@ -209,7 +215,7 @@ def combined(
     below = _below(parts)
     below_seeds = _below(parts[:-1])
     if not freedom if pooled else any(side.count < 2 for side in sides):
-        variance = math.nan  # one seed tells nothing of the next
+        variance = math.nan  # one seed shows no spread
     return Drop(
         value=value, variance=variance, freedom=variance**2 / below if below > 0 else math.inf, from_seeds=from_seeds,
         freedom_of_seeds=from_seeds**2 / below_seeds if below_seeds > 0 else math.inf,
@@ -218,12 +224,12 @@ def combined(
 
 
 def _below(parts: Sequence[tuple[float, float]]) -> float:
-    """Satterthwaite's denominator for independent (variance, degrees of freedom)."""
+    """Returns Satterthwaite's denominator for independent (variance, degrees of freedom) pairs."""
     return sum(part**2 / freedom for part, freedom in parts if part > 0 and freedom > 0)
 
 
 def clusters_of(n: int, groups: Sequence[Hashable] | None) -> tuple[np.ndarray, np.ndarray] | None:
-    """(order [N], first place of each cluster [G]) for `numpy.add.reduceat`; None without clusters."""
+    """Returns (order [N], first place of each cluster [G]) for `numpy.add.reduceat`; None without clusters."""
     if groups is None or all(group is None for group in groups):
         return None
     members = members_of(n, groups)
@@ -232,7 +238,7 @@ def clusters_of(n: int, groups: Sequence[Hashable] | None) -> tuple[np.ndarray, 
 
 
 def members_of(n: int, groups: Sequence[Hashable] | None) -> list[np.ndarray]:
-    """The examples of each cluster, in order of first appearance."""
+    """Returns the examples of each cluster, in order of first appearance."""
     found: dict[Hashable, list[int]] = {}
     for i in range(n):
         group = groups[i] if groups else None
@@ -241,18 +247,19 @@ def members_of(n: int, groups: Sequence[Hashable] | None) -> list[np.ndarray]:
 
 
 def variance_of(values: np.ndarray) -> float:
-    """Sample variance; 0 for one value."""
+    """Returns the sample variance; 0 for one value."""
     return float(values.var(ddof=1)) if len(values) > 1 else 0.0
 
 
 def _widest(parts: Sequence[tuple[float, float]], level: float) -> float:
-    """The largest quantile at ``level`` of Student's t times the standard error, over (variance, degrees of freedom).
-    The variance of the whole is the first of them; where it is NaN, so is the result."""
+    """Returns the largest product of Student's t quantile at ``level`` and the standard error, over (variance, degrees
+    of freedom) pairs. The first pair is the total; if its variance is NaN, so is the result."""
     return max(_quantile(level, freedom) * math.sqrt(variance) for variance, freedom in parts)
 
 
 def _reach(parts: Sequence[tuple[float, float]], alpha: float) -> float:
-    """The drop that a test at ``alpha`` sees in 80 %: its critical value, and the spread of the estimate."""
+    """Returns the drop that a test at ``alpha`` detects with a probability of 80 %: the critical value of the test plus
+    the 80 % quantile of the estimate's error."""
     return _widest(parts, 1 - alpha) + _widest(parts[:1], POWER)
 
 

@@ -1,9 +1,9 @@
-"""What a cell costs in HEAD and in BASE. Counters are compared exactly; time only where it can be.
+"""Compares the cost of a cell in HEAD and in BASE. Counters are compared exactly, time only if it is comparable.
 
-Parameters and FLOPs follow from the network and the data, so any rise is real. FLOPs of one seed are compared where it
-took as many steps on both sides: early stopping is no change of cost. Peak memory of a process is shown to the byte but
-decides nothing, since it holds whatever the process did before. Seconds of two jobs say more about the machines than
-about the code, so they count only where BASE's and HEAD's runs of a cell took turns on one device.
+Parameters and FLOPs follow from the network and the data, so any rise is real. The FLOPs of a seed are compared if it
+took as many steps on both sides, because early stopping is not a change of cost. The peak memory of a process is shown
+to the byte but decides nothing, since it includes whatever the process did before. The seconds of two jobs depend more
+on the machines than on the code. So they count only if BASE's and HEAD's runs of a cell took turns on one device.
 """
 
 import math
@@ -17,8 +17,8 @@ from ptmbench.leaderboard.records.record import Draw, Record
 from ptmbench.leaderboard.stats import CONFIDENCE, Interval
 
 SLOWER = 0.10
-"""Margin of the time: the ratio that still counts as the same, less one."""
-_FEWEST = 3  # pairs in a cell; two can take turns by accident
+"""Margin of the time: HEAD may take this share longer than BASE."""
+_FEWEST = 3  # pairs per cell; two can take turns by accident
 _REPLICATES = 2000
 
 
@@ -28,12 +28,12 @@ class Cost:
     base: float
     head: float
     verdict: str = ""
-    """ "regression" where a counter that decides has risen."""
+    """ "regression" if a counter that decides has risen."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Time:
-    """HEAD's seconds per training step over BASE's: the median over pairs of runs that took turns."""
+    """HEAD's seconds per training step divided by BASE's: the median over pairs of runs that took turns."""
 
     pairs: int = 0
     ratio: float | None = None
@@ -43,7 +43,7 @@ class Time:
 
 
 def compare_costs(base: Mapping[Draw, Record], head: Mapping[Draw, Record]) -> tuple[Cost, ...]:
-    """The counters of one cell that both sides know."""
+    """Returns the counters of one cell that both sides have."""
     shared = sorted(set(base) & set(head))
     same = [seed for seed in shared if _get(base[seed], "steps") == _get(head[seed], "steps")]
     found = []
@@ -63,7 +63,8 @@ def compare_costs(base: Mapping[Draw, Record], head: Mapping[Draw, Record]) -> t
 
 
 def compare_time(pairs: Sequence[tuple[Any, Any]]) -> Time:
-    """Over all cells of ``pairs`` whose runs took turns; median of log ratios with a bootstrap interval over pairs."""
+    """Compares the times of all cells of ``pairs`` whose runs took turns: the median of log ratios with a bootstrap
+    interval over pairs."""
     logs: list[float] = []
     for base, head in pairs:
         logs += _log_ratios(base.records, head.records)
@@ -83,7 +84,7 @@ def compare_time(pairs: Sequence[tuple[Any, Any]]) -> Time:
 
 
 def _log_ratios(base: Mapping[Draw, Record], head: Mapping[Draw, Record]) -> list[float]:
-    """One per pair of runs, in the order in which they ended; empty where they did not take turns."""
+    """Returns a log ratio for each pair of runs, in the order in which they ended; [] if they did not take turns."""
     same = {record.seal for record in base.values()} & {record.seal for record in head.values()}  # copies of one run
     timed = [
         [r for r in side.values() if _step(r) and r.finished and r.device and r.seal not in same]
@@ -94,14 +95,14 @@ def _log_ratios(base: Mapping[Draw, Record], head: Mapping[Draw, Record]) -> lis
         return []
     order = sorted((record.finished, number) for number, side in enumerate(timed) for record in side)
     turns = sum(one[1] != other[1] for one, other in zip(order, order[1:], strict=False))
-    if turns < count:  # A B B A A B has as many as pairs; one side after the other has one
+    if turns < count:  # A B B A A B has as many turns as pairs; one side after the other has one turn
         return []
     ours, theirs = (sorted(side, key=lambda record: (record.finished, record.seed)) for side in timed)
     return [math.log(_step(b) / _step(a)) for a, b in zip(ours, theirs, strict=False)]
 
 
 def _step(record: Record) -> float:
-    """Seconds per training step, without tracing and compiling; 0 where nothing was trained."""
+    """Returns the seconds per training step, without tracing and compiling; 0 if nothing was trained."""
     seconds = record.cost.get("seconds")
     train = seconds.get("train") if isinstance(seconds, Mapping) else None
     steps = _get(record, "steps")

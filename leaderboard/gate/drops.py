@@ -1,7 +1,8 @@
-"""The drop of one cell by the method that its records ask for; called by `leaderboard.gate.gate`.
+"""Measures the drop of one cell by the method that its records require; called by `leaderboard.gate.gate`.
 
-Whether the two sides have the same weights, the same seeds and the same predictions follows from the records, so nobody
-chooses a method. The statistics themselves are in `leaderboard.gate.comparison` and `leaderboard.gate.resampling`.
+The records show whether the two sides have the same weights, the same seeds and the same predictions, so the method is
+not a choice of the user. The statistics themselves are in `leaderboard.gate.comparison` and
+`leaderboard.gate.resampling`.
 """
 
 import math
@@ -19,10 +20,11 @@ from ptmbench.leaderboard.records.record import Draw, Record
 from ptmbench.leaderboard.stats import Interval, from_examples
 
 Scorer = Callable[[Record, Sequence[Path]], Scored | None]
-"""A record and the folders that its predictions may be below; None where they cannot be scored again."""
+"""Maps a record and the folders with its predictions to its `Scored`; None if they cannot be scored again."""
 IDENTICAL = "identical predictions"
 _SAME_SCORE = 1e-6
-"""Relative difference up to which two scores are equal: libraries round sums differently from version to version."""
+"""Difference, relative or absolute, up to which two scores count as equal: the rounding of sums depends on library
+versions."""
 _NO_PREDICTIONS = "The predictions are not there or give other scores now, so both sides' own intervals were used."
 
 
@@ -34,10 +36,10 @@ def measure(
     scorer: Scorer,
     stated: Mapping[str, float],
 ) -> tuple[Drop, tuple[str, ...]]:
-    """The drop from ``one`` in BASE to ``other`` in HEAD, and notes for the reader.
+    """Returns the drop from ``one`` in BASE to ``other`` in HEAD, and notes for the reader.
 
-    ``scored`` are the records of both with a score, ``of`` the sides that they are from, ``stated`` replaces the
-    standard deviations between pre-trainings (see `leaderboard.gate.margins.pretraining_sd`).
+    ``scored`` are the records of both groups that have a score, and ``of`` are the sides that they come from.
+    ``stated`` replaces the standard deviations between pre-trainings (see `leaderboard.gate.margins.pretraining_sd`).
     """
     task = one.first.task
     shared = sorted(set(scored[0]) & set(scored[1]))
@@ -56,7 +58,7 @@ def measure(
     several = not same and max(map(len, pretrainings)) > 1
     if several:
         units = pretrainings
-    if not task["higher_is_better"]:  # then a drop is a rise
+    if not task["higher_is_better"]:  # a rise is a drop in quality
         units.reverse()
         of = of[::-1]
     untrained = not one.trained and not several and (alike or [len(side) for side in units] == [1, 1])
@@ -84,7 +86,8 @@ def _estimate(
     pooled: bool,
     examples: int,
 ) -> tuple[Drop, tuple[str, ...]]:
-    """``units`` are what counts as one draw on each side: the records of a seed, or all of a pre-training."""
+    """Estimates the drop. ``units`` are the independent draws of each side: the records of a seed, or all records of a
+    pre-training."""
     rescored = [
         [[scorer(record, side.roots) for record in unit] for unit in own] for own, side in zip(units, of, strict=True)
     ]
@@ -110,11 +113,10 @@ def _by_pretraining(records: Mapping[Draw, Record]) -> list[list[Record]]:
 
 
 def scoring_change(base: Mapping[Draw, Record], head: Mapping[Draw, Record]) -> str:
-    """A sentence if a seed has the same predictions and other scores on the two sides; "" otherwise.
+    """Returns a sentence if a seed has the same predictions but different scores on the two sides; "" otherwise.
 
-    The cells have one task version, one metric and the same data, so equal predictions must have equal scores, and a
-    difference in either direction is a change of the scorer. Every metric that both records have is compared, not only
-    the headline.
+    The cells have the same task version, metric and data, so equal predictions must have equal scores. A difference in
+    either direction is a change of the scorer. Every metric that both records have is compared, not only the headline.
     """
     for draw in sorted(set(base) & set(head)):
         one, other = base[draw], head[draw]
@@ -141,7 +143,8 @@ def _identical(scored: Sequence[Mapping[Draw, Record]]) -> bool:
 
 
 def _error(records: Sequence[Record]) -> float:
-    """Standard error over examples of a side's mean, from its records' own 95 % intervals; NaN where none has one."""
+    """Returns the standard error over examples of a side's mean, from its records' own 95 % intervals; NaN if none has
+    one."""
     ends = [(r.headline["low"], r.headline["high"]) for r in records]
     known = [Interval(*map(float, pair)) for pair in ends if None not in pair and all(map(math.isfinite, pair))]
     return math.sqrt(from_examples(known))

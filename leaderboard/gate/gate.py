@@ -1,10 +1,11 @@
-"""The gate: is HEAD worse than BASE? Two folders of records in, a verdict per cell and overall out.
+"""The gate: compares two folders of records, BASE and HEAD, and returns a verdict per cell and overall.
 
-A cell is a *regression* when its drop is significant and larger than the task's margin, a *pass* when the 95 % interval
-of the drop ends below the margin, and *inconclusive* otherwise, with what could have been seen. The overall verdict
-follows from one score declared beforehand, the mean drop over all cells of models, with every single cell as a guard: a
-cell that is a regression makes the gate a regression, and one that is inconclusive turns a pass into a "pass on
-average". Cells under a condition are guards only: the mean is over tasks, and a task counts once in it.
+A cell is a *regression* if its drop is significant and larger than the task's margin. It is a *pass* if the 95 %
+interval of the drop ends below the margin. Otherwise it is *inconclusive*, and the verdict says which drop could have
+been detected. The overall verdict follows from one score declared beforehand, the mean drop over all cells of models.
+Every single cell is a guard: a regression of a cell makes the gate a regression, and an inconclusive cell turns a pass
+into a "pass on average". Cells under a condition, cells where lower is better, and cells whose variance is unknown are
+guards only. The mean is over tasks, and a task counts once in it.
 """
 
 import math
@@ -51,7 +52,7 @@ class Gate:
     baseline: Mapping[str, Any] | None = None
 
     def status(self, strict: bool = False) -> int:
-        """The exit status."""
+        """Returns the exit status."""
         status = STATUS[self.verdict]
         return 0 if status == STATUS[INCONCLUSIVE] and not strict else status
 
@@ -63,12 +64,13 @@ def gate(
     chosen: Mapping[str, float] | None = None,
     stated: Mapping[str, float] | None = None,
 ) -> Gate:
-    """Compare the records of the run folders ``base`` and ``head``.
+    """Compares the records of the run folders ``base`` and ``head``.
 
-    ``chosen`` replaces margins, {task name or "macro": points}, ``stated`` the standard deviation of a score between
-    pre-trainings, {task name or "all": points}.
+    ``chosen`` replaces margins, {task name or "macro": points}. ``stated`` replaces the standard deviation of a score
+    between pre-trainings, {task name or "all": points}.
 
-    `BaselineError` when BASE is no run, or a baseline that was changed; `RecordError` when HEAD is no run.
+    Raises `BaselineError` if BASE is not a run or is a baseline that was changed, and `RecordError` if HEAD is not a
+    run.
     """
     try:
         ours = sides.read(base)
@@ -83,7 +85,7 @@ def gate(
 def between(
     ours: Side, theirs: Side, scorer: Scorer, chosen: Mapping[str, float], stated: Mapping[str, float] | None = None
 ) -> Gate:
-    """The same for sides that have been read."""
+    """Does the same as `gate` for sides that are already read."""
     pairs = sides.match(ours, theirs)
     found = [_compare(one, other, apart, ours, theirs, scorer, chosen, stated or {}) for one, other, apart in pairs]
     cells = guards(found)
@@ -106,7 +108,7 @@ def _compare(
     chosen: Mapping[str, float],
     stated: Mapping[str, float],
 ) -> Verdict:
-    """One cell, before the other cells are known."""
+    """Returns the verdict of one cell without the correction for the number of cells (see `guards`)."""
     known = one or other
     about: dict[str, Any] = {
         "task": known.first.task["title"], "row": known.title, "adaptation": known.first.adaptation["name"],
@@ -163,11 +165,12 @@ def _compare(
 
 
 def overall(cells: Sequence[Verdict], macro: Verdict | None, time: Time, damaged: int = 0) -> tuple[str, str]:
-    """The verdict of a whole gate and its reason; ``damaged`` is the number of HEAD's records that cannot be read.
+    """Returns the verdict of a whole gate and its reason. ``damaged`` is the number of HEAD's records that cannot be
+    read.
 
-    It is the first that holds: a regression, something not comparable or missing, and then the mean drop's verdict. A
-    mean that passes makes the gate a pass only if every cell passes too, because a drop in one of many cells hardly
-    moves the mean.
+    The first that applies wins: a regression, cells that are not comparable, missing cells, and then the verdict on the
+    mean drop. A mean that passes makes the gate a pass only if every cell passes too, because a drop in one of many
+    cells hardly moves the mean.
     """
     counts = {name: sum(cell.verdict == name for cell in cells) for name in STATUS}
     dearer = sum(any(cost.verdict == REGRESSION for cost in cell.costs) for cell in cells)
@@ -202,7 +205,7 @@ def overall(cells: Sequence[Verdict], macro: Verdict | None, time: Time, damaged
 
 
 def _most(cell: Verdict) -> float:
-    """The largest drop that the cell's 95 % interval leaves possible; infinite where the interval is unknown."""
+    """Returns the largest drop within the cell's 95 % interval; infinite if the interval is unknown."""
     high = cell.drop.interval().high if cell.drop is not None else math.nan
     return high if math.isfinite(high) else math.inf
 
@@ -231,13 +234,13 @@ def _scored(group: Group) -> dict[Draw, Record]:
 
 
 def _means(scored: Sequence[Mapping[Draw, Record]]) -> dict[str, float]:
-    """The mean headline of each side that has a score, as fields of a `Verdict`."""
+    """Returns the mean headline of each side that has a score, as fields of a `Verdict`."""
     values = [[float(record.headline["value"]) for record in side.values()] for side in scored]
     return {name: float(np.mean(own)) for name, own in zip(("base", "head"), values, strict=True) if own}
 
 
 def _diverged(group: Group) -> int:
-    """Seeds whose training diverged, or whose score is no number: both are what became of a training."""
+    """Counts the seeds whose training diverged or whose score is not a finite number. Both are outcomes of training."""
     return sum(
         record.status == "diverged" or (record.status == "ok" and not math.isfinite(float(record.headline["value"])))
         for record in group.records.values()

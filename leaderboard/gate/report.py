@@ -1,7 +1,7 @@
-"""One verdict in the shapes that people and machines read: JSON, Markdown, JUnit XML, annotations, plain lines.
+"""Writes a verdict for people and machines: JSON, Markdown, JUnit XML, annotations, plain lines.
 
-Names and reasons come from records, so every shape makes them inert in its own way. Markdown stays below the 65,536
-characters that a comment may have, by leaving out the cells that say least.
+Names and reasons come from records, so every format escapes them in its own way. Markdown stays below the 65,536
+characters that a comment may have, by leaving out the least informative cells.
 """
 
 import json
@@ -28,10 +28,10 @@ from ptmbench.leaderboard.text import clean, markdown_cell, number
 
 SCHEMA = 1
 COMMENT = 60_000
-"""Characters of a Markdown comment; services take less than 65,536."""
+"""Most characters of a Markdown comment; services accept less than 65,536."""
 ANNOTATIONS = 10
 UNDER = "Under conditions, not in the mean drop"
-_TEXT = 400  # characters of one reason; a traceback's line has no end
+_TEXT = 400  # characters of one reason; the line of a traceback may be very long
 _ORDER = (REGRESSION, APART, MISSING, INCONCLUSIVE, PASS, NEW, BLANK)
 _SIGNS = {
     REGRESSION: "✗",
@@ -46,7 +46,7 @@ _SIGNS = {
 
 
 def to_json(gate: Gate) -> str:
-    """All that is known, numbers unrounded; null where there is none."""
+    """Returns everything known about the gate, with unrounded numbers; null for missing ones."""
     body = {
         "schema": SCHEMA, "verdict": gate.verdict, "reason": gate.reason,
         "status": gate.status(), "strict_status": gate.status(strict=True),
@@ -57,8 +57,8 @@ def to_json(gate: Gate) -> str:
 
 
 def to_markdown(gate: Gate, limit: int = COMMENT) -> str:
-    """A heading, the mean drop and a table of cells, the telling ones first, and a table of cells under conditions; at
-    most ``limit`` characters."""
+    """Returns a heading, the mean drop, a table of cells with the worst verdicts first, and a table of cells under
+    conditions: at most ``limit`` characters."""
     lines = [f"## {_SIGNS[gate.verdict]} {gate.verdict.capitalize()}", "", _cell(gate.reason), ""]
     if gate.baseline:
         lines += [f"Baseline {gate.baseline['digest'][:12]}: {_cell(gate.baseline['reason'])}", ""]
@@ -87,8 +87,8 @@ def to_markdown(gate: Gate, limit: int = COMMENT) -> str:
 
 
 def to_junit(gate: Gate) -> str:
-    """A test case per cell and one for the mean drop. Regressions fail, what could not be compared is an error, and
-    what is inconclusive is skipped."""
+    """Returns a test case per cell and one for the mean drop. Regressions, also of cost, are failures, and cells that
+    could not be compared are errors. Inconclusive, new and blank cells are skipped."""
     cases = [*([gate.macro] if gate.macro else []), *gate.cells]
     suite = ElementTree.Element("testsuite", name="ptmbench gate")
     counts: Counter[str] = Counter()
@@ -116,7 +116,7 @@ def to_junit(gate: Gate) -> str:
 
 
 def annotations(gate: Gate) -> list[str]:
-    """Workflow commands for GitHub, at most `ANNOTATIONS` of them, the last one saying how many are left out."""
+    """Returns at most `ANNOTATIONS` workflow commands for GitHub. The last one says how many are left out."""
     found = [f"::error title={_property(_name(cell, who=True))}::{_message(cell.reason)}" for cell in _bad(gate)]
     found += [f"::error title=Cost::{_message(cost)}" for cost in _dearer(gate)]
     found += [f"::error title=Time::{_message(gate.time.reason)}"] if gate.time.verdict == REGRESSION else []
@@ -129,7 +129,7 @@ def annotations(gate: Gate) -> list[str]:
 
 
 def to_lines(gate: Gate) -> str:
-    """Plain lines for a terminal, whatever is in the names."""
+    """Returns plain lines for a terminal. Control characters in names are spelled out."""
     table = [("verdict", "task", "model", "BASE", "HEAD", "drop, 95 %", "margin", "seeds", "why")]
     table += [tuple(clean(part) for part in _line(cell)) for cell in (*_told(gate), *_conditional(gate))]
     widths = [max(len(row[i]) for row in table) for i in range(len(table[0]) - 1)]
@@ -142,12 +142,12 @@ def to_lines(gate: Gate) -> str:
 
 
 def _told(gate: Gate) -> list[Verdict]:
-    """The mean drop and the cells without a condition, the telling ones first."""
+    """Returns the mean drop and the cells without a condition, the worst verdicts first."""
     return [*([gate.macro] if gate.macro else []), *_sorted(cell for cell in gate.cells if not cell.condition)]
 
 
 def _conditional(gate: Gate) -> list[Verdict]:
-    """The cells under conditions, the telling ones first."""
+    """Returns the cells under conditions, the worst verdicts first."""
     return _sorted(cell for cell in gate.cells if cell.condition)
 
 
@@ -208,12 +208,12 @@ def _counts(gate: Gate) -> str:
 
 
 def _cell(text: str) -> str:
-    """Markdown that shows ``text`` and does nothing: no link, no picture, nobody called by an @."""
+    """Returns Markdown that shows ``text`` without effects: no links, no pictures, no @mentions."""
     return markdown_cell(text).replace("@", "@&#8203;").replace("://", ":&#8203;//")
 
 
 def _xml(text: str) -> str:
-    """`clean` leaves no character that XML forbids; ElementTree escapes the rest."""
+    """Returns ``text`` without characters that XML forbids (`clean` spells them out). ElementTree escapes the rest."""
     return clean(text)[: 4 * _TEXT]
 
 
@@ -245,7 +245,7 @@ def _time(time: Time) -> dict[str, Any]:
 
 
 def _finite(value: Any) -> Any:
-    """JSON has no NaN and no infinity."""
+    """Replaces NaN and infinities, which JSON does not have, by None."""
     rules: dict[type, Callable] = {
         dict: lambda part: {str(name): _finite(one) for name, one in part.items()},
         list: lambda part: [_finite(one) for one in part],

@@ -1,4 +1,5 @@
-"""Drops by drawing the examples again: of metrics that are no means over examples, and of what was never trained."""
+"""Estimates drops by resampling examples: for metrics that are not means over examples, and for systems that were not
+trained."""
 
 import math
 from collections.abc import Callable, Hashable, Sequence
@@ -9,27 +10,28 @@ import numpy as np
 from ptmbench.leaderboard.gate.comparison import Drop, SideOf, clusters_of, combined, members_of, side_of, variance_of
 from ptmbench.leaderboard.stats import CONFIDENCE, Interval
 
-_POINTS = 100.0  # what one example is worth where no two scores differ
+_POINTS = 100.0  # size of a changed example if no two scores differ
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scored:
-    """One seed's predictions, ready to be scored again on other draws of their examples."""
+    """The predictions of one seed, which can be scored again on resampled examples."""
 
     ids: tuple[str, ...]
     groups: tuple[Hashable, ...] | None
-    """Clusters of examples that are drawn together, None for an example on its own."""
+    """Clusters of examples that are drawn together; None for an example on its own."""
     value: float
-    """The headline over all examples, as the record says it."""
+    """The headline over all examples, from the record."""
     each: np.ndarray | None
-    """[N] per-example scores where the headline is their mean; None for F1, Matthews, BLEU and their like."""
+    """Scores per example [N] if the headline is their mean; None for F1, Matthews correlation, BLEU and similar
+    metrics."""
     redraw: Callable[[np.ndarray], np.ndarray]
-    """How often each example was drawn, [R, N], to the headline of each draw, [R]."""
+    """Maps the number of times that each example was drawn [R, N] to the headline of each draw [R]."""
     replicates: int = 1000
 
 
 def averaged(scored: Sequence[Scored]) -> Scored:
-    """The mean of several seeds' scores as if it were one seed's; all have the same examples."""
+    """Returns the mean of several seeds' scores as if it were one seed's score. All seeds have the same examples."""
     if len(scored) == 1:
         return scored[0]
     each = None if any(one.each is None for one in scored) else np.mean([one.each for one in scored], axis=0)
@@ -43,10 +45,11 @@ def averaged(scored: Sequence[Scored]) -> Scored:
 def multi_bootstrap(
     base: Sequence[Scored], head: Sequence[Scored], paired: bool, seed: int = 0, pooled: bool = False
 ) -> Drop:
-    """The same for metrics that are no means, by the Multi-Bootstrap (Sellam et al., 2022, algorithm 1).
+    """Returns the drop of a metric that is not a mean, by the Multi-Bootstrap (Sellam et al., 2022, algorithm 1).
 
-    Its parts of the variance are put together as above, because percentiles over few seeds are too narrow; they are
-    kept to be shown. Draws depend on the examples only, so that cells of one task have the same ones.
+    The parts of its variance are combined as in `comparison.mixed_t`, because percentiles over few seeds are too
+    narrow. The percentiles are kept for display. The draws depend on the examples only, so cells of one task have the
+    same draws.
     """
     first = base[0]
     replicates = min(one.replicates for one in (*base, *head))
@@ -77,8 +80,8 @@ def multi_bootstrap(
 
 
 def same_weights(base: Sequence[Scored], head: Sequence[Scored]) -> Drop:
-    """The drop where nothing was trained: a paired bootstrap over examples, or for right-or-wrong scores the exact
-    McNemar test (Dietterich, 1998, section 3.1). Seeds, where there are several, are the same ones on both sides."""
+    """Returns the drop if nothing was trained: a paired bootstrap over examples, or for right-or-wrong scores the exact
+    McNemar test (Dietterich, 1998, section 3.1). If there are several seeds, both sides have the same ones."""
     from scipy.stats import binomtest
 
     first, p = base[0], None
@@ -109,14 +112,14 @@ def same_weights(base: Sequence[Scored], head: Sequence[Scored]) -> Drop:
 
 
 def _disagreement(worse: int, better: int, n: int) -> float:
-    """Standard error of (worse - better) / n, with one more of either (Bonett and Price, 2012): few examples on which
-    nothing changed do not prove that nothing did."""
+    """Returns the standard error of (worse - better) / n after adding one example to each count (Bonett and Price,
+    2012). Without that, no change on a few examples would count as proof that nothing changed."""
     a, b = (worse + 1) / (n + 2), (better + 1) / (n + 2)
     return math.sqrt((a + b - (a - b) ** 2) / (n + 2))
 
 
 def draws(n: int, groups: Sequence[Hashable] | None, replicates: int, seed: int) -> np.ndarray:
-    """How often each of ``n`` examples comes up in each replicate, [R, N]; whole groups are drawn."""
+    """Returns how often each of ``n`` examples is drawn in each replicate, [R, N]. Whole groups are drawn."""
     rng, members = np.random.default_rng(seed), members_of(n, groups)
     counts = np.zeros((replicates, n))
     index = np.empty(n, dtype=int)

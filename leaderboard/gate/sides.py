@@ -1,9 +1,9 @@
-"""BASE and HEAD as cells that may be compared: what is the same thing measured twice, and what only looks like it.
+"""Matches the cells of BASE and HEAD that may be compared, and names the differences of those that may not.
 
-A cell of the gate is a row, a task and an adaptation. Its *recipe* is all that was chosen before it ran: the task's
-version and data, the adaptation's version and settings, the pre-training's corpus, tokenizer and budget. Cells of one
-recipe are compared; where only another recipe is found on the other side, the difference is named and no number is
-given.
+A cell of the gate is a row, a task and an adaptation. Its *recipe* is everything that was chosen before it ran: the
+task's version and data, the adaptation's version and settings, the pre-training's corpus, tokenizer and budget. Cells
+with the same recipe are compared. If the other side has the cell only with another recipe, the difference is named and
+no number is given.
 """
 
 import json
@@ -48,7 +48,7 @@ _LABELS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """The records of one cell and recipe on one side, by what was drawn."""
+    """The records of one cell and recipe on one side, by draw."""
 
     identity: Identity
     recipe: Mapping[str, Any]
@@ -66,17 +66,19 @@ class Group:
 
     @property
     def trained(self) -> bool:
-        """Whether the system was trained with this seed, so that another seed means another training."""
-        return method_of(self.identity[4]) not in _AS_IT_IS  # "prompt:shots=4" is prompting
+        """Whether the seed affects training, so that another seed means another training."""
+        return method_of(self.identity[4]) not in _AS_IT_IS  # "prompt:shots=4" is the adaptation "prompt"
 
     def weights(self) -> set[str | None]:
-        """The hashes of all pre-trained weights that the seeds started from, as far as they came to know them."""
+        """Returns the known hashes of all pre-trained weights that the seeds started from; None stands for an unknown
+        hash."""
         own = [record.pretraining for record in self.records.values() if record.pretraining]
         others = [about for record in self.records.values() for _, about in extra_encoders(record)]
         return {about.get("weights_sha256") for about in (*own, *others)}
 
     def same_weights(self, other: "Group") -> bool:
-        """Whether both started from the same pre-trained weights; weights without a hash are not known to be."""
+        """Whether both groups started from the same pre-trained weights. False if the hash of any weights is
+        unknown."""
         return self.weights() == other.weights() and None not in self.weights()
 
 
@@ -85,14 +87,14 @@ class Side:
     groups: tuple[Group, ...]
     damaged: tuple[Damaged, ...]
     roots: tuple[Path, ...] = field(compare=False)
-    """Folders that the records' predictions are below."""
+    """Folders that contain the records' predictions."""
     baseline: Baseline | None = None
     repeated: int = 0
-    """Records of a seed that was run again with the same recipe; the newest counts."""
+    """Number of older records of seeds that were run again with the same recipe. The newest record counts."""
 
 
 def read(folder: Path) -> Side:
-    """All records below ``folder``; a baseline is verified first. `RecordError` when it holds no run."""
+    """Reads all records below ``folder``; a baseline is verified first. Raises `RecordError` if there is no run."""
     folder = Path(folder)
     recover(folder)
     baseline = verify(folder) if folder.is_dir() else None
@@ -121,7 +123,7 @@ def read(folder: Path) -> Side:
 
 
 def identity_of(record: Record) -> Identity:
-    """What a reader calls the same cell: task, row and adaptation."""
+    """Returns the identity of a cell for a reader: task, row and adaptation."""
     row = record.row
     return (
         record.task["name"], row["name"], row["size"] or "", row["kind"], record.adaptation["name"], row["division"],
@@ -129,16 +131,16 @@ def identity_of(record: Record) -> Identity:
 
 
 def recipe_of(record: Record) -> dict[str, Any]:
-    """All that was chosen before the cell ran, by its place in the record. Cells without a score may know less of it:
-    their task may have had no data."""
+    """Returns everything that was chosen before the cell ran, by its place in the record. Parts may be missing in cells
+    without a score, whose data may not have been found."""
     task, made = record.task, record.pretraining
     known = {f"task.{name}": task.get(name) for name in ("version", "data_sha256", "source", "split", "headline")}
     known["task.higher_is_better"] = task["higher_is_better"]
-    known["adaptation.version"] = record.adaptation.get("version", 1)  # records of before there were others lack it
+    known["adaptation.version"] = record.adaptation.get("version", 1)  # older records lack it; they have version 1
     known |= {f"settings.{name}": value for name, value in record.adaptation["settings"].items()}
     if made:
         known |= _pretraining(made, record.row["division"] == "published")
-    elif asked := planned(record):  # of a ladder, where only the budget says which rung has failed
+    elif asked := planned(record):  # in a ladder, only the budget shows which rung has failed
         known |= {f"pretraining.{name}": asked.get(name) for name in ("corpus_sha256", "budget")}
     for model, about in extra_encoders(record):
         own = _pretraining(about, about.get("steps") is None)
@@ -165,19 +167,19 @@ def _pretraining(made: Mapping[str, Any], published: bool) -> dict[str, Any]:
 
 
 def differing(one: Group, other: Group) -> list[str]:
-    """The parts of two groups' recipes that differ, in words."""
+    """Returns the parts of two groups' recipes that differ, in words."""
     names = _apart(one.recipe, other.recipe, _scoreless(one.records) or _scoreless(other.records))
     words = (name.partition(" of ") for name in names)
     return [_LABELS.get(name, name.replace("settings.", "setting ")) + of + whose for name, of, whose in words]
 
 
 def _apart(ours: Mapping[str, Any], theirs: Mapping[str, Any], scoreless: bool) -> list[str]:
-    """Names of the parts that differ. A cell without a score may not have come to know its data or its weights, so
-    what one side does not know is no difference then."""
+    """Returns the names of the parts that differ. If a cell is ``scoreless``, parts that one side does not know are not
+    differences, because the cell may have ended before it knew its data or weights."""
     names = [name for name in sorted(ours.keys() | theirs.keys()) if _text(ours.get(name)) != _text(theirs.get(name))]
     if scoreless:
         names = [name for name in names if None not in (ours.get(name), theirs.get(name))]
-        names = [name for name in names if name != "task.data_sha256"]  # then it says which file was missing
+        names = [name for name in names if name != "task.data_sha256"]  # without a score, it names the missing file
     return names
 
 
@@ -186,7 +188,7 @@ def _scoreless(records: Mapping[Draw, Record]) -> bool:
 
 
 def _gather(groups: dict[str, tuple[Identity, dict[str, Any], dict[Draw, Record]]]) -> None:
-    """Put seeds that ended before they knew their whole recipe to the seeds that they belong to."""
+    """Moves records without a score, whose recipe may be incomplete, into the groups that they belong to."""
     for key in [key for key, (_, _, held) in groups.items() if _scoreless(held)]:
         identity, recipe, held = groups[key]
         for other, (name, theirs, rest) in groups.items():
@@ -198,8 +200,8 @@ def _gather(groups: dict[str, tuple[Identity, dict[str, Any], dict[Draw, Record]
 
 
 def _clash(scoreless: Mapping[Draw, Record], rest: Mapping[Draw, Record]) -> bool:
-    """Whether both hold a record of one draw. A cell whose pre-training failed does not know the seed of it, so its own
-    seed has to tell, where there is one pre-training."""
+    """Whether both have a record of the same draw. A cell whose pre-training failed may not know its pre-training seed.
+    If the rest has one pre-training, its own seed is compared instead."""
     if set(scoreless) & set(rest):
         return True
     unknown = {seed for pretraining, seed in scoreless if not pretraining}
@@ -207,7 +209,8 @@ def _clash(scoreless: Mapping[Draw, Record], rest: Mapping[Draw, Record]) -> boo
 
 
 def _same_rung(ours: Mapping[Draw, Record], theirs: Mapping[Draw, Record]) -> bool:
-    """Whether records may be of one pre-training budget: not where both sides know theirs, and these differ."""
+    """Whether records may have the same pre-training budget. False only if both sides know their budgets and these
+    differ."""
     known = [
         {_text(made["budget"]) for one in side.values() if (made := one.pretraining or planned(one)).get("budget")}
         for side in (ours, theirs)
@@ -216,8 +219,9 @@ def _same_rung(ours: Mapping[Draw, Record], theirs: Mapping[Draw, Record]) -> bo
 
 
 def match(base: Side, head: Side) -> list[tuple[Group | None, Group | None, list[str]]]:
-    """(BASE's cell, HEAD's cell, differences): both where they may be compared; one of them None where the other side
-    has nothing; both with differences where only other recipes of the cell were found."""
+    """Returns (BASE's cell, HEAD's cell, differences) for each cell. Differences are empty if the cells may be
+    compared. One cell is None if the other side has no such cell. If only another recipe of the cell was found, both
+    cells are given with their differences."""
     ours = {_key(one.identity, one.recipe): one for one in base.groups}
     theirs = {_key(one.identity, one.recipe): one for one in head.groups}
     pairs: list[tuple[Group | None, Group | None, list[str]]] = [
@@ -241,7 +245,7 @@ def _key(identity: Identity, recipe: Mapping[str, Any]) -> str:
 
 
 def _text(value: Any) -> str:
-    """2 and 2.0 are one setting."""
+    """Returns ``value`` as JSON text. 2 and 2.0 give the same text."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         value = float(value)
     return json.dumps(value, sort_keys=True, default=str)

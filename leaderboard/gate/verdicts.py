@@ -1,8 +1,8 @@
-"""From drops to verdicts: for each cell, corrected for the number of cells, and for the mean drop over all cells.
+"""Turns drops into verdicts: for each cell, corrected for the number of cells, and for the mean drop over all cells.
 
-False alarms of a whole gate are held to 5 % (`ALPHA`): half for the mean drop, half shared by Holm's (1979) step-down
-procedure among all cells and all tests of divergence. A test of divergence counts only where a seed diverged at all,
-since elsewhere it cannot reject (Tarone, 1990).
+The false alarm rate of a whole gate is at most 5 % (`ALPHA`). Half is for the mean drop. The other half is shared by
+all cells and all tests of divergence, with Holm's (1979) step-down procedure. A test of divergence counts only if a
+seed diverged at all, since otherwise it cannot reject (Tarone, 1990).
 """
 
 import math
@@ -19,21 +19,21 @@ REGRESSION, PASS, INCONCLUSIVE, MISSING, APART, NEW, BLANK = (
     "regression", "pass", "inconclusive", "missing", "not comparable", "new", "no score",
 )  # fmt: skip
 ON_AVERAGE = "pass on average"
-"""Only of a whole gate: its mean passes, and some of its cells are inconclusive."""
+"""Verdict of a whole gate only: its mean passes, and some of its cells are inconclusive."""
 STATUS = {PASS: 0, ON_AVERAGE: 3, REGRESSION: 1, INCONCLUSIVE: 3, MISSING: 4, APART: 5}
-"""Exit statuses; 3 becomes 0 where the caller is not strict."""
+"""Exit statuses; 3 becomes 0 if the caller is not strict."""
 ENOUGH = 5
-"""Seeds a side from which Student's t has something to work with."""
+"""Seeds per side below which a t test detects only large drops."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """One cell, or the mean of all. Numbers are None where there is nothing to say."""
+    """The verdict on one cell, or on the mean of all cells. Missing numbers are None."""
 
     task: str
     row: str
     condition: str = ""
-    """The condition under which the task was answered; such a cell is no part of the mean drop."""
+    """The condition under which the task was answered. Such a cell is not part of the mean drop."""
     adaptation: str = ""
     metric: str = ""
     verdict: str
@@ -44,34 +44,33 @@ class Verdict:
     margin: float | None = None
     drop: Drop | None = None
     p_adjusted: float | None = None
-    """By Holm's procedure within this gate, which the verdict goes by."""
+    """p-value adjusted by Holm's procedure within this gate. The verdict depends on it."""
     q: float | None = None
-    """By Benjamini and Hochberg (1995): of all cells called at q, at most a share q is called wrongly. For reports that
-    list many suspects, where the gate raises one alarm."""
+    """p-value adjusted by Benjamini and Hochberg (1995): among all cells reported at q, the expected share of false
+    reports is at most q. For reports that list many suspects, while the gate raises one alarm."""
     detectable: float | None = None
     seeds_needed: int | None = None
     seeds: tuple[int, int] = (0, 0)
     diverged: tuple[int, int] = (0, 0)
     lost: int = 0
-    """Seeds of HEAD that failed: the scores that are left may be the better ones."""
+    """Number of HEAD's seeds that failed. The remaining scores may be the better ones."""
     diverged_p: float | None = None
     rescored: bool = False
-    """Whether HEAD gives another score to the predictions that BASE has too."""
+    """Whether HEAD gives another score than BASE to the same predictions."""
     costs: tuple[Cost, ...] = ()
     notes: tuple[str, ...] = ()
     decimals: int = 1
-    """Decimals of its scores on the board; the gate shows one more."""
+    """Decimals of the scores on the board; the gate shows one more."""
     counted: bool = False
-    """Whether it is part of the mean drop."""
+    """Whether the cell is part of the mean drop."""
     weights: frozenset[str] = frozenset()
-    """Hashes of the pre-trained weights behind it, where HEAD's differ from BASE's."""
+    """Hashes of the pre-trained weights behind the cell, if HEAD's differ from BASE's."""
     data: str = ""
-    """What tells its examples apart from the examples of other cells: the hash of the data, which several tasks may ask
-    about."""
+    """Identifies the cell's examples: the hash of the data, which several tasks may share."""
 
 
 def guards(found: Sequence[Verdict]) -> tuple[Verdict, ...]:
-    """All cells once their p-values are known together."""
+    """Returns all cells with verdicts, after correcting their p-values together."""
     tests = [(i, "drop", cell.drop.p) for i, cell in enumerate(found) if cell.drop]
     tests += [(i, "diverged", cell.diverged_p) for i, cell in enumerate(found) if cell.diverged_p is not None]
     adjusted = dict(zip([test[:2] for test in tests], holm([test[2] for test in tests]), strict=True))
@@ -91,7 +90,8 @@ def guards(found: Sequence[Verdict]) -> tuple[Verdict, ...]:
 
 
 def _judged(cell: Verdict, p: float, alpha: float) -> Verdict:
-    """The verdict on a drop; ``p`` is adjusted to its family, ``alpha`` what a single test of the family has."""
+    """Returns ``cell`` with the verdict on its drop. ``p`` is adjusted to its family, and ``alpha`` is the level of a
+    single test of the family."""
     drop, margin = cell.drop, cell.margin
     low, high = drop.interval()
     if p <= ALPHA / 2 and low > 0 and drop.value > margin:
@@ -125,7 +125,7 @@ def _judged(cell: Verdict, p: float, alpha: float) -> Verdict:
 
 
 def mean_drop(cells: Sequence[Verdict], margin: float) -> Verdict | None:
-    """The mean drop over the cells that count, each once; None where none does."""
+    """Returns the verdict on the mean drop over the counted cells, with equal weights; None if no cell counts."""
     counted = [cell for cell in cells if cell.counted]
     if not counted:
         return None
@@ -160,9 +160,10 @@ def mean_drop(cells: Sequence[Verdict], margin: float) -> Verdict | None:
 
 
 def _from_pretraining(cells: Sequence[Verdict], share: float) -> tuple[float, float]:
-    """The variance of the mean of ``cells`` that comes from pre-training, and its part of Satterthwaite's denominator.
+    """Returns the variance of the mean of ``cells`` that comes from pre-training, and its part of Satterthwaite's
+    denominator.
 
-    Cells of one pre-training are taken to move together, which is the most that they can; cells of different
+    Cells of one pre-training are taken as perfectly correlated, which is the worst case. Cells of different
     pre-trainings are independent.
     """
     groups: list[tuple[frozenset[str], list[Drop]]] = []
@@ -181,8 +182,8 @@ def _from_pretraining(cells: Sequence[Verdict], share: float) -> tuple[float, fl
 
 
 def _length(vectors: Sequence[np.ndarray]) -> float:
-    """The variance from examples of cells that share them; where their parts cannot be added one by one, as if they
-    moved together, which is the most that it can be."""
+    """Returns the variance from examples for cells that share them. If their vectors differ in length and cannot be
+    added, the cells are taken as perfectly correlated, which is the worst case."""
     if len({vector.shape for vector in vectors}) == 1:
         total = np.sum(vectors, axis=0)
         return float(total @ total)
@@ -190,7 +191,8 @@ def _length(vectors: Sequence[np.ndarray]) -> float:
 
 
 def holm(p: Sequence[float]) -> list[float]:
-    """Holm's (1979) adjusted p-values: all those at most alpha may be called together at that family-wise rate."""
+    """Returns Holm's (1979) adjusted p-values. Rejecting all that are at most alpha keeps the family-wise error rate at
+    alpha."""
     order = np.argsort(p, kind="stable")
     adjusted, highest = [1.0] * len(p), 0.0
     for rank, place in enumerate(order):
@@ -200,14 +202,15 @@ def holm(p: Sequence[float]) -> list[float]:
 
 
 def false_discoveries(p: Sequence[float]) -> list[float]:
-    """Benjamini and Hochberg's (1995) adjusted p-values."""
+    """Returns Benjamini and Hochberg's (1995) adjusted p-values."""
     from scipy.stats import false_discovery_control
 
     return [float(q) for q in false_discovery_control(p)] if len(p) else []
 
 
 def fisher(base: tuple[int, int], head: tuple[int, int]) -> float:
-    """One-sided p-value of Fisher's exact test that HEAD's seeds diverge no more often; (diverged, seeds) a side."""
+    """Returns the one-sided p-value of Fisher's exact test that HEAD's seeds do not diverge more often. Arguments are
+    (diverged, seeds) per side."""
     from scipy.stats import fisher_exact
 
     table = [[head[0], head[1] - head[0]], [base[0], base[1] - base[0]]]

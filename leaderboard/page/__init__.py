@@ -1,1 +1,1 @@
-"""The page: what its template needs, worked out from the grid as plain values and inline SVG."""
+"""The page: prepares the grid for its template, as plain values and inline SVG."""

@@ -1,4 +1,4 @@
-"""Names of rows and columns for addresses: the same for the same row or task, whatever else is on the page."""
+"""Anchors of rows and columns on the page. They do not depend on other rows or tasks, unless names collide."""
 
 import hashlib
 from collections import Counter
@@ -12,7 +12,7 @@ _Named = TypeVar("_Named", Row, Column)
 
 
 def row_anchors(rows: Iterable[Row]) -> dict[Row, str]:
-    """ "row-bert-tiny-random-finetune" for each row."""
+    """Returns an anchor such as "row-bert-tiny-random-finetune" for each row."""
     return _distinct(
         {row: (row.label, row.size, _weights(row), row.adaptation, row.part) for row in rows},
         "row",
@@ -21,7 +21,7 @@ def row_anchors(rows: Iterable[Row]) -> dict[Row, str]:
 
 
 def column_anchors(columns: Iterable[Column]) -> dict[Column, str]:
-    """ "task-cola" for each column."""
+    """Returns an anchor such as "task-cola" for each column."""
     words = {column: (column.task["name"], column.part) for column in columns}
     return _distinct(words, "task", words)
 
@@ -33,7 +33,8 @@ def _weights(row: Row) -> str:
 def _distinct(
     words: Mapping[_Named, tuple[str, ...]], prefix: str, identity: Mapping[_Named, tuple[str, ...]]
 ) -> dict[_Named, str]:
-    """Slugs of ``words``; where several are the same, each with some digits of the hash of its ``identity``."""
+    """Returns slugs of ``words``. If several are the same, each gets the first digits of the hash of its
+    ``identity``."""
     names = {one: "-".join([prefix, *(slug(part) for part in parts if part)]) for one, parts in words.items()}
     counts = Counter(names.values())
     return {

@@ -1,8 +1,8 @@
-"""A cell in the three places where the page has it: among the scores, on its row's sheet and on its task's sheet.
+"""The markup of a cell in its three places on the page: the table of scores, its row's sheet and its task's sheet.
 
-Sixty rows and forty tasks are 7,200 such places and most of the page, so their markup is put together here, once per
-cell, and not in the loops of a template. What a record says passes `_inert`, which does to it what the template does
-to every text; the rest are numbers and names of ours.
+Sixty rows and forty tasks have 7,200 such places, which are most of the page. So their markup is built here, once per
+cell, and not in the loops of a template. Texts from records pass `_inert`, which escapes them as the template does.
+Everything else is numbers and our own names.
 """
 
 import math
@@ -19,7 +19,7 @@ from ptmbench.leaderboard.scores.grid import NOT_RUN, Cell, Column, Grid, Row
 from ptmbench.leaderboard.stats import Interval, Summary, mean_of
 from ptmbench.leaderboard.text import clean, decimals_of, number
 
-_POINTS = 6  # points of a learning curve that are written out
+_POINTS = 6  # points of a learning curve in the text
 
 
 class Places(NamedTuple):
@@ -34,8 +34,8 @@ class Places(NamedTuple):
 
 
 def places(grid: Grid, row: Row, column: Column, at: tuple[str, str], drawn: str, starred: bool = False) -> Places:
-    """The cell of ``row`` and ``column``, whose anchors on the page are ``at``; most cells have the seeds ``drawn``.
-    A cell without any record is in the table of scores only."""
+    """Returns the markup of the cell of ``row`` and ``column``, whose anchors on the page are ``at``. Most cells have
+    the seeds ``drawn``, so only other seeds are written. A cell without any record is only in the table of scores."""
     cell = grid.cells.get((row, column))
     if cell is None:
         code, sentence = map(_inert, NOT_RUN)
@@ -61,7 +61,7 @@ def places(grid: Grid, row: Row, column: Column, at: tuple[str, str], drawn: str
     ran += f"<small>{shared}</small>" if shared else ""
     course = f"<td class=seeds>{ran or sentence}<td class=course>{_curve(cell)}"
     commands = [_inert(one) for one in cell.commands]
-    if len(commands) == 1:  # without an element of its own: pages have hundreds
+    if len(commands) == 1:  # without a <code> element: pages have hundreds
         again = f"<td class=command>{commands[0]}"
     else:
         again = f"<td>{''.join(f'<code>{one}</code>' for one in commands)}"
@@ -75,14 +75,14 @@ def places(grid: Grid, row: Row, column: Column, at: tuple[str, str], drawn: str
 
 
 def cell_anchor(row: str, column: str) -> str:
-    """The anchor of a cell on the page, from the anchors of its row and its column."""
+    """Returns the anchor of a cell on the page, from the anchors of its row and its column."""
     return f"cell-{row.removeprefix('row-')}-{column.removeprefix('task-')}"
 
 
 def score(
     summary: Summary, interval: Interval | None = None, signed: bool = False, decimals: int = 1
 ) -> dict[str, Any]:
-    """A score as the page writes it: "" for what there is not."""
+    """Returns a score as text for the page; "" for missing parts."""
     low, high = interval or summary.interval
     known = math.isfinite(low) and math.isfinite(high)
     return {
@@ -114,12 +114,12 @@ def _interval(interval: Interval, signed: bool = False, decimals: int = 1) -> st
 
 
 def _sort(mean: float) -> str:
-    """What the script sorts by."""
+    """Returns the value that the script sorts by."""
     return f"{mean:.3f}" if math.isfinite(mean) else ""
 
 
 def _seed(record: Record, several: bool) -> str:
-    """The score of a seed; with the seed of its pre-training where the cell has ``several``."""
+    """Returns the score of a seed, with the seed of its pre-training if the cell has ``several``."""
     made = record.pretraining or planned(record)
     seed = f"pre-training {made.get('seed')}, {record.seed}" if several else f"{record.seed}"
     if record.status == "ok":
@@ -128,7 +128,8 @@ def _seed(record: Record, several: bool) -> str:
 
 
 def _curve(cell: Cell) -> str:
-    """The course of adaptation, averaged over the seeds that have every step: drawn, and written out."""
+    """Returns the learning curve of the adaptation as a picture and as text. It is averaged over seeds, at the steps
+    that all seeds have."""
     steps: dict[Any, list[Mapping[str, float]]] = {}
     for record in cell.ok:
         for point in record.curve:

@@ -1,7 +1,7 @@
-"""Inline SVG: curves of adaptation, intervals on a common axis, scores against costs and budgets. Every chart has a
-table twin.
+"""Inline SVG: curves of adaptation, intervals on a common axis, scores against costs and budgets.
 
-Numbers and escaped texts go into the markup, so nothing from a record can become an element.
+For every chart, the page has a table with the same numbers. Only numbers and escaped texts go into the markup, so
+nothing from a record can become an element.
 """
 
 import math
@@ -21,18 +21,18 @@ _MARGIN = (44, 30, 14, 34)  # left, right, top, bottom
 _LADDER = (440, 300)
 _LADDER_MARGIN = (42, 112, 12, 26)
 LEAST_DECADES = 1.0
-"""The least width of an axis of costs in powers of ten: less would stretch rounding and the noise of a clock."""
+"""Least width of an axis of costs in powers of ten. A smaller width would magnify rounding and timing noise."""
 _ROOM = 80.0
-"""Between the labels of two costs on an axis."""
-_TWIN = 76  # width of the place of twins, at the left
-_DODGE = 4.0  # between the whiskers of two models at one rung
+"""Least distance between the labels of two costs on an axis."""
+_TWIN = 76  # width of the area for twins, at the left
+_DODGE = 4.0  # distance between the whiskers of two models at one rung
 _LINE = 16.0  # height of a label
-_LONGEST = 12  # characters of a label
-_MOST_STEPS = 5  # of an axis
-_LONG = 20  # characters of the label of a course
+_LONGEST = 12  # most characters of a label
+_MOST_STEPS = 5  # most steps of an axis
+_LONG = 20  # most characters of the label of a course
 _DASHES = 4
 COLOURS = 8
-"""Colours of lines on the page, k0 to k7."""
+"""Number of colours of lines on the page, k0 to k7."""
 _ROUND = tuple((4.2 * math.cos(i * math.pi / 6), 4.2 * math.sin(i * math.pi / 6)) for i in range(12))
 _SQUARE = ((-3.8, -3.8), (3.8, -3.8), (3.8, 3.8), (-3.8, 3.8))
 _UP, _DOWN = ((0, -5), (4.8, 3.6), (-4.8, 3.6)), ((0, 5), (4.8, -3.6), (-4.8, -3.6))
@@ -42,7 +42,7 @@ _MARKERS = (_ROUND, _SQUARE, _UP, _DIAMOND, _DOWN, _TALL, _FLAT)
 
 
 def curve(points: Sequence[tuple[float, float]]) -> Markup:
-    """A polyline through (step, value) points, scaled to its own range; nothing for fewer than two."""
+    """Draws a polyline through (step, value) points, scaled to its own range; nothing for fewer than two points."""
     known = [(x, y) for x, y in points if math.isfinite(x) and math.isfinite(y)]
     if len(known) < 2:
         return Markup("")
@@ -54,7 +54,8 @@ def curve(points: Sequence[tuple[float, float]]) -> Markup:
 
 
 def front(points: Mapping[_Key, tuple[float, float]]) -> set[_Key]:
-    """The (cost, score) points that no other beats: none is at most as costly and at least as good, and differs."""
+    """Returns the keys of the (cost, score) points that no other point beats. A point beats a different one if it costs
+    no more and its score is no lower."""
     best, found = -math.inf, set()
     for key, (_, score) in sorted(points.items(), key=lambda item: (item[1][0], -item[1][1])):
         if score > best:
@@ -67,7 +68,7 @@ def front(points: Mapping[_Key, tuple[float, float]]) -> set[_Key]:
 
 @dataclass(frozen=True, kw_only=True)
 class Dot:
-    """A row in a plane: cost, score and its interval, and its number there and in the table."""
+    """A row in a plane: cost, score with interval, and its number in the picture and in the table."""
 
     number: int
     cost: float
@@ -77,7 +78,8 @@ class Dot:
 
 
 def plane(dots: Sequence[Dot], labels: Mapping[float, str]) -> Markup:
-    """Score over cost (logarithmic). Rows of the front are filled and joined, the others hollow: no meaning by colour.
+    """Draws score over cost (logarithmic). Rows of the front are filled and joined, the others are hollow. Colours
+    carry no meaning.
 
     ``labels`` are the texts for costs on the axis, made of digits and units by the caller.
     """
@@ -113,7 +115,8 @@ def plane(dots: Sequence[Dot], labels: Mapping[float, str]) -> Markup:
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """Scores of one model against FLOPs: (FLOPs, score, interval) of each rung, and its twin's score with interval."""
+    """Scores of one model against FLOPs: (FLOPs, score, interval) of each rung, and the twin's score with its
+    interval."""
 
     number: int
     label: str
@@ -122,10 +125,12 @@ class Line:
 
 
 def ladder(lines: Sequence[Line], labels: Mapping[float, str]) -> Markup:
-    """Scores over FLOPs (logarithmic): a line with its label for each model, whiskers for the intervals. The twin with
-    random weights has a place of its own at the left, and a dotted line across. A number has the same colour and
-    marker in every picture; markers and labels tell the models apart without the colours. ``labels`` are the texts of
-    FLOPs on the axis, "" for an end without one."""
+    """Draws scores over FLOPs (logarithmic): a line with its label for each model, and whiskers for the intervals.
+
+    The twin with random weights has an area of its own at the left, and a dotted line across. A number has the same
+    colour and marker in every picture. Markers and labels distinguish the models without the colours. ``labels`` are
+    the texts of FLOPs on the axis, "" for an end without one.
+    """
     (width, height), (left, right, top, bottom) = _LADDER, _LADDER_MARGIN
     spans = [(value, interval) for line in lines for _, value, interval in line.points]
     spans += [line.twin for line in lines if line.twin]
@@ -158,9 +163,7 @@ def ladder(lines: Sequence[Line], labels: Mapping[float, str]) -> Markup:
         parts.append(f'<g class="{colour}">{"".join(drawn)}</g>')
         names.append((places[-1][1], places[-1][0], colour, marker, line))
     margin = width - right + 8
-    for y, (at, x, colour, marker, line) in zip(
-        _apart([one[0] for one in names], top, height - bottom), names, strict=True
-    ):
+    for y, (at, x, colour, marker, line) in zip(_apart([one[0] for one in names], height - bottom), names, strict=True):
         label = line.label if len(line.label) <= _LONGEST else f"{line.label[: _LONGEST - 1]}…"
         parts.append(f'<g class="{colour}"><line class="lead" x1="{x:.1f}" x2="{margin}" y1="{at:.1f}" y2="{y:.1f}"/>')
         parts.append(f"{_marker(marker, margin, y, 'on')}</g>")
@@ -178,12 +181,12 @@ class Course:
     label: str
     paths: Sequence[Sequence[tuple[float, float]]]
     raw: Sequence[Sequence[tuple[float, float]]] = ()
-    """The same before they were smoothed."""
+    """The paths before smoothing."""
 
 
 def courses(lines: Sequence[Course], unit: str) -> Markup:
-    """Loss over what was spent, both logarithmic: one colour and dash per model, its label at the end of its line, and
-    what was not smoothed as a faint line behind it."""
+    """Draws the loss over tokens or FLOPs, both logarithmic. Each model has a colour and dash, a label at the end of
+    its line, and a faint line for the values before smoothing."""
     left, right, top, bottom = 46, 190, 12, 34
     width, height = 760, max(340, int(_LINE * len(lines)) + top + bottom + 16)
     points = [point for line in lines for path in (*line.paths, *line.raw) for point in path]
@@ -196,7 +199,7 @@ def courses(lines: Sequence[Course], unit: str) -> Markup:
         parts.append(f'<text x="{x:.1f}" y="{height - 12}" text-anchor="middle">{Markup.escape(text)}</text>')
     ends = [(across(math.log10(x)), up(math.log10(y))) for x, y in (line.paths[0][-1] for line in lines)]
     margin = width - right + 10
-    for line, (x, y), place in zip(lines, ends, _apart([y for _, y in ends], top + 4, height - bottom), strict=True):
+    for line, (x, y), place in zip(lines, ends, _apart([y for _, y in ends], height - bottom), strict=True):
         colour = f"k{(line.number - 1) % COLOURS}"
         dash = f"d{(line.number - 1) // COLOURS % _DASHES}"
         paths = "".join(
@@ -217,7 +220,8 @@ def courses(lines: Sequence[Course], unit: str) -> Markup:
 
 
 def _decades(values: Sequence[float], most: int = 9) -> list[float]:
-    """Round values between the smallest and the largest of ``values``: 1, 2 and 5 times powers of ten, or fewer."""
+    """Returns round values between the smallest and the largest of ``values``: small multiples of powers of ten. The
+    steps are coarser if there would be more than ``most`` values."""
     low, high = min(values), max(values)
     exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for steps in ((1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9), (1, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,)):
@@ -229,27 +233,27 @@ def _decades(values: Sequence[float], most: int = 9) -> list[float]:
 
 
 def _tick(value: float, y: float, left: float, right: float) -> str:
-    """A horizontal line of an axis with its value."""
+    """Draws a horizontal line of an axis with its value."""
     line = f'<line class="axis" x1="{left}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>'
     return f'{line}<text x="{left - 6}" y="{y:.1f}" dy="4" text-anchor="end">{value:g}</text>'
 
 
 def whisker(x: float, span: Interval, up: Callable[[float], float]) -> str:
-    """A vertical line over the interval ``span``; "" if the interval is not known."""
+    """Draws a vertical line over the interval ``span``; "" if the interval is not known."""
     if not math.isfinite(sum(span)):
         return ""
     return f'<line class="range" x1="{x:.1f}" x2="{x:.1f}" y1="{up(span.low):.1f}" y2="{up(span.high):.1f}"/>'
 
 
 def whiskers(spans: Sequence[tuple[float, Interval]], up: Callable[[float], float]) -> str:
-    """The `whisker` of each (x, interval), all as one element; nothing where no interval is known."""
+    """Draws the `whisker` of each (x, interval), all as one element; "" if no interval is known."""
     known = [(x, span) for x, span in spans if math.isfinite(sum(span))]
     drawn = "".join(f"M{x:.1f} {up(span.low):.1f}V{up(span.high):.1f}" for x, span in known)
     return f'<path class="range" d="{drawn}"/>' if drawn else ""
 
 
 def _discs(kind: str, radius: int, places: Sequence[tuple[float, float]]) -> str:
-    """A circle at each of ``places``, all as one element."""
+    """Draws a circle at each of ``places``, all as one element."""
     half = f"a{radius} {radius} 0 1 0"
     drawn = "".join(f"M{x - radius:.1f} {y:.1f}{half} {2 * radius} 0{half} {-2 * radius} 0" for x, y in places)
     return f'<path class="{kind}" d="{drawn}"/>' if drawn else ""
@@ -260,9 +264,9 @@ def _marker(shape: Sequence[tuple[float, float]], x: float, y: float, kind: str)
     return f'<polygon class="{kind}" points="{points}"/>'
 
 
-def _apart(places: Sequence[float], low: float, high: float) -> list[float]:
-    """``places`` moved so that labels at them do not touch: at least `_LINE` apart, between ``low`` and ``high`` as far
-    as there is room."""
+def _apart(places: Sequence[float], high: float) -> list[float]:
+    """Returns ``places`` moved so that labels at them do not touch: at least `_LINE` apart, and none beyond
+    ``high``."""
     order = sorted(range(len(places)), key=lambda i: places[i])
     found = [places[i] for i in order]
     for i in range(1, len(found)):
@@ -275,7 +279,8 @@ def _apart(places: Sequence[float], low: float, high: float) -> list[float]:
 
 
 def scale(values: Sequence[float], start: float, end: float) -> Callable[[float], float]:
-    """Maps the smallest of ``values`` to ``start`` and the largest to ``end``; the middle where all agree."""
+    """Returns a function that maps the smallest of ``values`` to ``start`` and the largest to ``end``. It returns the
+    middle if all are equal."""
     low, high = min(values), max(values)
     if low == high:
         return lambda value: (start + end) / 2
@@ -283,13 +288,13 @@ def scale(values: Sequence[float], start: float, end: float) -> Callable[[float]
 
 
 def widened(low: float, high: float, least: float) -> tuple[float, float]:
-    """``low`` to ``high``, made at least ``least`` wide around the middle."""
+    """Returns ``low`` and ``high``, moved apart around the middle to be at least ``least`` apart."""
     missing = max(least - (high - low), 0.0)
     return low - missing / 2, high + missing / 2
 
 
 def _with_room(labels: Mapping[float, str], at: Callable[[float], float]) -> dict[float, str]:
-    """The ``labels`` that do not touch an earlier one."""
+    """Returns the ``labels`` that do not touch an earlier one."""
     kept: dict[float, str] = {}
     for cost, text in sorted(labels.items()):
         if all(at(cost) - at(other) >= _ROOM for other in kept):
@@ -298,13 +303,13 @@ def _with_room(labels: Mapping[float, str], at: Callable[[float], float]) -> dic
 
 
 def rules(levels: Sequence[float], up: Callable[[float], float], left: float, right: float) -> list[str]:
-    """Horizontal lines of an axis at ``levels``, each with its value."""
+    """Draws horizontal lines of an axis at ``levels``, each with its value."""
     return [_tick(value, up(value), left, right) for value in levels]
 
 
 def round_levels(low: float, high: float) -> list[float]:
-    """Levels of an axis that holds ``low`` and ``high``: multiples of 1, 2, 2.5 or 5 of a power of ten, as close as
-    `_MOST_STEPS` steps allow."""
+    """Returns levels of an axis that holds ``low`` and ``high``: multiples of 1, 2, 2.5 or 5 times a power of ten, in
+    at most `_MOST_STEPS` steps."""
     width = max(high - low, 1e-9)
     unit = 10 ** math.floor(math.log10(width / _MOST_STEPS))
     for step in (unit * factor for factor in (1, 2, 2.5, 5, 10, 20, 25)):

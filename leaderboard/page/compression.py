@@ -1,5 +1,4 @@
-"""The section of the board about compressed models: pictures and tables of `leaderboard.scores.compression`, as plain
-values for the template."""
+"""The board's section about compressed models: `leaderboard.scores.compression` as plain values for the template."""
 
 import math
 from collections import Counter
@@ -17,14 +16,15 @@ from ptmbench.leaderboard.text import JOINT, duration, number, quantity
 
 _NOWHERE = Interval(math.nan, math.nan)
 _LOWEST, _HIGHEST = -50.0, 250.0
-"""Percent within which intervals are drawn: a wider one would leave no room for the points. The table has all."""
+"""Percentages within which intervals are drawn. A wider interval would leave no room for the points. The table has all
+intervals."""
 _TICKS = tuple(digit * 10.0**power for power in range(-6, 7) for digit in (1, 2, 5))
-"""Costs that an axis may name."""
+"""Costs that may be labels on an axis."""
 
 
 def section(grid: Grid, ids: Mapping[Row, str]) -> dict[str, Any]:
-    """{"measure", "pictures", "lines", "tasks"} for the template; {} if no row of ``grid`` was compressed. ``ids`` are
-    the anchors of the rows on the page."""
+    """Returns {"measure", "pictures", "lines", "tasks"} for the template; {} if no row of ``grid`` was compressed.
+    ``ids`` are the anchors of the rows on the page."""
     column = _measure(grid)
     lines = compressed(grid, column)
     if not lines:
@@ -38,18 +38,19 @@ def section(grid: Grid, ids: Mapping[Row, str]) -> dict[str, Any]:
 
 
 def phrases(grid: Grid) -> dict[Row, str]:
-    """`beside` of the compressed rows of ``grid``, by the measure of `section`."""
+    """Returns the phrases (see `beside`) of the compressed rows of ``grid``, by the measure of `section`."""
     return {line.row: words for line in compressed(grid, _measure(grid)) if line.kind and (words := beside(line))}
 
 
 def beside(line: CompressedRow) -> str:
-    """A compressed row in a phrase: "97.1 % (93.0 to 101.4), speed × 1.9, size ÷ 4"."""
+    """Returns a phrase about a compressed row: "97.1 % (93.0 to 101.4), speed × 1.9, size ÷ 4"."""
     parts = [_percent(line.retention)] if line.retention else []
     return ", ".join(filter(None, (*parts, _faster(line), _smaller(line))))
 
 
 def _measure(grid: Grid) -> Column | None:
-    """The average if at least two compressed rows have one, or else the task with a score for most of them."""
+    """Returns None, for the average, if it has several tasks and at least two compressed rows have one. Otherwise
+    returns the task with a score for most compressed rows."""
     counts = {column: sum(1 for row in samples(grid, column) if row.compression) for column in (None, *grid.columns)}
     if len(grid.averaged) > 1 and counts.pop(None) > 1:
         return None
@@ -76,7 +77,7 @@ _PLANES: tuple[tuple[str, Callable[[CompressedRow], float | None], Callable[[flo
     ("latency of a text at batch 1", _latency, _seconds, True),
     ("bytes on disk", _bytes, _mib, False),
 )
-"""Title, cost, the cost in words, and whether other work can disturb it."""
+"""Title, cost, text of the cost, and whether other work can disturb the measurement."""
 
 
 def _picture(
@@ -87,8 +88,8 @@ def _picture(
     words: Callable[[float], str],
     timed: bool,
 ) -> dict[str, Any]:
-    """Retention over ``cost``. Models that others are compared with stand at 100 %. Hollow are the points whose cost is
-    ``timed`` and was disturbed. {} for fewer than two points."""
+    """Draws retention over ``cost``. Models that others are compared with are at 100 %. Points are hollow if their cost
+    is ``timed`` and the measurement was disturbed. Returns {} for fewer than two points."""
     names = _names(lines)
     references = {line.reference for line in lines}
     points = []
@@ -109,8 +110,8 @@ def _picture(
 
 
 def _names(lines: Sequence[CompressedRow]) -> dict[Row, str]:
-    """A name for the point of each row: how it was compressed. Where several rows would have one name, it also tells
-    the model, and what is compared with others is called like its row."""
+    """Returns a name for the point of each row: how it was compressed. If several rows have the same name, the longer
+    name with the model is used. Rows that others are compared with have the name of the row."""
     long, short = story.short_names([line.row for line in lines]), {}
     for line in lines:
         row = line.row
@@ -156,7 +157,7 @@ def _line(line: CompressedRow, ids: Mapping[Row, str], decimals: int) -> dict[st
 
 
 def _by_task(grid: Grid, ids: Mapping[Row, str]) -> dict[str, Any]:
-    """Retention on each task of the average."""
+    """Returns the retention on each task of the average."""
     found = [{line.row: line for line in compressed(grid, column)} for column in grid.averaged]
     rows = [row for row in grid.rows if any(row in part and part[row].retention for part in found)]
     return {
@@ -174,7 +175,7 @@ def _by_task(grid: Grid, ids: Mapping[Row, str]) -> dict[str, Any]:
 
 
 def _kept(one: Retention | None) -> dict[str, Any]:
-    """A retention as the page writes it: "" for what there is not."""
+    """Returns a retention as text for the page; "" for missing parts."""
     if one is None:
         return {"sort": None, "value": "", "interval": "", "note": ""}
     low, high = one.interval
@@ -202,7 +203,7 @@ def _timed(one: Latency | None) -> dict[str, Any]:
 
 
 def _faster(line: CompressedRow) -> str:
-    """ "speed × 1.9" of the model that it is compared with; "" where a latency is not known."""
+    """Returns "speed × 1.9", relative to the model that it is compared with; "" if a latency is not known."""
     return "" if line.speed_up is None else f"speed × {line.speed_up:.2g}"
 
 
@@ -211,7 +212,7 @@ def _smaller(line: CompressedRow) -> str:
 
 
 def _drawn(kept: Retention) -> Any:
-    """The interval of ``kept``, if it is bounded and not wider than what a picture can show."""
+    """Returns the interval of ``kept`` if it is bounded and narrow enough for a picture, or else NaN."""
     low, high = kept.interval
     return kept.interval if low > _LOWEST and high < _HIGHEST else _NOWHERE
 

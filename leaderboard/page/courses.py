@@ -1,4 +1,4 @@
-"""The section of the board about the course of pre-trainings: pictures of the loss, and one line per model."""
+"""The board's section about the course of pre-trainings: pictures of the loss, and one line per model."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -11,14 +11,14 @@ from ptmbench.leaderboard.scores.grid import Grid
 from ptmbench.leaderboard.scores.measures import held_out_of
 from ptmbench.leaderboard.text import number, quantity
 
-_WINDOW = 9  # points of a running mean
+_WINDOW = 9  # points in a running mean
 _BITS = "bits_per_byte"
 
 
 def section(grid: Grid, found: Mapping[str, Points]) -> dict[str, Any]:
-    """{"pictures", "lines", "bits", "missing"} for the template: loss against tokens and FLOPs, and one line per model
-    with its objective, losses, and bits per byte of held-out text where the board has the task. "missing" is a sentence
-    on the pre-trainings without a curve. {} where nothing was pre-trained."""
+    """Returns {"pictures", "lines", "bits", "missing"} for the template. The pictures show loss against tokens and
+    FLOPs. Each model has a line with its objectives, losses, and bits per byte of held-out text if the board has the
+    task. "missing" is a sentence about the pre-trainings without a curve. {} if nothing was pre-trained."""
     missing = _missing(grid, found)
     groups: dict[tuple[str, str], dict[str, tuple[Mapping[str, Any], Points]]] = {}
     about: dict[tuple[str, str], dict[str, Any]] = {}
@@ -47,7 +47,7 @@ def section(grid: Grid, found: Mapping[str, Points]) -> dict[str, Any]:
 
 
 def _missing(grid: Grid, found: Mapping[str, Points]) -> str:
-    """How many pre-trainings have no curve, and why; "" if all have one."""
+    """Returns how many pre-trainings have no curve, and why; "" if all have one."""
     made = {
         str(one.pretraining.get("weights_sha256"))
         for row in grid.rows
@@ -86,8 +86,8 @@ def _line(place: int, key: tuple[str, str], members: Sequence[Any], told: Mappin
 
 
 def _smooth(points: Points) -> Points:
-    """Running means over `_WINDOW` points, because one batch says little about a model. They reach back less at the
-    start, where the loss falls fast, and have fewer points after them at the end."""
+    """Returns running means over `_WINDOW` points, because one batch says little about a model. Near both ends, the
+    windows are narrower but still centred."""
     half = _WINDOW // 2
     found = []
     for i, (step, _) in enumerate(points):
@@ -109,7 +109,7 @@ def _drawn(line: Mapping[str, Any], unit: str) -> charts.Course:
 
 
 def _bits(grid: Grid, row: Any) -> float | None:
-    """The row's bits per byte on held-out text, where the board has that task."""
+    """Returns the row's bits per byte on held-out text, if the board has that task."""
     for column in grid.columns:
         cell = grid.cells.get((row, column))
         if column.task["name"] == _BITS and column.official and cell and cell.ok:

@@ -1,8 +1,8 @@
 """Gold label and prediction of every example, in small script files that the board's page loads on demand.
 
-A page that was opened from a file may not read files, but it may load scripts; so each record's predictions become
-one call of `ptmbenchExamples` with plain JSON. The file is checked against the hash in its record first: predictions
-of another run are never shown with a score.
+A page that was opened from a file may not read files, but it may load scripts. So each record's predictions become one
+call of `ptmbenchExamples` with plain JSON. Each file is first checked against the hash in its record, so that
+predictions of another run are never shown with a score.
 """
 
 import gzip
@@ -24,25 +24,25 @@ _LARGEST = 64 * 2**20  # bytes of one file when unpacked
 
 
 def file_of(record: Record) -> str:
-    """The script of one record, named by its seal: harmless characters only, and another record is another file."""
+    """Returns the path of the script of one record. Its name comes from the seal, so it is safe and unique."""
     return f"{BESIDE}/{record.seal[:24]}.js"
 
 
 Texts = Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
-"""From the part ``task`` of a record to {"labels": {label: words}, "texts": {id: inputs}}; None where they are not
+"""Maps the part ``task`` of a record to {"labels": {label: words}, "texts": {id: inputs}}; None if they are not
 known."""
 
 
 def text_key(task: Mapping[str, Any]) -> str:
-    """What stands for the texts of ``task`` in the names of scripts: other data are another file."""
+    """Returns the key of the texts of ``task`` in the names of scripts. Other data have another key."""
     return hashlib.sha256(f"{task['name']} {task.get('data_sha256')}".encode()).hexdigest()[:24]
 
 
 def write_all(
     records: Iterable[Record], folders: Sequence[Path], out: Path, texts: Texts | None = None
 ) -> tuple[dict[str, str], list[str]]:
-    """{seal: script below ``out``} for every record whose predictions are there and whole, and notes on the others;
-    with ``texts``, also {`text_key`: script} for the tasks whose texts are known."""
+    """Writes the scripts. Returns {seal: script below ``out``} for every record whose predictions are there and valid,
+    and notes on the others. With ``texts``, the tasks whose texts are known are added as {`text_key`: script}."""
     found: dict[str, str] = {}
     notes: list[str] = []
     asked: set[str] = set()
@@ -87,7 +87,7 @@ def _rows(record: Record, runs: Sequence[Path]) -> tuple[list | None, str]:
 
 
 def _cut(told: Mapping[str, Any]) -> dict[str, Any]:
-    """The same with long texts cut."""
+    """Returns the same with long texts cut to `_LONG` characters."""
     texts = {
         name: [one if len(one) <= _LONG else f"{one[:_LONG]}…" for one in inputs]
         for name, inputs in told["texts"].items()
@@ -106,5 +106,5 @@ def _write(path: Path, text: str) -> None:
 
 
 def _literal(value: object) -> str:
-    """JSON in ASCII, which is a JavaScript literal whatever it says, and holds no tag."""
+    """Returns JSON in ASCII, which is a valid JavaScript literal and contains no tag."""
     return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")

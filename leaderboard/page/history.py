@@ -18,26 +18,26 @@ from ptmbench.leaderboard.scores.history import Point, lines, points
 from ptmbench.leaderboard.text import clean
 
 SHOWN = 5
-"""Commits that are listed for a cell, the newest ones: a page stays small, however old its baseline is."""
+"""Most commits listed for a cell, the newest ones, so that the page stays small however old the baseline is."""
 _LEAST = 3
-"""Scores from which on there is a picture of them."""
+"""Fewest scores for a picture of them."""
 _STEP, _HEIGHT, _LEFT = 28, 72, 46
 
 
 @dataclass(frozen=True)
 class Past:
-    """What git knows of the baselines on a page."""
+    """The history in git of the baselines on a page."""
 
     histories: tuple[History, ...]
     notes: tuple[str, ...]
-    """Sentences on what is missing."""
+    """Sentences about missing parts."""
 
 
 NOTHING = Past((), ())
 
 
 def read(folders: Sequence[Path]) -> Past:
-    """The histories of the baselines below ``folders``."""
+    """Returns the histories of the baselines below ``folders``."""
     found, notes = [], []
     for folder in (run for one in folders for run in runs_below(Path(one)) if is_baseline(run)):
         try:
@@ -49,7 +49,8 @@ def read(folders: Sequence[Path]) -> Past:
 
 
 def markup(grid: Grid, past: Past) -> dict[tuple[Row, Column], str]:
-    """A table row for each cell of ``grid`` that several commits changed, to follow the cell on its row's sheet."""
+    """Returns a table row for each cell of ``grid`` that several commits changed. It follows the cell on the row's
+    sheet."""
     found: dict[tuple[Row, Column], str] = {}
     for one in past.histories:
         for (row, column), changes in points(grid, one.versions).items():
@@ -67,7 +68,7 @@ def _details(column: Column, changes: Sequence[Point]) -> str:
 
 
 def _item(line: Mapping[str, str]) -> str:
-    """One commit as a sentence."""
+    """Returns one commit as a list item."""
     score = f"<b>{_inert(line['score'])}</b>"
     if line["interval"]:
         score += f" ({_inert(line['interval'])})"
@@ -81,7 +82,7 @@ def _inert(text: str) -> str:
 
 
 def _picture(changes: Sequence[Point]) -> str:
-    """Score with interval at each commit; nothing for fewer than `_LEAST` scores."""
+    """Draws the score with its interval at each commit; returns "" for fewer than `_LEAST` scores."""
     scored = {i: one.cell for i, one in enumerate(changes) if one.cell is not None and one.cell.ok}
     known = {i: cell for i, cell in scored.items() if math.isfinite(cell.summary.mean)}
     if len(known) < _LEAST:

@@ -1,5 +1,4 @@
-"""The section of the board about ladders of budgets: pictures and tables of `leaderboard.scores.ladder`, as plain
-values for the template."""
+"""The board's section about ladders of budgets: `leaderboard.scores.ladder` as plain values for the template."""
 
 import math
 from collections.abc import Sequence
@@ -14,14 +13,14 @@ from ptmbench.leaderboard.stats import Interval
 from ptmbench.leaderboard.text import capitalize_first, clean, number, quantity
 
 _MOST_LINES = 2 * charts.COLOURS
-"""Lines of one picture; the table has all."""
+"""Most lines of one picture; the table has all lines."""
 _LIKELY = 0.05
-"""Share of the replicates from which a pair that does not cross is listed as one that may."""
+"""Share of the replicates from which a pair that does not cross is listed as one that may cross."""
 
 
 def section(grid: Grid) -> dict[str, Any]:
-    """{"pictures", "lines", "pairs", "steps", "replicates", "losses"} for the template; the first three are empty if no
-    model has several budgets. "losses" says whether there are curves of losses."""
+    """Returns {"pictures", "lines", "pairs", "steps", "replicates", "losses"} for the template. The first four are
+    empty if no model has several budgets. "losses" says whether there are curves of losses."""
     found = ladder.curves(grid)
     by_measure: dict[Measure, list[Curve]] = {}
     for one in found:
@@ -41,7 +40,8 @@ def section(grid: Grid) -> dict[str, Any]:
 
 
 def _steps(lines: Sequence[dict[str, Any]]) -> list[str]:
-    """Heads of the columns of gains: the rungs on both sides of a step, or its number if the models' rungs differ."""
+    """Returns the heads of the columns of gains: the rungs on both sides of a step, or the step's number if the rungs
+    of the models differ."""
     found = []
     for i in range(max((len(line["gains"]) for line in lines), default=0)):
         rungs = {line["gains"][i]["steps"] for line in lines if i < len(line["gains"])}
@@ -69,7 +69,8 @@ def _plotted(one: Curve) -> charts.Line:
 
 
 def _ticks(same: Sequence[Curve]) -> dict[float, str]:
-    """The mean FLOPs of each rung, with the budget that was asked for where it is one of FLOPs."""
+    """Returns {FLOPs: label}: the mean FLOPs of each rung, labelled with the requested budget if that is in FLOPs. The
+    ends of the axis have the label ""."""
     rungs: dict[str, list[float]] = {}
     for one in same[:_MOST_LINES]:
         for point in one.points:
@@ -126,7 +127,7 @@ def _pair(pair: Pair) -> dict[str, Any]:
 
 
 def _signed(value: float, interval: Interval, digits: int) -> dict[str, Any]:
-    """A number with its sign and interval; ``apart`` where the interval excludes zero."""
+    """Returns a number with its sign and interval; ``apart`` if the interval excludes zero."""
     known = math.isfinite(interval.low) and math.isfinite(interval.high)
     return {
         "value": f"{value:+.{digits}f}" if math.isfinite(value) else "",
@@ -137,5 +138,5 @@ def _signed(value: float, interval: Interval, digits: int) -> dict[str, Any]:
 
 
 def _short(rung: str) -> str:
-    """A rung without its unit where that is FLOPs, as on the axes of the pictures."""
+    """Returns a rung without the unit FLOPs, as on the axes of the pictures."""
     return rung.removesuffix(" FLOPs")

@@ -1,7 +1,7 @@
-"""What a catalogue adds to the board: the lesson of each model's sheet, the objectives, and the survey's figure 3.
+"""The sections of a board that come from a catalogue: lessons on models, objectives, and the survey's figure 3.
 
-A catalogue is what the harness knows of models beyond their records, as plain values (`bench.runs.catalogue`). A board
-without one has the same sections with less in them, or without them.
+A catalogue is the harness's knowledge of models beyond their records, as plain values (`bench.runs.catalogue`). Without
+one, a board leaves these sections out or has less in them.
 """
 
 import re
@@ -23,8 +23,8 @@ _RELATIONS = {
 
 
 def model_of(name: str, card: Mapping[str, Any], catalogue: Catalogue) -> str:
-    """The catalogue's name for the model of a row called ``name``; "" where it has none. Published checkpoints have
-    names of their own, so the title on the card decides for them."""
+    """Returns the catalogue's name for the model of a row called ``name``; "" if there is none. Published checkpoints
+    have other names, so they are matched by the title on the card."""
     known = catalogue.get("models", {})
     if name in known:
         return name
@@ -32,7 +32,7 @@ def model_of(name: str, card: Mapping[str, Any], catalogue: Catalogue) -> str:
 
 
 def lesson(name: str, catalogue: Catalogue, links: Mapping[str, str]) -> dict[str, Any]:
-    """What the sheet of the model ``name`` teaches; ``links`` are the addresses of sheets, {model: href}."""
+    """Returns the lesson for the sheet of the model ``name``. ``links`` are the addresses of sheets, {model: href}."""
     entry = catalogue["models"][name]
     relatives: dict[str, list[dict[str, Any]]] = {}
     for one in entry["relatives"]:
@@ -67,7 +67,7 @@ def lesson(name: str, catalogue: Catalogue, links: Mapping[str, str]) -> dict[st
 
 
 def objectives(catalogue: Catalogue, links: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Every objective of a model: what it is, its formula, its file, and the models that have it."""
+    """Returns every objective: its summary, formula, text and file, and the models that have it."""
     return [
         {
             "id": f"o-{name}",
@@ -87,8 +87,9 @@ def objectives(catalogue: Catalogue, links: Mapping[str, str]) -> list[dict[str,
 
 
 def figure(catalogue: Catalogue, links: Mapping[str, str], measured: Sequence[str]) -> dict[str, Any]:
-    """The survey's figure 3 as nested terms: {"title", "long", "systems", "others", "parts"}, and how many of its
-    systems are "built" of "systems"; {} without a catalogue. ``measured`` are the models with rows."""
+    """Returns the survey's figure 3: "tree" has nested terms {"title", "long", "systems", "others", "methods",
+    "parts"}, "systems" is the number of its systems, and "built" the number of these that are built. {} without a
+    taxonomy. ``measured`` are the models with rows."""
     root = catalogue.get("taxonomy")
     if not root:
         return {}
@@ -124,7 +125,7 @@ def _term(
 
 
 def _linked(text: str, catalogue: Catalogue, links: Mapping[str, str]) -> Markup:
-    """``text`` with names in backticks as code, and names of models as links to their sheets."""
+    """Returns ``text`` with names in backticks as code, and names of models as links to their sheets."""
 
     def shown(found: re.Match[str]) -> str:
         name = found[1]  # escaped with the text
@@ -136,11 +137,11 @@ def _linked(text: str, catalogue: Catalogue, links: Mapping[str, str]) -> Markup
 
 
 def _lines(formula: str) -> Markup:
-    """``formula`` with its lines, and a new one where it leaves a gap between two equations."""
+    """Returns ``formula`` with its lines. A wide gap between two equations becomes a line break."""
     lines = re.sub(r"(?<=\S) {4,}(?=\S)", "\n", formula).split("\n")
-    return Markup("\n").join(clean(line) for line in lines)  # which escapes each
+    return Markup("\n").join(clean(line) for line in lines)  # join escapes each line
 
 
 def _safe(url: str) -> str:
-    """``url`` where it is a link to a page; "" for anything else."""
+    """Returns ``url`` if it is an https link; "" otherwise."""
     return url if url.startswith("https://") else ""

@@ -1,7 +1,7 @@
 """The two pictures at the top of a board, as inline SVG: scores against cost with names, and gains with intervals.
 
-Names are placed so that they touch neither each other nor a point. A point whose name has no room has it as a tooltip.
-Numbers and escaped texts go into the markup, so nothing from a record can become an element.
+Names are placed so that they touch neither each other nor a point. If there is no room for the name of a point, it is
+only in the tooltip. Only numbers and escaped texts go into the markup, so nothing from a record can become an element.
 """
 
 import math
@@ -18,22 +18,24 @@ from ptmbench.leaderboard.text import JOINT, clean, duration, number
 _WIDTH, _HEIGHT = 860, 400
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 16, 14, 40
 _LETTER, _CAPITAL, _LINE = 7.1, 9.0, 15.0
-"""Room for a letter and for a line of text. Both are generous, since the font of the reader is not known."""
+"""Width of a small and of a capital letter, and height of a line of text. They are generous, since the reader's font is
+not known."""
 _LONGEST = 34
-"""Characters of a name. The whole name is in the tooltip."""
+"""Most characters of a name. The tooltip has the whole name."""
 _TIMES = (0.001, 0.01, 0.1, 1.0, 10.0, 60.0, 600.0, 3600.0, 36_000.0, 360_000.0, 3_600_000.0)
-"""Seconds that an axis of times may name."""
+"""Seconds that may be labels on a time axis."""
 _LEAST_STEPS = 20
-"""The least height of an axis of scores, in the last printed decimal: less would stretch what rounding hides."""
+"""Least height of an axis of scores, in units of the last printed decimal. A smaller height would magnify differences
+that rounding hides."""
 _ROW = 19
 _NAMES, _NUMBERS = 290, 196
-"""Most room for names, and room for numbers."""
+"""Greatest width for names, and width for numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """A row: cost, score with its interval, "model" (a full circle), "random" (a hollow one) or "baseline" (a square),
-    and its anchor."""
+    """A row: cost, score with its interval, and anchor. ``kind`` is "model" (a full circle), "random" (a hollow one) or
+    "baseline" (a square)."""
 
     name: str
     cost: float
@@ -45,7 +47,7 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class Bar:
-    """A gain with its interval; ``apart`` where the interval excludes zero."""
+    """A gain with its interval; ``apart`` if the interval excludes zero."""
 
     name: str
     value: float
@@ -55,7 +57,7 @@ class Bar:
 
 
 class Axis(NamedTuple):
-    """The axis of costs: which of them may be named, and how costs are written there and in tooltips."""
+    """The axis of costs: the possible ticks, the text of a tick, and the text of a cost in tooltips."""
 
     ticks: Sequence[float]
     tick: Callable[[float], str]
@@ -77,8 +79,8 @@ class _Box(NamedTuple):
 def scatter(
     points: Sequence[Point], decimals: int = 1, higher_is_better: bool = True, axis: Axis | None = None
 ) -> Markup:
-    """Scores over costs (logarithmic) with intervals, by default over seconds. The rows that no other beats in both are
-    joined by a line."""
+    """Draws scores over costs (logarithmic) with intervals; by default the costs are seconds. A line joins the rows
+    that no other row beats in both."""
     axis = axis or Axis(_TIMES, _time, duration)
     logs = [math.log10(point.cost) for point in points]
     across = scale(widened(min(logs), max(logs), LEAST_DECADES), _LEFT + 14, _WIDTH - _RIGHT - 14)
@@ -111,7 +113,8 @@ def scatter(
 
 
 def forest(bars: Sequence[Bar], decimals: int = 1) -> Markup:
-    """Gains with their 95 % intervals on one axis with zero in it, one line each; filled where zero is excluded."""
+    """Draws gains with their 95 % intervals on one axis that includes zero, one line each. Circles are filled if the
+    interval excludes zero."""
     ends = [end for bar in bars for end in (bar.value, *bar.interval) if math.isfinite(end)]
     low, high = widened(min(*ends, 0.0), max(*ends, 0.0), _LEAST_STEPS * 10.0**-decimals)
     levels = round_levels(low, high)
@@ -142,7 +145,8 @@ def forest(bars: Sequence[Bar], decimals: int = 1) -> Markup:
 
 
 def with_interval(value: float, interval: Interval, decimals: int = 1, signed: bool = False, unit: str = "") -> str:
-    """ "48.2 (46.5 to 50.0)", "+3.4 points (+0.5 to +6.3)"; without the brackets where the interval is not known."""
+    """Returns "48.2 (46.5 to 50.0)" or "+3.4 points (+0.5 to +6.3)"; without the brackets if the interval is not
+    known."""
     words = number(value, signed, decimals) + unit
     if not math.isfinite(sum(interval)):
         return words
@@ -156,8 +160,8 @@ def _labels(
     points: Sequence[tuple[float, float]],
     line: Sequence[tuple[float, float]] = (),
 ) -> list[str]:
-    """A text for each of ``places``, the earlier ones first, where it meets no other text and none of ``points``;
-    "" where there is no such place. Places that the ``line`` does not cross are preferred."""
+    """Returns a text for each of ``places``, the earlier ones first. A text is placed where it meets no other text and
+    none of ``points``, preferably where the ``line`` does not cross it. It is "" if there is no such place."""
     taken = [_Box(x - 5, y - 5, x + 5, y + 5) for x, y in points]
     inside = _Box(_LEFT, _TOP - 8, _WIDTH, _HEIGHT - _BOTTOM)
     dashes = _along(line)
@@ -182,8 +186,8 @@ def _labels(
 
 
 def _shortened(names: Sequence[str]) -> list[str]:
-    """The ``names`` with at most `_LONGEST` characters. A longer one is shown by its last part alone ("… · int8") where
-    no other name ends with that part, and what is still too long is cut in the middle."""
+    """Returns the ``names`` with at most `_LONGEST` characters. A longer one is replaced by its last part ("… · int8")
+    if no other name ends with that part. A name that is still too long is cut in the middle."""
     ends = [name.rpartition(JOINT)[2] for name in names]
     found, half = [], _LONGEST // 2
     for name, end in zip(names, ends, strict=True):
@@ -194,12 +198,12 @@ def _shortened(names: Sequence[str]) -> list[str]:
 
 
 def _wide(words: str) -> float:
-    """About as wide as ``words`` are in any of the page's fonts."""
+    """Returns the approximate width of ``words`` in any of the page's fonts."""
     return sum(_CAPITAL if letter.isupper() else _LETTER for letter in words)
 
 
 def _along(line: Sequence[tuple[float, float]]) -> list[_Box]:
-    """Small boxes that cover ``line``."""
+    """Returns small boxes that cover ``line``."""
     boxes = []
     for (x, y), (to_x, to_y) in zip(line, line[1:], strict=False):
         steps = max(1, math.ceil(max(abs(to_x - x), abs(to_y - y)) / 4))
@@ -216,7 +220,7 @@ def _mark(kind: str, x: float, y: float, title: str) -> str:
 
 
 def _time(seconds: float) -> str:
-    """A round time without zeros: 10 s, 1 min, 10 h."""
+    """Returns a round time without decimals: 10 s, 1 min, 10 h."""
     for unit, words in ((3600.0, "h"), (60.0, "min"), (1.0, "s")):
         if seconds >= unit:
             return f"{seconds / unit:g} {words}"

@@ -68,7 +68,7 @@ _METRICS = {
 
 
 def column(grid: Grid, column: Column, place: int) -> dict[str, Any]:
-    """A task's sheet: definition, metric, size, chance and headroom."""
+    """Returns a task's sheet: definition, metric, size, chance and headroom."""
     task = column.task
     scored = [cell.summary.mean for row in grid.rows if (cell := grid.cells.get((row, column))) and cell.ok]
     return {
@@ -102,9 +102,11 @@ def column(grid: Grid, column: Column, place: int) -> dict[str, Any]:
 def models(
     grid: Grid, rows: Sequence[dict[str, Any]], catalogue: lessons.Catalogue, home: str = ""
 ) -> list[dict[str, Any]]:
-    """One sheet per name: its card, if it has one, and the rows that stand for it. Each model of the ``catalogue`` has
-    a sheet with its lesson, also without rows. Where the catalogue is on the page ``home``, models without rows have
-    no sheet here, and the others have the address of their lesson ("about")."""
+    """Returns one sheet per name, with its card, if there is one, and its rows.
+
+    Each model of the ``catalogue`` has a sheet with its lesson, even without rows. If the catalogue is on the page
+    ``home``, models without rows have no sheet here, and the others have the address of their lesson ("about").
+    """
     sheets: dict[str, dict[str, Any]] = {}
     for row, shown in zip(grid.rows, rows, strict=True):
         sheet = sheets.setdefault(row.name, _blank(row.name, row.label))
@@ -132,14 +134,14 @@ def models(
 
 
 def links_of(found: Sequence[Mapping[str, Any]], catalogue: lessons.Catalogue, home: str = "") -> dict[str, str]:
-    """{model of the ``catalogue``: the address of its sheet}. Models without a sheet in ``found`` have one on the page
-    ``home``."""
+    """Returns {model of the ``catalogue``: the address of its sheet}. Models without a sheet in ``found`` have one on
+    the page ``home``."""
     others = {name: _address(name, home) for name in catalogue.get("models", {})}
     return others | {sheet["name"]: f"#{sheet['id']}" for sheet in found if sheet["model"] == sheet["name"]}
 
 
 def _address(model: str, home: str) -> str:
-    """The address of the lesson of ``model`` on the page ``home``."""
+    """Returns the address of the lesson of ``model`` on the page ``home``."""
     return f"{home}#model-{slug(model)}"
 
 
@@ -148,7 +150,7 @@ def _blank(name: str, title: str) -> dict[str, Any]:
 
 
 def planes(grid: Grid, costs: Mapping[Row, Mapping[str, Any]]) -> dict[str, Any]:
-    """Average against every cost that was measured: one plane each, and one table for all of them."""
+    """Returns pictures of the average against every measured cost, and the lines of one table for all of them."""
     scored = [row for row in grid.rows if abs(grid.macro_summary(row).mean) < LARGEST]
     lines = [{"number": i, "row": row, "costs": []} for i, row in enumerate(scored, 1)]
     drawn: list[dict[str, Any]] = []
@@ -181,7 +183,7 @@ def planes(grid: Grid, costs: Mapping[Row, Mapping[str, Any]]) -> dict[str, Any]
 
 
 def costs(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The columns of the table of costs that have a number in one of the ``rows`` of the page."""
+    """Returns the columns of the table of costs that have a number in at least one of the ``rows``."""
     known = [key for key in _COSTS if any(row["cost"][key][1] for row in rows)]
     return [{"key": key, "title": _COSTS[key], "weights": key in _OF_WEIGHTS} for key in known]
 
@@ -195,7 +197,7 @@ def _card(card: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _pretraining(records: Sequence[Any]) -> list[str]:
-    """Each pre-training behind a row in words, once per weights."""
+    """Returns each pre-training of a row in words, once per weights."""
     made = {str(one.pretraining.get("weights_sha256")): one.pretraining for one in records if one.pretraining}
     return [
         ", ".join(
@@ -216,20 +218,20 @@ def _pretraining(records: Sequence[Any]) -> list[str]:
 
 
 def _held_out(made: Mapping[str, Any]) -> str:
-    """The loss on held-out text with its parts; "" where none was measured."""
+    """Returns the loss on held-out text with its parts in words; "" if none was measured."""
     found = held_out_of(made)
     parts = [f"{name} {value:.3f}" for name, value in found.items() if name.endswith("_loss") and is_number(value)]
     return f"held-out loss {found['loss']:.3f}" + (f" ({', '.join(parts)})" if parts else "") if found else ""
 
 
 def _tuning(made: Mapping[str, Any]) -> str:
-    """Whether the recipe was tuned, and what that cost."""
+    """Returns whether the recipe was tuned, and the cost of the tuning, in words."""
     flops = (made.get("tuning") or {}).get("flops")
     return tuning_of(made) + (f" ({quantity(flops, 'FLOP')})" if is_number(flops) else "")
 
 
 def _adaptation_tuning(records: Sequence[Any]) -> list[str]:
-    """The tuning of the adaptation, and its cost for all tasks together; [] for an untuned row."""
+    """Returns the tuning of the adaptation and its cost for all tasks together, in words; [] for an untuned row."""
     found = {one.task["name"]: one.adaptation for one in records if one.adaptation.get("tuning")}
     if not found:
         return []
@@ -238,14 +240,15 @@ def _adaptation_tuning(records: Sequence[Any]) -> list[str]:
 
 
 def _other(relation: str, made: Mapping[str, Any] | None) -> str:
-    """Another pre-training that one was made with, in words; "" where there is none."""
+    """Returns words on another pre-training that this one depends on; "" if there is none."""
     if not made:
         return ""
     return f"{relation} {made.get('model')} {made.get('size')}, weights {str(made.get('weights_sha256'))[:12]}"
 
 
 def _headroom(column: Column, scored: Sequence[float]) -> str:
-    """What is left between the best row and the metric's bound, and how much of the way from chance is done."""
+    """Returns words on the distance from the best row to the metric's bound, and on the share of the way from chance
+    that it covers."""
     if not scored or not column.averaged:
         return ""
     best, chance = max(scored), column.task.get("chance")
@@ -265,7 +268,7 @@ def _meaning(metric: str) -> str:
 
 
 def _ticks(costs: Sequence[float], unit: str) -> dict[float, str]:
-    """Costs written on a logarithmic axis: both ends, and the middle where that is another number."""
+    """Returns the costs that are labels of a logarithmic axis: both ends, and the middle if it is another number."""
     low, high = min(costs), max(costs)
     values = {low, math.sqrt(low * high), high} if high > 1.2 * low else {low, high}
     texts = {value: duration(value) if unit == "s" else quantity(value, unit) for value in sorted(values)}

@@ -1,7 +1,7 @@
-"""What a board says at its top: one sentence and two pictures, worked out from the records.
+"""The top of a board: one sentence and two pictures, computed from the records.
 
-Every statement follows from `leaderboard.scores.contrast`: a row leads, is separated from others or is not, and
-pre-training brought something, only as far as the 95 % intervals show it.
+All statements follow from `leaderboard.scores.contrast`. The text says that a row leads, differs from others, or gained
+from pre-training only as far as the 95 % intervals show it.
 """
 
 from collections import Counter
@@ -19,15 +19,15 @@ from ptmbench.leaderboard.stats import Interval
 from ptmbench.leaderboard.text import JOINT
 
 _MOST_NAMED = 3
-"""Rows that are named in a sentence; more are counted."""
+"""Most rows that are named in a sentence; more are counted."""
 _ORACLE = "oracle"
-"""The baseline that reads the gold answers: a ceiling, so it leads nothing."""
+"""The baseline that reads the gold answers. It is an upper bound, so it is not ranked."""
 
 
 @dataclass(frozen=True)
 class Gain:
     """The effect of pre-training on one row: the score of the row minus the score of its random twin. Positive is
-    better, also where a lower score is."""
+    better, even if lower scores are better."""
 
     row: Row
     gap: Gap
@@ -35,20 +35,20 @@ class Gain:
 
 @dataclass(frozen=True)
 class Story:
-    """What the records say on one measure: the average, or a task where too few rows have an average."""
+    """The findings on one measure: the average, or a task if too few rows have an average."""
 
     grid: Grid
     column: Column | None
 
     @cached_property
     def samples(self) -> dict[Row, Sample]:
-        """Best mean first."""
+        """The rows with a score, best mean first."""
         found = samples(self.grid, self.column)
         return dict(sorted(found.items(), key=lambda item: (-self._sign * item[1].mean, item[0].title)))
 
     @cached_property
     def compared(self) -> dict[Row, Sample]:
-        """The rows that the headline compares: all but the ceiling."""
+        """The rows that the headline compares: all but the upper bound."""
         found = {row: one for row, one in self.samples.items() if (row.kind, row.name) != ("baseline", _ORACLE)}
         return found or self.samples
 
@@ -59,7 +59,7 @@ class Story:
 
     @cached_property
     def gains(self) -> list[Gain]:
-        """Largest first."""
+        """The gains of all rows with a random twin, largest first."""
         found = []
         for row, twin in twin_rows(self.grid):
             if row in self.samples and twin in self.samples:
@@ -69,12 +69,12 @@ class Story:
 
     @cached_property
     def names(self) -> dict[Row, str]:
-        """A short name for each row: its label, and what tells it from the other rows."""
+        """A short name for each row: its label, and the words that distinguish it from the other rows."""
         return short_names([row for row in self.grid.rows if row in self.samples])
 
     @property
     def measure(self) -> str:
-        """ "the average of 8 tasks", "CoLA (Matthews correlation)"."""
+        """The measure in words: "the average of 8 tasks", "CoLA (Matthews correlation)"."""
         if self.column is not None:
             return f"{self.column.title} ({metric_of(self.column.task['headline'])})"
         averaged = self.grid.averaged
@@ -83,7 +83,8 @@ class Story:
         return f"the average of {len(averaged)} tasks"
 
     def headline(self) -> str:
-        """One sentence: what leads, whether it is separated, and the effect of pre-training; "" without a score."""
+        """Returns one sentence: the leading row, whether it differs from the others, and the effect of pre-training; ""
+        without a score."""
         if not self.samples:
             return ""
         return "; ".join(filter(None, (self._lead(), self._ceiling(), self._gain()))) + "."
@@ -117,7 +118,7 @@ class Story:
         return f"{leads}, but {named} {'is' if len(near) == 1 else 'are'} not shown to be worse"
 
     def _ceiling(self) -> str:
-        """What the baseline that reads the gold answers reaches; "" without one."""
+        """Returns words on the score of the baseline that reads the gold answers; "" without one."""
         found = [row for row in self.samples if row not in self.compared]
         if not found:
             return ""
@@ -141,13 +142,14 @@ class Story:
         )
 
     def _number(self, value: float, interval: Interval, signed: bool = False) -> str:
-        """ "48.2 (46.5 to 50.0)"; a difference of percentages has the unit "points"."""
+        """Returns a score such as "48.2 (46.5 to 50.0)". A difference of percentages has the unit "points"."""
         points = signed and (self.column is None or self.column.averaged)
         return pictures.with_interval(value, interval, self.decimals, signed, " points" if points else "")
 
 
 def tell(grid: Grid, costs: Mapping[Row, Mapping[str, Any]], ids: Mapping[Row, str]) -> dict[str, Any]:
-    """The story of ``grid`` as plain values for the template. ``ids`` are the anchors of the rows on the page."""
+    """Returns the story of ``grid`` as plain values for the template. ``ids`` are the anchors of the rows on the
+    page."""
     story = Story(grid, _measure(grid))
     points = []
     for row, sample in story.samples.items():
@@ -181,8 +183,8 @@ def tell(grid: Grid, costs: Mapping[Row, Mapping[str, Any]], ids: Mapping[Row, s
 
 
 def short_names(rows: Sequence[Row]) -> dict[Row, str]:
-    """A name for each row that no other has: its label, and of its size, weights, adaptation, transform and part only
-    what is not the same for all rows. The full title where that is not enough."""
+    """Returns a unique name for each row: its label, and those of size, weights, adaptation, transform and part that
+    differ between rows. If that is not unique, it is the full title."""
     nets = [row for row in rows if row.kind != "baseline"]
     sizes, adaptations = {row.size for row in nets}, {adaptation_of(row) for row in nets}
     names = {}
@@ -198,7 +200,8 @@ def short_names(rows: Sequence[Row]) -> dict[Row, str]:
 
 
 def _measure(grid: Grid) -> Column | None:
-    """The average where at least two rows have it, or nothing better is there; otherwise the task with most rows."""
+    """Returns None, for the average, if at least two rows have one, or if no task has more rows. Otherwise returns the
+    task with most rows."""
     averages = len(samples(grid))
     counts = {column: len(samples(grid, column)) for column in grid.columns}
     most = max(counts.values(), default=0)
@@ -208,7 +211,8 @@ def _measure(grid: Grid) -> Column | None:
 
 
 def _seconds(row: Row, cost: Mapping[str, Any]) -> float | None:
-    """Pre-training, as far as the row was pre-trained here, and one task; None where a part is not known."""
+    """Returns the seconds of pre-training, if the row was pre-trained here, plus those of one task; None if a part is
+    not known."""
     parts = [cost["seconds per cell"]] + ([cost["pre-training seconds"]] if row.kind == "pretrained" else [])
     return sum(parts) if all(parts) else None
 

@@ -1,5 +1,7 @@
-"""The survey's tables 1 to 4 with all their rows, each with what stands of it here: the sheet of the model, rows on
-this board, or "not built yet"."""
+"""The survey's tables 1 to 4 with all their rows, and the status of each here.
+
+The status is the sheet of the model, its rows on this board, or "not built yet".
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -17,9 +19,11 @@ ABSENT = "not built yet"
 def tables(
     grid: Grid, catalogue: Catalogue, links: Mapping[str, str], home: str = "", boards: Boards | None = None
 ) -> list[dict[str, Any]]:
-    """{"number", "title", "heads", "rows"} for each table; a row is {"cells", "here"}, and "here" a list of
-    {"text", "href"}, with an address where it leads somewhere. ``home`` is the page of the objectives, "" for this one.
-    ``boards`` are the other pages with rows of a model. [] without the catalogue's taxonomy."""
+    """Returns {"number", "title", "heads", "rows"} for each table; [] without the catalogue's taxonomy.
+
+    A row is {"cells", "here"}. "here" is a list of {"text", "href"}; the address is "" if there is no link. ``home`` is
+    the page of the objectives, "" for this page. ``boards`` are the other pages with rows of a model.
+    """
     if not catalogue.get("taxonomy"):
         return []
     boards = boards or {}
@@ -74,9 +78,8 @@ def _objectives(names: Sequence[str], catalogue: Catalogue, home: str) -> list[d
 def _model(
     name: str, rows: Sequence[Row], catalogue: Catalogue, links: Mapping[str, str], boards: Boards
 ) -> list[dict[str, str]]:
-    """The sheet of the model called ``name``, and how many rows of it are on the board or which ``boards`` have some.
-    Published checkpoints have names
-    of their own that begin with the model's."""
+    """Returns the sheet of the model called ``name``, with the number of its rows on the board, or the ``boards`` that
+    have some. Published checkpoints have names that begin with the model's name."""
     wanted = _fold(name.partition(" (")[0])
     found = next((one for one, entry in catalogue["models"].items() if wanted in map(_fold, entry["names"])), "")
     here = [row for row in rows if row.name == found]
@@ -92,8 +95,8 @@ def _model(
 
 
 def _measured(methods: Sequence[str], phrases: Mapping[Row, str]) -> list[dict[str, str]]:
-    """The rows of this board that were compressed by one of the ``methods`` with its default settings, and what of them
-    stands in ``phrases``. A model with random weights is no row of the survey's table."""
+    """Returns the rows of this board that were compressed by one of the ``methods`` with its default settings, with
+    their ``phrases``. Rows with random weights are left out, because the survey's table has none."""
     found = []
     for row, phrase in phrases.items():
         adaptation, _, transform = row.adaptation.partition(THEN)
@@ -105,13 +108,13 @@ def _measured(methods: Sequence[str], phrases: Mapping[Row, str]) -> list[dict[s
 
 
 def _built(methods: Sequence[str], catalogue: Catalogue) -> list[dict[str, str]]:
-    """Those of the ``methods`` that are built, without a row on this board."""
+    """Returns the built ones among ``methods``, which have no row on this board."""
     known = [name for name in methods if name in catalogue.get("methods", ())]
     return [{"text": f"{name}, no row here", "href": ""} for name in known]
 
 
 def _adapted(one: Any, rows: Sequence[Row]) -> list[dict[str, str]]:
-    """The adaptations that do this, and which of the models have rows with one of them on the board."""
+    """Returns the adaptations of a row of table 4, and which of its models have rows with one of them on the board."""
     names = [_fold(name) for name in one.models]
     here = [row for row in rows if row.adaptation in one.adaptations and _fold(row.label) in names]
     labels = list(dict.fromkeys(row.label for row in here))
@@ -120,7 +123,7 @@ def _adapted(one: Any, rows: Sequence[Row]) -> list[dict[str, str]]:
 
 
 def _methods(term: Mapping[str, Any]) -> dict[str, list[str]]:
-    """{value of extensions: transforms of that kind}, from the taxonomy's terms."""
+    """Returns {value of extensions: transforms of that kind}, from the taxonomy's terms."""
     found = {value: list(term["methods"]) for value in term.get("values", ()) if term["methods"]}
     for part in term["parts"]:
         found |= _methods(part)
@@ -128,5 +131,5 @@ def _methods(term: Mapping[str, Any]) -> dict[str, list[str]]:
 
 
 def _fold(name: str) -> str:
-    """``name`` without case and punctuation."""
+    """Returns ``name`` without case and punctuation."""
     return re.sub(r"[^a-z0-9]+", "", name.casefold())

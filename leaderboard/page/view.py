@@ -1,4 +1,4 @@
-"""What the page's template needs, worked out beforehand: the template only lays it out."""
+"""Computes the values that the page's template lays out."""
 
 import math
 from collections import Counter
@@ -41,10 +41,10 @@ def board(
     home: str = "",
     boards: lessons.Boards | None = None,
 ) -> dict[str, Any]:
-    """Everything on the page, as plain values; ``scripts`` are the files of examples, {seal: path}, ``catalogue``
-    tells about models beyond their records (`leaderboard.page.lessons`), ``past`` is the markup of the histories of
-    cells (`leaderboard.page.history`), and ``home`` is the page of the catalogue's lessons and objectives, "" for this
-    one. ``boards`` are the other pages with rows of a model."""
+    """Returns everything on the page as plain values. ``scripts`` are the files of examples, {seal: path}, and ``past``
+    is the markup of the histories of cells (`leaderboard.page.history`). The ``catalogue`` (`leaderboard.page.lessons`)
+    describes models beyond their records. ``home`` is the page of its lessons and objectives, "" for this page.
+    ``boards`` are the other pages with rows of a model."""
     past, boards = past or {}, boards or {}
     catalogue = catalogue or {}
     scale = _scale(grid)
@@ -115,13 +115,13 @@ def board(
 
 
 def _sheet(grid: Grid, row: Row, places: Sequence[Places], past: Mapping[tuple[Row, Column], str]) -> Markup:
-    """The lines of a row's sheet, each cell followed by its history."""
+    """Returns the lines of a row's sheet, each cell followed by its history."""
     pairs = zip(grid.columns, places, strict=True)
     return Markup("".join(cell.sheet + past.get((row, column), "") for column, cell in pairs))
 
 
 def _blank(grid: Grid, rows: Sequence[dict[str, Any]], columns: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The rows and tasks without any score, which the table leaves out, each row with the reasons."""
+    """Returns the rows and tasks without any score, which the table leaves out, and the reason codes of each row."""
     left = []
     for row, shown in zip(grid.rows, rows, strict=True):
         if not shown["scored"]:
@@ -133,7 +133,8 @@ def _blank(grid: Grid, rows: Sequence[dict[str, Any]], columns: Sequence[dict[st
 
 
 def _data(grid: Grid, rows: Sequence[dict[str, Any]], scripts: Mapping[str, str]) -> dict[str, Any]:
-    """What the script computes with: scores by seed, and the examples' files. Texts are read off the page."""
+    """Returns the data for the script: scores by seed, and the files of examples. The script reads texts from the
+    page."""
     from scipy.special import stdtrit
 
     seeds: list[list[int]] = []
@@ -151,7 +152,7 @@ def _data(grid: Grid, rows: Sequence[dict[str, Any]], scripts: Mapping[str, str]
             if ran not in seeds:
                 seeds.append(ran)
             values = [round(value, column.decimals + 2) if math.isfinite(value) else None for value in found.values()]
-            first = {record.seed: record for record in reversed(cell.ok)}  # of several pre-trainings
+            first = {record.seed: record for record in reversed(cell.ok)}  # of the first pre-training
             files = [scripts.get(first[seed].seal, "") for seed in ran]
             told: list[Any] = [seeds.index(ran), values, files if any(files) else 0]
             if cell.pretrainings > 1:  # variance of the mean over pre-trainings, and its degrees of freedom
@@ -180,7 +181,7 @@ def _data(grid: Grid, rows: Sequence[dict[str, Any]], scripts: Mapping[str, str]
 
 
 def _named(line: dict[str, Any], grid: Grid, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """A line of the survey's tables with its row's label, and numbers as the page writes them."""
+    """Returns a line of the survey's tables with its row's label, and numbers as text."""
     row = line.get("model") or line.get("method")
     place = grid.rows.index(row)
     measured = line["GLUE measured"]
@@ -196,7 +197,7 @@ def _named(line: dict[str, Any], grid: Grid, rows: Sequence[dict[str, Any]]) -> 
 
 
 def _ranking(grid: Grid) -> dict[str, int]:
-    """How many neighbours of the ranking by average are certainly different."""
+    """Counts the neighbours in the ranking by average that are certainly different."""
     apart, pairs = separable(list(grid.rank_intervals().values()))
     return {"apart": apart, "pairs": pairs, "rows": len(grid.ranks())}
 
@@ -216,7 +217,7 @@ def _centred(grid: Grid) -> dict[str, Any]:
 
 
 def _phenomena(grid: Grid, ids: Mapping[Row, str]) -> dict[str, Any]:
-    """The lines of `leaderboard.scores.phenomena`; {} if there are none."""
+    """Returns the lines of `leaderboard.scores.phenomena`; {} if there are none."""
     lines = [
         {
             "id": ids[one.row] if one.row else "",
@@ -232,7 +233,7 @@ def _phenomena(grid: Grid, ids: Mapping[Row, str]) -> dict[str, Any]:
 
 
 def _agreement(grid: Grid) -> list[dict[str, Any]]:
-    """The lines of `leaderboard.scores.agreement`."""
+    """Returns the lines of `leaderboard.scores.agreement`."""
     found = [(column, agreement.agreement(grid, column)) for column in grid.columns]
     return [
         {
@@ -247,7 +248,7 @@ def _agreement(grid: Grid) -> list[dict[str, Any]]:
 
 
 def _orders(grid: Grid) -> list[dict[str, Any]]:
-    """The lines of `leaderboard.survey.order`."""
+    """Returns the lines of `leaderboard.survey.order`."""
     return [one._asdict() | {"tau": with_interval(one.tau, one.interval, 2)} for one in survey_order.orders(grid)]
 
 
@@ -302,7 +303,7 @@ def _row(grid: Grid, row: Row, spent: Mapping[str, Any], scale: Interval, anchor
 
 
 def _percent(share: float | None) -> str:
-    """A share in percent, with one decimal."""
+    """Returns a share in percent, with one decimal."""
     return "" if share is None else f"{100 * share:.1f} %"
 
 
@@ -311,7 +312,7 @@ def _missing(scored: int, tasks: int) -> str:
 
 
 def _twins(grid: Grid, columns: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The rows with a random twin, and of ``columns`` those that have a number in one of them."""
+    """Returns the rows with a random twin, and the ``columns`` with a number in one of these rows."""
     pairs = tables.twin_rows(grid)
     found = [[tables.twin_difference(grid, row, twin, column) for column in grid.columns] for row, twin in pairs]
     filled = [j for j in range(len(columns)) if any(line[j].n for line in found)]
@@ -329,7 +330,7 @@ def _twins(grid: Grid, columns: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _axis(row: Row, name: str) -> list[str]:
-    """The values of one filter for one row; a model can have several objectives and extensions."""
+    """Returns the values of one filter for one row. A model can have several objectives and extensions."""
     if name in ("size", "division", "adaptation"):
         values: Any = getattr(row, name)
     elif name == "kind":
@@ -346,7 +347,7 @@ def _axis(row: Row, name: str) -> list[str]:
 
 
 def _filters(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The filters that have something to choose between."""
+    """Returns the filters with at least two values."""
     rows = list(rows)
     found = {name: sorted({value for row in rows for value in row["filters"][name]}) for name in _FILTERS}
     return [
@@ -355,7 +356,7 @@ def _filters(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _scale(grid: Grid) -> Interval:
-    """Common axis of the interval plots: all averages and their intervals, rounded outwards to tens."""
+    """Returns the axis of the interval plots: all averages and their intervals, rounded outwards to tens."""
     found = ((grid.macro_summary(row).mean, *grid.macro_interval(row)) for row in grid.rows)
     known = [x for one in found for x in one if math.isfinite(x)]
     bounds = [min(known), max(known)] if known else [0.0, 100.0]
@@ -394,5 +395,5 @@ def _facts(grid: Grid, records: Sequence[Record]) -> dict[str, Any]:
 
 
 def _distinct(records: Sequence[Record]) -> list[Mapping[str, str]]:
-    """Each set of versions once: thousands of records share one."""
+    """Returns each set of versions once, since thousands of records share one."""
     return list({id(record.versions): record.versions for record in records}.values())

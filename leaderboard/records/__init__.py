@@ -1,1 +1,1 @@
-"""Records: the sealed result of a cell, how folders of them are written, packed, read and accepted as a baseline."""
+"""Sealed results of cells: how folders of records are written, packed, read and accepted as a baseline."""

@@ -2,14 +2,14 @@
 
 It is a folder with one file of records (`leaderboard.records.pack`) and a folder of predictions. The manifest in that
 file has the reason for accepting the records, and the hashes of all files. So a record that is changed, added or
-removed is noticed even if its own seal is right. Version control knows who accepted it.
+removed is noticed even if its own seal is right. Version control records who accepted it.
 
 Baselines of earlier versions hold loose records and a ``baseline.json``. They are still read and verified, have the
-same digest as a packed one with the same records, and are packed by the next `accept`. Their hidden file ``.baseline``
-repeats the digest, so that a baseline whose manifest was deleted does not pass for an ordinary run folder.
+same digest as a packed baseline with the same records, and are packed by the next `accept`. Their hidden file
+``.baseline`` repeats the digest, so that a baseline whose manifest was deleted is not taken for an ordinary run folder.
 
 `accept` writes the new baseline next to the old one, under a hidden name, and swaps the two by renaming. A process that
-is killed at any moment leaves the old or the new baseline whole, and `recover` finishes or takes back what it left.
+is killed at any moment leaves either the old or the new baseline intact, and `recover` finishes or undoes its work.
 """
 
 import contextlib
@@ -33,13 +33,13 @@ MANIFEST = "baseline.json"
 MARKER = ".baseline"
 SCHEMA = 1
 _FOLDERS = (FOLDER, "predictions")
-_LARGEST = 4 * 2**20  # bytes of a manifest; a real one has a hundred bytes a file
+_LARGEST = 4 * 2**20  # bytes of a manifest; a real one has a hundred bytes per file
 _AGAIN = pack.AGAIN
 _ABSOLUTE = re.compile(r"(?<![^\s='\"])(?:/|~/|[A-Za-z]:\\)[^\s'\"]+")
 
 
 class BaselineError(RecordError):
-    """A baseline that cannot be trusted, or records that cannot become one."""
+    """Raised for a baseline that cannot be trusted, or for records that cannot become one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ class Baseline:
     replaces: str | None
     """The digest of the baseline before it."""
     files: Mapping[str, str]
-    """{path below the folder: SHA-256}; a packed record has the path that it would have as a file of its own."""
+    """{path below the folder: SHA-256}. A packed record has the path that it would have as a separate file."""
 
 
 def accept(
@@ -61,18 +61,18 @@ def accept(
     warn: Callable[[str], None] = lambda sentence: None,
     add: bool = False,
 ) -> Baseline:
-    """Make the records of the run folder ``records`` the baseline in ``folder``, which is replaced as a whole.
+    """Makes the records of the run folder ``records`` the baseline in ``folder``, which is replaced as a whole.
 
-    Without ``predictions`` the records come alone: predictions quote the data, and not every licence lets them be
-    published. The intervals over examples are in the records. With ``add`` the old baseline's records and predictions
-    stay, and only files of the same name (cell and seed) are replaced. Without it, a baseline in ``folder`` that
-    is not what was accepted is replaced too, after a sentence to ``warn``. The same records accepted again for the same
-    reason change nothing, except that loose records are packed.
+    Without ``predictions`` only the records are accepted: predictions quote the data, and not every licence allows
+    publishing them. The intervals over examples are in the records. With ``add`` the old baseline's records and
+    predictions stay, and only files of the same name (cell and seed) are replaced. Without it, a baseline in ``folder``
+    that was changed after it was accepted is replaced too, after a call of ``warn``. If the same records are accepted
+    again for the same reason, nothing changes, except that loose records are packed.
 
-    `BaselineError` when there is no reason, no scored record, a damaged one, predictions that do not match their
-    record, or an old baseline whose digest is lost; then ``folder`` stays as it was.
+    Raises `BaselineError` if there is no reason, no scored record, a damaged record, predictions that do not match
+    their record, or an old baseline whose digest is lost. Then ``folder`` is not changed.
     """
-    # Resolved: what is renamed into the place of "." or of a link would lie inside it, and go with the old baseline.
+    # Resolved, because renaming onto "." or a link would put the new baseline inside the old one, which is deleted.
     reason, records, folder = clean(reason).strip(), Path(records), Path(folder).resolve()
     if not reason:
         raise BaselineError("A baseline needs a reason: say with --reason why these scores are right.")
@@ -124,7 +124,7 @@ def accept(
 
 @dataclass(frozen=True, kw_only=True)
 class _Before:
-    """What is known of the baseline that is to be replaced."""
+    """The known facts about the baseline that is to be replaced."""
 
     digest: str
     reason: str = ""
@@ -133,7 +133,8 @@ class _Before:
 
 
 def _accepted_before(folder: Path, warn: Callable[[str], None]) -> _Before | None:
-    """The baseline in ``folder``, as far as it is known; None where there is none and nothing else."""
+    """Returns the baseline in ``folder``, as far as it is known, or None if the folder is missing or empty. Raises
+    `BaselineError` for other content, or for a baseline whose digest is lost."""
     try:
         if found := verify(folder):
             return _Before(digest=found.digest, reason=found.reason, replaces=found.replaces, whole=True)
@@ -154,8 +155,8 @@ def _accepted_before(folder: Path, warn: Callable[[str], None]) -> _Before | Non
 
 
 def recover(folder: Path) -> None:
-    """Finish the replacement of the baseline in ``folder`` if an `accept` was killed between its two renames, the only
-    moment at which ``folder`` is not there; otherwise do nothing."""
+    """Finishes the replacement of the baseline in ``folder`` if an `accept` was killed between its two renames, the
+    only moment at which ``folder`` does not exist. Otherwise does nothing."""
     folder = Path(folder).resolve()
     if not folder.exists() and _beside(folder, "old").is_dir():
         with _locked(folder.parent):
@@ -163,9 +164,9 @@ def recover(folder: Path) -> None:
 
 
 def _finish(folder: Path) -> None:
-    """Finish or undo an `accept` that was killed, and remove its temporary files next to ``folder``."""
+    """Finishes or undoes an `accept` that was killed, and removes its temporary folders next to ``folder``."""
     new, old = _beside(folder, "new"), _beside(folder, "old")
-    if not folder.exists() and old.is_dir():  # the old one stepped aside
+    if not folder.exists() and old.is_dir():  # killed between the two renames
         whole = False
         with contextlib.suppress(BaselineError):
             whole = verify(new) is not None
@@ -177,7 +178,8 @@ def _finish(folder: Path) -> None:
 
 
 def _swap(folder: Path, new: Path) -> None:
-    """Put ``new`` in the place of ``folder``. No portable call exchanges two folders, so the old one steps aside."""
+    """Puts ``new`` in the place of ``folder``. No portable call exchanges two folders, so the old one is renamed
+    first."""
     old = _beside(folder, "old")
     if folder.exists():
         os.rename(folder, old)
@@ -192,13 +194,15 @@ def _swap(folder: Path, new: Path) -> None:
 
 
 def _beside(folder: Path, what: str) -> Path:
-    """The folder's hidden neighbour. Its name is always the same, so that the next `accept` finds it."""
+    """Returns the path of a hidden folder next to ``folder``. It is always the same, so that the next `accept` finds
+    it."""
     return folder.parent / f".{folder.name}.{what}"
 
 
 @contextlib.contextmanager
 def _locked(parent: Path) -> Iterator[None]:
-    """One `accept` at a time below ``parent``, where the system has such locks; a killed process loses its own."""
+    """Lets one `accept` at a time run below ``parent``, if the system has such locks. A killed process loses its
+    lock."""
     try:
         import fcntl
 
@@ -215,7 +219,8 @@ def _locked(parent: Path) -> Iterator[None]:
 
 
 def verify(folder: Path) -> Baseline | None:
-    """The baseline in ``folder``, every file checked; None where it is an ordinary run folder."""
+    """Returns the baseline in ``folder`` after checking every file; None for an ordinary run folder. Raises
+    `BaselineError` if it is damaged or was changed."""
     folder = Path(folder)
     found, fault = {}, ""
     if (folder / PACK).is_file():
@@ -248,7 +253,7 @@ def verify(folder: Path) -> Baseline | None:
 
 
 def _manifest(path: Path) -> Baseline:
-    """What the manifest ``path`` says, its own layout checked but no other file."""
+    """Reads the manifest in ``path`` and checks its own layout, but no other file."""
     try:
         if path.stat().st_size > _LARGEST:
             raise ValueError("too large")
@@ -260,7 +265,7 @@ def _manifest(path: Path) -> Baseline:
 
 
 def _packed(folder: Path) -> tuple[Baseline, Pack]:
-    """The manifest in the pack of ``folder``, and the pack."""
+    """Returns the manifest in the pack of ``folder``, and the pack."""
     try:
         found = pack.read(folder / PACK)
     except PackError as error:
@@ -269,7 +274,7 @@ def _packed(folder: Path) -> tuple[Baseline, Pack]:
 
 
 def _restored(path: Path, body: Any) -> Baseline:
-    """The ``body`` of a manifest in ``path``, its layout checked."""
+    """Returns the baseline that the ``body`` of the manifest in ``path`` describes, after checking its layout."""
     try:
         schema = body["schema"]
         made = Baseline(digest=body["digest"], reason=body["reason"], replaces=body["replaces"], files=body["files"])
@@ -284,7 +289,7 @@ def _restored(path: Path, body: Any) -> Baseline:
 
 
 def _marked(folder: Path) -> str | None:
-    """The digest in the folder's marker; None where it has none, as baselines of earlier versions."""
+    """Returns the digest in the folder's marker; "" if the marker is unreadable, None without one."""
     try:
         text = (folder / MARKER).read_text(encoding="ascii").strip()
     except FileNotFoundError:
@@ -295,7 +300,8 @@ def _marked(folder: Path) -> str | None:
 
 
 def _files(folder: Path) -> dict[str, str]:
-    """{path: SHA-256}. Hidden files are no part of it: a board may leave its index there, and no record is one."""
+    """Returns {path: SHA-256} for predictions, loose records and courses. Hidden files are left out: a board may write
+    its index there, and no record is hidden."""
     found = [path for name in _FOLDERS for path in (folder / name).glob("[!.]*") if path.is_file()]
     found += [path for path in (folder / courses.FILE,) if path.is_file()]
     return {
@@ -304,7 +310,7 @@ def _files(folder: Path) -> dict[str, str]:
 
 
 def _tell_of_paths(records: Sequence[Record], warn: Callable[[str], None]) -> None:
-    """Tells of commands that only this machine can repeat."""
+    """Warns about commands that name paths of this machine."""
     found = [path.group() for record in records if (path := _ABSOLUTE.search(record.command or ""))]
     if found:
         warn(
@@ -319,7 +325,7 @@ def _is_run(folder: Path) -> bool:
 
 
 def _texts(folder: Path) -> dict[str, bytes]:
-    """{file name: content} of the records of one run folder, packed and loose."""
+    """Returns {file name: content} for the packed and loose records of one run folder."""
     packed_ones = pack.read(folder / PACK).records if (folder / PACK).is_file() else {}
     loose = sorted((folder / FOLDER).glob("[!.]*.json"))
     return {**packed_ones, **{path.name: path.read_bytes() for path in loose}}
@@ -336,7 +342,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _write(path: Path, content: str | bytes) -> None:
-    """Write a file and wait until it is on the disk: the swap must not come before what it swaps."""
+    """Writes a file and waits until it is on the disk, so that the swap cannot happen before its content is stored."""
     with open(path, "wb") as file:
         file.write(content.encode() if isinstance(content, str) else content)
         file.flush()
@@ -344,7 +350,7 @@ def _write(path: Path, content: str | bytes) -> None:
 
 
 def _sync(folder: Path) -> None:
-    """Make the names in ``folder`` survive a power cut, where the system can."""
+    """Makes the names in ``folder`` survive a power cut, if the system supports it."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

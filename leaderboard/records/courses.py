@@ -1,7 +1,7 @@
 """The course of pre-trainings: the loss at each step, for the weights that records name.
 
 A run keeps it in the manifest of each pre-training (``pretrained/NAME/manifest.json``). A baseline keeps all of them in
-one file, ``courses.json``, which `keep` writes. Both name the SHA-256 of the weights, and so do records: a course is
+one file, ``courses.json``, which `keep` writes. Both name the SHA-256 of the weights, as records do. So a course is
 shown for exactly the weights that a row was measured with.
 """
 
@@ -16,15 +16,15 @@ from ptmbench.leaderboard.records.store import runs_below
 
 FILE = "courses.json"
 MOST = 100
-"""Points of a course that are kept; its first and its last one are among them."""
+"""Most points kept of a course; the first and the last one are among them."""
 _LARGEST = 4 * 2**20  # bytes of a manifest; a real one has some kilobytes
 
 Points = tuple[tuple[float, float], ...]
-"""(step, loss) in order."""
+"""(step, loss) pairs, in order."""
 
 
 def load(folders: Sequence[Path], records: Iterable[Record]) -> dict[str, Points]:
-    """{SHA-256 of weights: course} for the pre-trainings of ``records`` whose course lies in ``folders``."""
+    """Returns {SHA-256 of weights: course} for the pre-trainings of ``records`` whose course is in ``folders``."""
     wanted = {str(one.pretraining.get("weights_sha256")) for one in records if one.pretraining}
     found: dict[str, Points] = {}
     for home in (home for folder in folders for home in runs_below(Path(folder))):
@@ -35,8 +35,8 @@ def load(folders: Sequence[Path], records: Iterable[Record]) -> dict[str, Points
 
 
 def keep(sources: Sequence[Path], target: Path, records: Iterable[Record]) -> None:
-    """Write the courses of the pre-trainings of ``records``, as far as the folders ``sources`` have them, to
-    ``target``/courses.json: an object from weights to points, a line each. Nothing is written if there are none."""
+    """Writes the courses of the pre-trainings of ``records`` that are in the folders ``sources`` to
+    ``target``/courses.json: an object from weights to points, a line each. Writes nothing if there are none."""
     lines = [f'"{weights}":{json.dumps(points)}' for weights, points in sorted(load(sources, records).items())]
     if lines:
         (target / FILE).write_text("{" + ",\n".join(lines) + "}\n", encoding="ascii")
@@ -58,7 +58,7 @@ def _courses(home: Path) -> Iterator[tuple[str, Points]]:
 
 
 def _json(path: Path) -> Any:
-    """What the file ``path`` holds; None for a file that is no JSON or is too large to be a manifest."""
+    """Returns the JSON in ``path``; None if the file is not readable JSON or is too large to be a manifest."""
     try:
         return json.loads(path.read_text(encoding="utf-8")) if path.stat().st_size <= _LARGEST else None
     except (OSError, ValueError, RecursionError):
@@ -66,7 +66,7 @@ def _json(path: Path) -> Any:
 
 
 def _points(pairs: Sequence[Any]) -> Points:
-    """The pairs that are finite and positive, at most `MOST` of them."""
+    """Returns the pairs that are finite and positive, at most `MOST` of them."""
     known = [
         (float(one[0]), float(one[1]))
         for one in pairs

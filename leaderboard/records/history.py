@@ -1,9 +1,8 @@
 """The history of a baseline: its records at each commit that changed it.
 
-Git is asked, and nothing is checked out. `leaderboard.scores.history` says what became of a cell from one commit to the
-next. A baseline of earlier versions held loose records, so both layouts are read.
-
-A record is parsed once, however many commits hold it.
+Git is queried, and nothing is checked out. `leaderboard.scores.history` compares a cell from one commit to the next.
+Baselines of earlier versions hold loose records, so both layouts are read. A record is parsed once, however many
+commits hold it.
 """
 
 import contextlib
@@ -22,33 +21,33 @@ from ptmbench.leaderboard.records.store import load
 from ptmbench.leaderboard.text import clean
 
 MOST = 100
-"""Commits of a baseline that are read, the newest ones."""
+"""Most commits of a baseline that are read, the newest ones."""
 _LARGEST = 64 * 2**20  # bytes of one file; a real pack has less than one MiB
 _SECONDS = 60
 _FIELD, _LINE = "\x1f", "\x1e"
 _AWAY = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_OBJECT_DIRECTORY")
-"""Variables that git sets for its hooks: they would name another repository than the one around the baseline."""
+"""Variables that git sets for its hooks. They would name another repository than the one around the baseline."""
 
 
 class HistoryError(RecordError):
-    """A baseline whose history cannot be read; the message says why and what to do."""
+    """Raised if the history of a baseline cannot be read. The message says why and what to do."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Version:
-    """A baseline as a commit has it."""
+    """A baseline at one commit."""
 
     commit: str
     """40 hex digits; "" for changes that are not committed."""
     date: str
-    """ISO 8601, of the commit."""
+    """Date of the commit in ISO 8601."""
     subject: str
     """First line of the commit's message."""
     reason: str
-    """The reason given to `accept`, from the manifest; "" where it is not known."""
+    """The reason given to `accept`, from the manifest; "" if it is not known."""
     records: tuple[Record, ...]
     fault: str = ""
-    """What could not be read at this commit."""
+    """The error if something could not be read at this commit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,19 +55,20 @@ class History:
     versions: tuple[Version, ...]
     """Oldest first."""
     notes: tuple[str, ...] = ()
-    """Sentences on what is missing: commits of a shallow clone, or files that cannot be read."""
+    """Sentences about missing parts: commits of a shallow clone, or files that cannot be read."""
 
 
 def is_baseline(folder: Path) -> bool:
-    """Whether ``folder`` was accepted as a baseline: run folders have no history of their own."""
+    """Whether ``folder`` was accepted as a baseline. Run folders have no history."""
     return any((Path(folder) / name).is_file() for name in (pack.PACK, baseline.MANIFEST))
 
 
 def history(folder: Path, called: str = "") -> History:
-    """The versions of the baseline in ``folder``; its files as they are now come last if they are not committed.
-    Sentences name it as ``called``, or else by its path.
+    """Returns the versions of the baseline in ``folder``, oldest first. The current files come last if they are not
+    committed. Notes and errors name the folder as ``called``, or else by its path.
 
-    `HistoryError` where ``folder`` holds no baseline, git is not installed, or git knows no commit of the folder.
+    Raises `HistoryError` if ``folder`` holds no baseline, if git is not installed or fails, or if no commit has the
+    folder.
     """
     folder, called = Path(folder), called or str(folder)
     if not is_baseline(folder):
@@ -98,7 +98,7 @@ def history(folder: Path, called: str = "") -> History:
 
 
 def _now(folder: Path) -> Version:
-    """The baseline as its files are."""
+    """Returns the baseline in the current files."""
     reason = ""
     with contextlib.suppress(RecordError):
         reason = getattr(baseline.verify(folder), "reason", "")
@@ -106,7 +106,7 @@ def _now(folder: Path) -> Version:
 
 
 class _Reader:
-    """Reads the records of commits; what several commits share is read once."""
+    """Reads the records of commits. Files that several commits share are read once."""
 
     def __init__(self, ask: Callable[..., bytes]) -> None:
         self._ask = ask
@@ -145,7 +145,7 @@ class _Reader:
         )
 
     def _files(self, commit: str) -> dict[str, bytes]:
-        """{path below the folder: content} of the manifest and the records at ``commit``."""
+        """Returns {path below the folder: content} for the manifest and the records at ``commit``."""
         listed = self._ask("ls-tree", "-r", "-z", "-l", commit, "--", ".")
         names = {}
         for line in filter(None, listed.decode("utf-8", "surrogateescape").split("\0")):
@@ -161,7 +161,7 @@ class _Reader:
         return {name: self._contents[sha] for name, sha in names.items() if sha in self._contents}
 
     def _record(self, name: str, text: bytes) -> Record | str:
-        """The record, or what is wrong with it."""
+        """Returns the record, or the error."""
         if (name, text) not in self._parsed:
             try:
                 self._parsed[name, text] = parse(name, text, self._pieces)
@@ -183,7 +183,7 @@ def _reason(manifest: bytes) -> str:
 
 
 def _blobs(ask: Callable[..., bytes], hashes: Sequence[str]) -> Mapping[str, bytes]:
-    """{hash: content} of git's objects; one that is missing is left out."""
+    """Returns {hash: content} of git's objects, without missing ones."""
     if not hashes:
         return {}
     answer = ask("cat-file", "--batch", given="".join(f"{one}\n" for one in hashes).encode())
@@ -199,7 +199,8 @@ def _blobs(ask: Callable[..., bytes], hashes: Sequence[str]) -> Mapping[str, byt
 
 
 def _git(folder: Path, called: str, *arguments: str, given: bytes = b"") -> bytes:
-    """What git answers in ``folder``; it asks for no password, takes no lock and fetches nothing."""
+    """Runs git in ``folder`` and returns its output. It asks for no password, takes no optional lock and fetches
+    nothing."""
     quiet = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "LC_ALL": "C"}
     environment = {name: value for name, value in os.environ.items() if name not in _AWAY} | quiet
     try:

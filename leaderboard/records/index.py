@@ -1,8 +1,8 @@
-"""A cache of a folder's records: the second board of thousands of records need not parse them again.
+"""A cache of a folder's records, so that another board of thousands of records need not parse them again.
 
 The cache is one hidden file in the folder of the records, with a hash of its own. A record is taken from it only while
 its file has the size and both times (of content and of metadata, to the nanosecond) that it had when its seal was
-verified; all other records are read and verified. If the file is lost or damaged, only time is lost.
+verified. All other records are read and verified. A lost or damaged cache costs only time.
 """
 
 import hashlib
@@ -19,13 +19,13 @@ from ptmbench.leaderboard.records.pieces import SHARED
 from ptmbench.leaderboard.records.record import Record
 
 NAME = ".index"
-LEAST = 500  # records; below, reading them is as quick
+LEAST = 500  # records; reading fewer is as quick
 _FIELDS = tuple(one.name for one in fields(Record))
 _Marks = tuple[int, int, int]
 
 
 class Index:
-    """The remembered records of one folder."""
+    """The cached records of one folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -35,7 +35,8 @@ class Index:
         self._new = 0
 
     def get(self, name: str) -> Record | None:
-        """The record of the file ``name``, where it is unchanged since its seal was verified."""
+        """Returns the record of the file ``name`` if the file is unchanged since the seal was verified, or else
+        None."""
         held = self._held.get(name)
         if held is None or held[0] != self.marks(name):
             return None
@@ -43,13 +44,13 @@ class Index:
         return held[1]
 
     def put(self, name: str, marks: _Marks | None, record: Record) -> None:
-        """Remember ``record``, whose file had ``marks`` (see `marks`) before it was read."""
+        """Caches ``record``, whose file had ``marks`` (see `marks`) before it was read."""
         self._new += 1
         if marks is not None:
             self._kept[name] = (marks, record)
 
     def marks(self, name: str) -> _Marks | None:
-        """Size and both times of the file ``name``; None where it cannot be looked at."""
+        """Returns the size and both times of the file ``name``; None if they cannot be read."""
         try:
             found = os.stat(f"{self._folder}{os.sep}{name}")
         except OSError:
@@ -57,7 +58,7 @@ class Index:
         return (found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
     def save(self) -> None:
-        """Write what was learnt, if it is worth it and the folder can be written."""
+        """Writes the cache if there are new records, at least `LEAST` in all, and the folder is writable."""
         if len(self._kept) < LEAST or not self._new:
             return
         content = _dumps(self._kept).encode("ascii")
@@ -65,7 +66,7 @@ class Index:
         try:
             temporary.write_bytes(_digest(content) + b"\n" + content)
             os.replace(temporary, self._path)
-        except OSError:  # a folder to read only: the next board takes as long as this one
+        except OSError:  # a read-only folder: the next board takes as long as this one
             temporary.unlink(missing_ok=True)
 
 
@@ -74,7 +75,7 @@ def _read(path: Path) -> dict[str, tuple[_Marks, Record]]:
         digest, _, content = path.read_bytes().partition(b"\n")
         if digest != _digest(content):
             return {}
-        held = json.loads(content)  # whole, by its hash: this module wrote it
+        held = json.loads(content)  # intact, by its hash: this module wrote it
     except (OSError, ValueError, RecursionError):
         return {}
     columns = held["columns"]
@@ -87,14 +88,16 @@ def _read(path: Path) -> dict[str, tuple[_Marks, Record]]:
 
 
 def _record(values: tuple[Any, ...]) -> Record:
-    """A record of its fields, set at once: a frozen class initialises them one by one, which takes longer."""
+    """Returns a record with its fields set at once. The constructor of a frozen class sets them one by one, which takes
+    longer."""
     record = object.__new__(Record)
     vars(record).update(zip(_FIELDS, values, strict=True))
     return record
 
 
 def _dumps(kept: Mapping[str, tuple[_Marks, Record]]) -> str:
-    """By columns, since thousands of rows would be as many lists to read; a part that many share stands there once."""
+    """Serialises records by columns, since rows would be thousands of lists to parse. A part that many records share is
+    stored once."""
     shared, columns = {}, {}
     for name in _FIELDS:
         values = [getattr(record, name) for _, record in kept.values()]
@@ -109,5 +112,6 @@ def _dumps(kept: Mapping[str, tuple[_Marks, Record]]) -> str:
 
 
 def _digest(content: bytes) -> bytes:
-    """Over the layout as well: another schema, or another order of fields, is another index."""
+    """Returns the SHA-256 of ``content`` and of the layout, so that an index with another schema or order of fields is
+    not used."""
     return hashlib.sha256(f"columns {SCHEMA} {','.join(_FIELDS)}\n".encode() + content).hexdigest().encode()

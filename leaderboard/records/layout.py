@@ -1,4 +1,4 @@
-"""The layout of a record's JSON: what may stand where, and how Python values get there and back. No library."""
+"""The layout of a record's JSON: the fields and their types, and the conversion of Python values to JSON and back."""
 
 import math
 import re
@@ -16,16 +16,17 @@ _NON_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 class LayoutError(ValueError):
-    """A value that the layout does not allow; the message names the place."""
+    """Raised for a value that the layout does not allow; the message names the place."""
 
 
 def is_number(value: Any) -> bool:
-    """Whether ``value`` is a number to reckon with: finite, no truth value, and not too large for a float."""
+    """Whether ``value`` is usable as a number: finite, not a bool, and not too large."""
     return (type(value) is float and math.isfinite(value)) or (type(value) is int and abs(value) < _LARGEST)
 
 
 def plain(value: Any, place: str) -> Any:
-    """``value`` as JSON types: NumPy scalars and tuples converted, non-finite floats as strings."""
+    """Converts ``value`` to JSON types, NumPy scalars and tuples included. Non-finite floats become strings. Raises
+    `LayoutError` for other types."""
     if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
         value = value.item()
     if value is None or isinstance(value, (bool, int)):
@@ -44,7 +45,7 @@ def plain(value: Any, place: str) -> Any:
 
 
 def restore(value: Any) -> Any:
-    """The inverse for parts that hold numbers only."""
+    """The inverse of `plain`, for parts that hold only numbers."""
     if isinstance(value, str):
         return _NON_FINITE.get(value, value)
     if isinstance(value, dict):
@@ -55,7 +56,7 @@ def restore(value: Any) -> Any:
 
 
 AUXILIARY = ("auxiliary", "beside")
-"""Names of the part of a record's "task" about auxiliary tasks: the name that is written, and an older one."""
+"""Names of the part of a record's "task" about auxiliary tasks: the current name, and an older one."""
 
 FIELDS = {"schema", "key", "status", "reason", "row", "pretraining", "task", "adaptation", "seed", "scores"}
 FIELDS |= {"cost", "curve", "predictions", "versions", "commit", "device", "command", "finished", "seal"}
@@ -82,7 +83,7 @@ _LAYOUT: dict[str, tuple] = {
     "task.higher_is_better": (bool,),
     "adaptation.settings": _PART,
 }
-"""Dotted place to the types, or the words, that may stand there; a part that is None has no places below it."""
+"""{dotted place: allowed types or words}. If a part is None, the places below it are not checked."""
 _PLACES: dict[str, list[tuple[str, tuple[str, ...], tuple]]] = {}
 for _place, _allowed in _LAYOUT.items():
     _field, *_above = _place.split(".")
@@ -93,13 +94,13 @@ _REQUIRED = frozenset(_PLACES)
 _PRETRAINING = (("tokenizer", _PART_OR_NULL), ("corpus_sha256", _TEXT_OR_NULL), ("weights_sha256", _TEXT_OR_NULL))
 _PRETRAINING += (("tokens", _MAYBE), ("base", _PART_OR_NULL), ("teacher", _PART_OR_NULL))
 _PRETRAINING += (("including", _PART_OR_NULL), ("budget", _PART_OR_NULL), ("tuning", _PART_OR_NULL))
-"""What tells pre-trainings apart, each where it is known. "budget" is what was asked for, by unit, "base" what one was
-continued from, "teacher" what it learnt from, "including" its cost with the cost of all before it, "tuning" the trials
-that chose its recipe."""
+"""Parts that distinguish pre-trainings, each if it is known. "budget" is the requested budget by unit, "base" the
+pre-training that was continued, and "teacher" the one that it learnt from. "including" is its cost with the cost of all
+before it, "tuning" the trials that chose its recipe."""
 
 
 def restore_part(name: str, value: Any) -> Any:
-    """The field ``name`` with "nan" and its kin as floats wherever a number belongs, and nowhere else: a model may be
+    """Returns the field ``name`` with "nan", "inf" and "-inf" as floats in the places of numbers only: a model may be
     called nan."""
     if name == "curve":
         return tuple(restore(value))
@@ -117,11 +118,12 @@ _NUMBERS = {"pretraining": ("steps", "tokens", "flops", "seconds", "loss"), "tas
 
 
 DEEPEST = 32
-"""Levels that a field may nest; a real record has five."""
+"""Most levels of nesting in a field; a real record has five."""
 
 
 def check_values(value: Any, place: str, depth: int = 0) -> None:
-    """`LayoutError` if a number in ``value`` is too large to reckon with, or if it nests more than `DEEPEST` levels."""
+    """Raises `LayoutError` if a number in ``value`` is too large or not finite, or if it nests more than `DEEPEST`
+    levels."""
     if depth > DEEPEST:
         raise LayoutError(f"{place[:80]} is nested more than {DEEPEST} levels deep.")
     if isinstance(value, dict):
@@ -137,7 +139,7 @@ def check_values(value: Any, place: str, depth: int = 0) -> None:
 
 
 def check(body: dict[str, Any]) -> None:
-    """`LayoutError` unless the parts that boards rely on have the right types."""
+    """Raises `LayoutError` unless the parts that boards rely on have the right types."""
     for name, value in body.items():
         check_values(value, name)
     for name in sorted(set(body) - FIELDS) or sorted(_REQUIRED):
@@ -146,7 +148,7 @@ def check(body: dict[str, Any]) -> None:
 
 
 def check_part(name: str, value: Any) -> None:
-    """`LayoutError` unless ``value`` may stand in the field ``name``."""
+    """Raises `LayoutError` unless ``value`` is allowed in the field ``name``."""
     if name not in FIELDS:
         raise LayoutError(f"it has the unknown field '{name}'. The fields of schema {SCHEMA} are fixed.")
     for place, above, allowed in _PLACES.get(name, ()):
@@ -164,7 +166,7 @@ def check_part(name: str, value: Any) -> None:
 
 
 def check_whole(body: dict[str, Any]) -> None:
-    """`LayoutError` unless every field is there and they agree with each other."""
+    """Raises `LayoutError` unless all required fields are there and agree with each other."""
     if lacking := _REQUIRED - body.keys():
         check_part(min(lacking), ...)
     if body["status"] == "ok" and "headline" not in body["scores"]:
@@ -224,7 +226,7 @@ def _check_adaptation(adaptation: dict[str, Any]) -> None:
 
 
 def _named_parts(value: Any, place: str) -> list[tuple[str, dict[str, Any]]]:
-    """The entries of an optional part, each of which must be a part itself."""
+    """Returns the entries of an optional part, each of which must be a part itself."""
     _expect(value, _PART_OR_NULL, place)
     for name, part in (value or {}).items():
         _expect(part, _PART, f"{place}.{name}")
@@ -303,7 +305,7 @@ def _reported(row: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _expect(value: Any, allowed: tuple, place: str) -> None:
-    if type(value) in allowed:  # nearly always; what follows is for subclasses, words and complaints
+    if type(value) in allowed:  # nearly always; the rest handles subclasses, words and errors
         return
     types = tuple(one for one in allowed if isinstance(one, type))
     words = tuple(one for one in allowed if isinstance(one, str) and one != "number")

@@ -1,13 +1,13 @@
 """Many records in one file: the JSON files of accepted records, one after the other, compressed.
 
-``records.json.gz`` is an ordinary gzip file. `gzip -dc` shows a manifest and then the records, each exactly as
-`leaderboard.records.record.write` lays it out, in the order of their file names. So `diff`, `jq` and git's textconv
-read it line by line. The manifest names every record with the SHA-256 of its text: a record is taken from the pack only
-if its hash fits, and one that is missing or damaged is known by its name. The same manifest and records give the same
-bytes (with the same zlib).
+``records.json.gz`` is an ordinary gzip file. `gzip -dc` shows a manifest and then the records in the order of their
+file names, each exactly as `leaderboard.records.record.write` lays it out. So `diff`, `jq` and git's textconv read it
+line by line. The manifest names every record with the SHA-256 of its text. A record is taken from the pack only if its
+hash matches, and a missing or damaged record is known by its name. The same manifest and records give the same bytes
+(with the same zlib).
 
-`leaderboard.records.baseline` writes packs, `leaderboard.records.store` reads them. What a manifest means is not known
-here.
+`leaderboard.records.baseline` writes packs, and `leaderboard.records.store` reads them. This module does not interpret
+the manifest beyond its file hashes.
 """
 
 import hashlib
@@ -23,39 +23,39 @@ from ptmbench.leaderboard.records.record import FOLDER, RecordError
 
 PACK = "records.json.gz"
 _HEAD = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\xff"  # gzip, deflate, no name, no time, any system
-_END = b"\n}\n"  # of a text that `laid_out` made: nowhere else is a brace alone on a line
+_END = b"\n}\n"  # the end of a text from `laid_out`: no other line is a brace alone
 _LARGEST = 256 * 2**20  # bytes unpacked, some fifty thousand records
-_STEP = 512  # bytes unpacked at once, so that little is lost before a damaged place
+_STEP = 512  # compressed bytes per step, so that little is lost before a damaged place
 
 
 class PackError(RecordError):
-    """A pack whose manifest cannot be read, so that nothing is known of its records."""
+    """Raised for a pack whose manifest cannot be read, so that its records are unknown."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pack:
     manifest: Mapping[str, Any]
     records: Mapping[str, bytes]
-    """{file name: text} of the records whose hash fits, in the order of the names."""
+    """{file name: text} of the records whose hash matches, in the order of the names."""
     lost: tuple[str, ...] = ()
     """File names of the records that are missing or damaged."""
     fault: str = ""
-    """What else is wrong with the file: unknown content, or an end that does not fit."""
+    """Another error in the file: unknown content, or an end that does not match."""
 
 
 def laid_out(content: bytes) -> bytes:
-    """The JSON text of a record or manifest in the layout that packs need."""
+    """Returns the JSON text of a record or manifest in the layout that packs need."""
     return (json.dumps(json.loads(content), indent=1, allow_nan=False) + "\n").encode("ascii")
 
 
 def hashes(records: Mapping[str, bytes]) -> dict[str, str]:
-    """{"records/NAME": SHA-256}, as a manifest has to name the ``records``."""
+    """Returns {"records/NAME": SHA-256}, as a manifest has to name the ``records``."""
     return {f"{FOLDER}/{name}": hashlib.sha256(content).hexdigest() for name, content in sorted(records.items())}
 
 
 def packed(manifest: Mapping[str, Any], records: Mapping[str, bytes]) -> bytes:
-    """The content of a pack of ``records``, {file name: text that is `laid_out`}. ``manifest["files"]`` holds at least
-    their `hashes`."""
+    """Returns the content of a pack of ``records``, {file name: text from `laid_out`}. ``manifest["files"]`` must
+    contain their `hashes`."""
     texts = [laid_out(json.dumps(manifest).encode()), *(records[name] for name in sorted(records))]
     plain = b"".join(texts)
     deflate = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
@@ -63,7 +63,8 @@ def packed(manifest: Mapping[str, Any], records: Mapping[str, bytes]) -> bytes:
 
 
 def read(path: Path) -> Pack:
-    """The pack in ``path``, every text checked against its hash; `PackError` when its manifest cannot be read."""
+    """Reads the pack in ``path`` and checks every text against its hash. Raises `PackError` if the file or its manifest
+    cannot be read."""
     try:
         content = Path(path).read_bytes()
     except OSError as error:
@@ -72,7 +73,7 @@ def read(path: Path) -> Pack:
 
 
 def unpacked(content: bytes, path: Path | str) -> Pack:
-    """The pack with this ``content``, for errors called ``path``; checked as `read` does."""
+    """Returns the pack with this ``content``, checked as in `read`. ``path`` is its name in errors."""
     plain, fault = _plain(content)
     first, *texts = plain.split(_END)
     try:
@@ -83,7 +84,7 @@ def unpacked(content: bytes, path: Path | str) -> Pack:
                 named.setdefault(sha256, []).append(name.removeprefix(f"{FOLDER}/"))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise PackError(f"{path} is damaged: its manifest cannot be read. {AGAIN}") from error
-    found, unknown = {}, texts.pop() != b""  # after the last end is nothing
+    found, unknown = {}, texts.pop() != b""  # nothing may follow the last end
     for text in (text + _END for text in texts):
         names = named.get(hashlib.sha256(text).hexdigest())
         unknown |= not names
@@ -99,7 +100,7 @@ AGAIN = "Restore it from version control, or replace it with `ptmbench accept`."
 
 
 def _plain(content: bytes) -> tuple[bytes, str]:
-    """What can be unpacked, and what is wrong with the rest."""
+    """Returns the content that can be unpacked, and the error in the rest."""
     if not content.startswith(_HEAD):
         return b"", "it does not begin as a pack does"
     inflate, parts, size = zlib.decompressobj(-zlib.MAX_WBITS), [], 0

@@ -1,9 +1,9 @@
-"""Thousands of records read quickly: parts that many of them share are parsed, checked and sealed once.
+"""Reads thousands of records quickly: parts that many records share are parsed, checked and sealed once.
 
-`leaderboard.records.record.write` puts every field on lines of its own, indented by one space, and JSON knows no raw
-line break inside a text: so a line that starts with one space and a quote starts a field, wherever it comes from.
-Cards, tasks and versions repeat from record to record to the letter, and their text is enough to know them again.
-Whatever is not laid out like this (or is damaged) is left to the ordinary, slower way, which knows how to complain.
+`leaderboard.records.record.write` puts every field on lines of its own, indented by one space, and JSON texts have no
+raw line breaks. So a line that starts with one space and a quote always starts a field. Cards, tasks and versions are
+repeated literally from record to record, so their text identifies them. A text with another layout, or a damaged one,
+is left to the slower parser, which reports the errors.
 """
 
 import hashlib
@@ -15,13 +15,14 @@ from ptmbench.leaderboard.records.layout import DEEPEST, check_part, check_value
 
 _FIELD = re.compile(r'\n "(\w+)": ')
 SHARED = frozenset(("schema", "status", "row", "pretraining", "task", "adaptation", "versions", "commit", "device"))
-"""Fields that many records have in common, to the letter."""
+"""Fields that many records share literally."""
 _PLAIN = re.compile(r'"[ !#-\[\]-~]*"|null|0|-?[1-9][0-9]{0,17}')
 _NOT_FINITE = re.compile(r'"(?:nan|-?inf)"')
 
 
 def _integer(digits: str) -> int:
-    """No float holds more than 308 digits; the caller finds the words for such a number."""
+    """Parses an integer of at most 308 digits, which fits a float. Raises `ValueError` for a longer one; the caller
+    words the error."""
     if len(digits) > 308:
         raise ValueError("too large")
     return int(digits)
@@ -32,13 +33,15 @@ _canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=F
 
 
 class Pieces:
-    """The memory of one loading: {field, text: value, canonical JSON}. Values are shared, so they are not changed."""
+    """A cache for one loading: {(field, text): (value, canonical JSON)}. The values are shared, so they must not be
+    changed."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], tuple[Any, str]] = {}
 
     def body(self, text: str) -> dict[str, Any] | None:
-        """The fields of a sealed record, checked one by one and restored; None for all that needs a closer look."""
+        """Returns the fields of a sealed record, checked one by one and restored; None for a text that needs the slower
+        parser."""
         found = _FIELD.split(text)
         if len(found) < 3 or found[0] != "{" or not found[-1].endswith("\n}\n"):
             return None
@@ -61,7 +64,7 @@ class Pieces:
 def _piece(name: str, text: str) -> tuple[Any, str] | None:
     text = text[:-1]
     try:
-        if _PLAIN.fullmatch(text):  # its own canonical form
+        if _PLAIN.fullmatch(text):  # the text is already canonical
             value = text[1:-1] if text[0] == '"' else None if text == "null" else int(text)
             check_part(name, value)
             return value, text
@@ -72,7 +75,7 @@ def _piece(name: str, text: str) -> tuple[Any, str] | None:
         canonical = _canonical(value)
         finite = name != "curve" and not _NOT_FINITE.search(text)
         return value if finite else restore_part(name, value), canonical
-    except (ValueError, RecursionError):  # damaged, or against the layout: the caller finds the words for it
+    except (ValueError, RecursionError):  # damaged, or breaks the layout: the caller words the error
         return None
 
 

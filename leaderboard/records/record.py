@@ -1,11 +1,11 @@
 """The sealed result of a cell: one JSON file, written once, that outlives the code that made it.
 
-The board and every later comparison are pure functions of these files, so a record carries all that they need: card,
-task, budget spent, scores with their intervals, versions and the command that repeats the cell. A record is whole or
-it is not there: it is linked under its name only after its bytes are on the disk. The seal is a SHA-256 over the
-canonical JSON (sorted keys, no spaces) without the seal itself; it notices accidents, it is no signature.
+The board and all comparisons depend only on these files. So a record carries everything they need: card, task, budget
+spent, scores with their intervals, versions and the command that repeats the cell. A record is complete or does not
+exist: the file gets its name only after its bytes are on the disk. The seal is a SHA-256 over the canonical JSON
+(sorted keys, no spaces) without the seal itself. It reveals accidental changes, but is not a signature.
 
-JSON has no NaN, and a diverged cell has little else: non-finite floats are stored as "nan", "inf" and "-inf" and read
+JSON has no NaN, which diverged cells need. So non-finite floats are stored as "nan", "inf" and "-inf", and are read
 back as floats in the places that hold numbers.
 """
 
@@ -37,37 +37,39 @@ from ptmbench.leaderboard.text import clean
 
 FOLDER = "records"
 UNDER = "@"
-"""What stands in ``task.name`` between a task and the condition under which it was answered: "sst2@misspellings"."""
+"""Separator in ``task.name`` between a task and the condition under which it was answered: "sst2@misspellings"."""
 THEN = ">"
-"""What stands in ``adaptation.name`` between an adaptation and the transform of the adapted model:
+"""Separator in ``adaptation.name`` between an adaptation and the transform of the adapted model:
 "finetune>prune:sparsity=0.8"."""
-_LARGEST = 32 * 2**20  # bytes; a real record has some kilobytes, so more is not a record
+_LARGEST = 32 * 2**20  # bytes; a real record has some kilobytes
 
 
 class RecordError(ValueError):
-    """A record that cannot be trusted or written; the message names the file and the next step."""
+    """Raised for a record that cannot be trusted or written. The message names the file and the next step."""
 
 
 class RecordExists(RecordError):
-    """The cell has its record already; records are never overwritten."""
+    """Raised if the cell already has a record; records are never overwritten."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """One cell's result. The nested parts are plain dicts in the layout that `leaderboard.records.layout` checks."""
+    """The result of one cell. Its nested parts are plain dicts in the layout that `leaderboard.records.layout`
+    checks."""
 
     key: str
-    """Hex digest of all that matters to the result."""
+    """Hex digest of everything that affects the result."""
     status: str
     row: Mapping[str, Any]
     task: Mapping[str, Any]
     adaptation: Mapping[str, Any]
     seed: int
     reason: Mapping[str, str] | None = None
-    """{"code", "text"} wherever ``status`` is not "ok"."""
+    """{"code", "text"} if ``status`` is not "ok"."""
     pretraining: Mapping[str, Any] | None = None
     scores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """{name: {"value", "low", "high"}}, with the headline under "headline"; low and high bound 95 % over examples."""
+    """{name: {"value", "low", "high"}}, with the headline under "headline". ``low`` and ``high`` bound the 95 %
+    interval over examples."""
     cost: Mapping[str, Any] = field(default_factory=dict)
     curve: tuple[Mapping[str, float], ...] = ()
     predictions: Mapping[str, str] | None = None
@@ -88,16 +90,15 @@ class Record:
 
     @cached_property
     def headline(self) -> Mapping[str, float]:
-        """{"value", "low", "high"} of the headline metric; NaN where the cell has none."""
+        """{"value", "low", "high"} of the headline metric; NaN if the cell has none."""
         return {"value": math.nan, "low": math.nan, "high": math.nan} | dict(self.scores.get("headline", {}))
 
 
 def write(folder: Path, record: Record) -> Path:
-    """Seal ``record`` and put it below the run folder ``folder``; returns its path.
+    """Seals ``record``, writes it below the run folder ``folder`` and returns its path.
 
-    Raises `RecordExists` when the cell has a record, `RecordError` when the record breaks the layout. A process
-    killed at any moment leaves either no record or a whole one (and at worst a hidden temporary file, which nothing
-    reads).
+    Raises `RecordExists` if the cell has a record, and `RecordError` if the record breaks the layout. A process killed
+    at any moment leaves either no record or a complete one, and at worst a hidden temporary file that is never read.
     """
     try:
         body = _body(record)
@@ -117,7 +118,7 @@ def write(folder: Path, record: Record) -> Path:
             os.fsync(file.fileno())
         _publish(temporary, path)
     except OSError as error:
-        error.filename = error.filename or str(path)  # a full disk does not say which file it had no room for
+        error.filename = error.filename or str(path)  # the error of a full disk does not name the file
         raise
     finally:
         temporary.unlink(missing_ok=True)
@@ -126,9 +127,10 @@ def write(folder: Path, record: Record) -> Path:
 
 
 def read(path: Path, pieces: Pieces | None = None) -> Record:
-    """The record in ``path``, its seal and layout verified; `RecordError` says what is wrong with it.
+    """Reads the record in ``path`` and verifies its seal and layout. Raises `RecordError` if it is unreadable or
+    invalid.
 
-    ``pieces`` remembers what records share, for readers of many.
+    ``pieces`` is a cache of parts that records share, for callers that read many.
     """
     name = os.path.basename(path)
     try:
@@ -140,7 +142,7 @@ def read(path: Path, pieces: Pieces | None = None) -> Record:
 
 
 def parse(name: str, content: bytes, pieces: Pieces | None = None) -> Record:
-    """The same for the ``content`` of a record file that is called ``name``."""
+    """Does the same as `read` for the ``content`` of a record file called ``name``."""
     if len(content) > _LARGEST:
         raise RecordError(f"{name} is larger than {_LARGEST >> 20} MiB, so it is not a record. Move it away.")
     try:
@@ -158,7 +160,8 @@ def parse(name: str, content: bytes, pieces: Pieces | None = None) -> Record:
 
 
 def _closely(name: str, text: str) -> Record:
-    """The same for texts that are laid out otherwise, and the words for those that are no record."""
+    """Parses records that `write` did not lay out, and raises `RecordError` with the reason for texts that are not
+    records."""
     try:
         body = json.loads(text, parse_constant=_refuse_constant)
     except RecursionError as error:
@@ -195,12 +198,12 @@ _AGAIN = "Delete it and run the same command again: only this cell is redone."
 
 
 def extra_encoders(record: Record) -> list[tuple[str, Mapping[str, Any]]]:
-    """The extra encoders of the cell: the name of each model, and the record's part about its pre-training."""
+    """Returns the extra encoders of the cell: the name of each model, and the record's part about its pre-training."""
     return _named(record.adaptation.get("neighbours"))
 
 
 def auxiliary_tasks(record: Record) -> list[tuple[str, Mapping[str, Any]]]:
-    """The auxiliary tasks of the cell: the name of each, and the record's part about it."""
+    """Returns the auxiliary tasks of the cell: the name of each, and the record's part about it."""
     return [pair for name in AUXILIARY for pair in _named(record.task.get(name))]
 
 
@@ -209,37 +212,38 @@ def _named(part: Any) -> list[tuple[str, Mapping[str, Any]]]:
 
 
 Draw = tuple[tuple[str, ...], int]
-"""What was drawn by chance for a record: the seeds of its pre-trainings, and its own seed."""
+"""The random draws behind a record: the seeds of its pre-trainings, and its own seed."""
 
 
 def draw_of(record: Record) -> Draw:
-    """The seeds behind ``record``. Records of one cell and recipe that differ in them are the same cell, drawn again.
-    Where the pre-training failed, its seed is the one that was planned."""
+    """Returns the seeds behind ``record``. Records of one cell and recipe with different seeds are draws of the same
+    cell. If the pre-training failed, its planned seed is used."""
     made = [about for _, about in sorted(extra_encoders(record))]
     made = [one for one in (record.pretraining or planned(record), *made) if one]
     return tuple(json.dumps(about.get("seed")) for about in made), record.seed
 
 
 def planned(record: Record) -> Mapping[str, Any]:
-    """The pre-training that a record without one was to have, as far as it was planned: "budget", "seed", "corpus" and
-    "corpus_sha256"; {} where nothing is known."""
+    """Returns the planned pre-training of a record without one, as far as it is known: "budget", "seed", "corpus" and
+    "corpus_sha256"; {} if nothing is known."""
     found = record.row.get("planned")
     return found if isinstance(found, Mapping) and not record.pretraining else {}
 
 
 def method_of(adaptation: str) -> str:
-    """The adaptation in a record's ``adaptation.name``, without its settings and without a transform."""
+    """Returns the adaptation in a record's ``adaptation.name``, without its settings and without a transform."""
     return adaptation.partition(THEN)[0].partition(":")[0]
 
 
 def slug(text: str) -> str:
-    """``text`` as a part of a file name: lower-case ASCII letters, digits and hyphens, never empty, never a path."""
+    """Returns ``text`` as a part of a file name: lower-case ASCII letters, digits and hyphens, never empty, never a
+    path."""
     plain = unicodedata.normalize("NFKD", str(text)).encode("ascii", "ignore").decode().lower()
     return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:48].strip("-") or "unnamed"
 
 
 def _publish(temporary: Path, path: Path) -> None:
-    """Give the finished file its name; unlike a rename, a hard link refuses to replace what is there."""
+    """Gives the finished file its name. Unlike a rename, a hard link does not replace an existing file."""
     try:
         os.link(temporary, path)
     except FileExistsError as error:
@@ -255,7 +259,7 @@ def _publish(temporary: Path, path: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the new name survive a power cut, where the system can."""
+    """Makes the new name survive a power cut, if the system supports it."""
     try:
         handle = os.open(folder, os.O_RDONLY)
     except OSError:
@@ -269,7 +273,8 @@ def _sync_folder(folder: Path) -> None:
 
 
 def seal(body: Mapping[str, Any]) -> str:
-    """The SHA-256 of a JSON object without its seal: of a record, or of a manifest of `bench.engine.checkpoint`."""
+    """Returns the SHA-256 of a JSON object without its seal: of a record, or of a manifest of
+    `bench.engine.checkpoint`."""
     unsealed = {name: value for name, value in body.items() if name != "seal"}
     return hashlib.sha256(json.dumps(unsealed, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 

@@ -1,7 +1,6 @@
-"""Records from folders: whole ones to read, damaged ones to show.
+"""Reads the records in folders: valid records, and damaged files with their reasons.
 
-A damaged file never breaks a board. It becomes a marked row with its reason, because a result that silently vanished
-is worse than one that is known to be broken.
+A damaged file never breaks a board. It becomes a marked row with its reason, so that no result vanishes silently.
 """
 
 import os
@@ -18,26 +17,28 @@ from ptmbench.leaderboard.records.record import FOLDER, Record, RecordError, par
 
 @dataclass(frozen=True, kw_only=True)
 class Damaged:
-    """A file that should be a record and is not."""
+    """A file that should be a record but is not valid."""
 
     file: str
-    """Its path below the folder that was asked for: the same on every machine."""
+    """The path below the folder that was given, so that it is the same on every machine."""
     reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Store:
-    """Everything found, in an order that does not depend on the file system or on the order of the folders."""
+    """All records and damaged files, in an order that does not depend on the file system or on the order of the
+    folders."""
 
     records: tuple[Record, ...]
     damaged: tuple[Damaged, ...] = ()
 
 
 def load(folders: Sequence[Path], remember: bool = False) -> Store:
-    """All records below ``folders`` (run folders, their records folders, or folders of runs), loose or packed.
+    """Reads all records below ``folders`` (run folders, their records folders, or folders of runs), loose or packed.
 
-    Copies of one record count once. ``remember`` takes records whose files did not change from the folder's index (see
-    `leaderboard.records.index`) and keeps it up to date. `RecordError` when a folder is not there or holds no records.
+    Copies of one record count once. With ``remember``, records whose files did not change are taken from the folder's
+    index (see `leaderboard.records.index`), and the index is updated. Raises `RecordError` if a folder does not exist
+    or holds no records.
     """
     records: dict[str, Record] = {}
     damaged: dict[tuple[str, str], Damaged] = {}
@@ -58,7 +59,7 @@ def load(folders: Sequence[Path], remember: bool = False) -> Store:
 
 
 _Found = Iterator[tuple[str, Record | RecordError]]
-"""File names, each with its record or with what is wrong with it."""
+"""File names, each with its record or with the error."""
 
 
 def _loose(home: Path, pieces: Pieces, remember: bool) -> _Found:
@@ -99,14 +100,14 @@ def _packed(path: Path, pieces: Pieces) -> _Found:
 
 
 def runs_below(folder: Path) -> list[Path]:
-    """The run folders and baselines whose records `homes` finds."""
+    """Returns the run folders and baselines whose records `homes` finds."""
     return list(dict.fromkeys(home.parent for home in homes(folder)))
 
 
 def homes(folder: Path) -> list[Path]:
-    """The records folders and packs below ``folder``; the folder around each is a run folder.
+    """Returns the records folders and packs below ``folder``. The folder around each of them is a run folder.
 
-    `RecordError` when there is none.
+    Raises `RecordError` if there is none.
     """
     if folder.is_file() and folder.name == PACK:
         return [folder]

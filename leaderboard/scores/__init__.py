@@ -1,1 +1,1 @@
-"""Records arranged and compared: the grid of rows and columns, the tables made of it, and what may be said of them."""
+"""Arranges and compares records: the grid of rows and columns, the tables made from it, and the comparisons of rows."""

@@ -1,8 +1,8 @@
-"""Whether another pre-training would have given the same order of models: Kendall's tau between seeds of pre-training.
+"""Agreement of pre-trainings on the order of models: Kendall's tau between seeds of pre-training.
 
-tau is the share of pairs of models that two seeds put in the same order, minus the share that they put in the other
-order; ties count as neither (tau-b, Kendall, 1945, "The treatment of ties in ranking problems", Biometrika 33). It is
-1 where the orders are the same, and 0 where they have nothing to do with each other.
+tau is the share of pairs of models that two seeds put in the same order, minus the share that they put in opposite
+orders. Ties count as neither (tau-b, Kendall, 1945, "The treatment of ties in ranking problems", Biometrika 33). tau is
+1 if the orders are the same, and 0 if they are unrelated.
 """
 
 import math
@@ -17,14 +17,14 @@ from ptmbench.leaderboard.scores.grid import Column, Grid
 from ptmbench.leaderboard.stats import CONFIDENCE, Interval, mean_of
 
 FEWEST = 4
-"""Models below which no order is compared: three models fall into the same order by chance once in six times."""
+"""Fewest models whose orders are compared. Three models have the same order by chance once in six times."""
 _REPLICATES = 2000
 _HALVINGS = 14
 
 
 class Agreement(NamedTuple):
-    """Kendall's tau of ``models`` between ``pretrainings`` seeds, the mean over pairs of seeds, with the 95 % interval
-    of a single pair."""
+    """Kendall's tau of ``models`` models between ``pretrainings`` seeds: the mean over pairs of seeds, with the 95 %
+    interval of a single pair."""
 
     tau: float
     interval: Interval
@@ -33,10 +33,11 @@ class Agreement(NamedTuple):
 
 
 def agreement(grid: Grid, column: Column) -> Agreement | None:
-    """The agreement on ``column``; None with fewer than two seeds of pre-training that `FEWEST` models share.
+    """Returns the agreement on ``column``; None with fewer than two seeds of pre-training that `FEWEST` models share,
+    or if all models are equal at one seed.
 
-    A score is the mean over the seeds of adaptation. The models are those with a score at every seed of pre-training
-    that any model has.
+    A score is the mean over the seeds of adaptation. Only models with several pre-trainings count, and only those with
+    a score at every seed of pre-training that any of them has.
     """
     scores = []
     for row in grid.rows:
@@ -60,7 +61,7 @@ def agreement(grid: Grid, column: Column) -> Agreement | None:
 
 
 def kendall(first: Sequence[float], second: Sequence[float]) -> float:
-    """tau-b of two lists of the same length; NaN where all values of one are equal."""
+    """Returns tau-b of two lists of the same length; NaN if all values of one are equal."""
     pairs = np.triu_indices(len(first), 1)
     ours, theirs = (_signs(np.array(one, float), pairs) for one in (first, second))
     apart = math.sqrt(float((ours**2).sum() * (theirs**2).sum()))
@@ -69,8 +70,8 @@ def kendall(first: Sequence[float], second: Sequence[float]) -> float:
 
 @cache
 def interval(tau: float, models: int, confidence: float = CONFIDENCE) -> Interval:
-    """The values that a test would not reject when ``tau`` is observed on ``models``, if both seeds' scores are normal:
-    with fewer than 30 models, intervals from a standard error miss a high tau too often."""
+    """Returns the values that a test would not reject if ``tau`` is observed on ``models`` models, for normal scores of
+    both seeds. With fewer than 30 models, intervals from a standard error miss a high tau too often."""
     tail = (1 - confidence) / 2
     source = np.random.default_rng(0)
     first, noise = source.standard_normal((2, _REPLICATES, models))
@@ -78,7 +79,7 @@ def interval(tau: float, models: int, confidence: float = CONFIDENCE) -> Interva
     order = _signs(first, pairs)
 
     def drawn(true: float) -> np.ndarray:
-        """Taus of samples from normal scores whose tau is ``true``: [_REPLICATES]."""
+        """Returns taus [_REPLICATES] of samples from normal scores whose tau is ``true``."""
         correlation = math.sin(
             math.pi * true / 2
         )  # Kruskal (1958), "Ordinal measures of association", J. Am. Stat. Assoc. 53
@@ -99,5 +100,5 @@ def interval(tau: float, models: int, confidence: float = CONFIDENCE) -> Interva
 
 
 def _signs(scores: np.ndarray, pairs: Sequence[np.ndarray]) -> np.ndarray:
-    """Which of each pair is higher: scores [..., models] to 1, 0 or -1 [..., pairs]."""
+    """Compares each pair: maps scores [..., models] to 1, 0 or -1 [..., pairs]."""
     return np.sign(scores[..., pairs[0]] - scores[..., pairs[1]])

@@ -1,10 +1,10 @@
-"""From records to the grid: which records share a row, a column and a cell, and which must not.
+"""Arranges records in a grid: decides which records share a row, a column and a cell.
 
-Scores of two task versions, two data sets, two pre-training corpora, two budgets, or of tuned and untuned recipes or
-adaptations are never averaged, whether they belong to the row or to its extra encoders; where one label covers
-several of them, each gets a row or column of its own that says which. Older records do not say which budget they were
-asked to spend: there, only two numbers of tokens behind one seed are known to be two budgets, since a budget in minutes
-gives every seed another.
+Some scores are never averaged: those of two task versions, two data sets, two pre-training corpora or two budgets, and
+those of tuned and untuned recipes or adaptations. This holds for the row and for its extra encoders. If one label
+covers several of them, each gets a row or column of its own that says which. Older records do not state the requested
+budget. There, only two numbers of tokens for one seed show that there are two budgets, since a budget in minutes gives
+every seed another number of tokens.
 """
 
 import math
@@ -19,8 +19,8 @@ from ptmbench.leaderboard.scores.grid import AS_IT_IS, Cell, Column, Grid, Row, 
 
 
 def arrange(records: Iterable[Record]) -> Grid:
-    """The grid of ``records``; rows by falling average, the incomplete ones after them by
-    their mean place on the tasks that they have, and those without a score last."""
+    """Returns the grid of ``records``. Rows are ordered by falling average. Incomplete rows follow by their mean place
+    on the tasks that they have, and rows without a score are last."""
     notes: list[str] = []
     rows, columns, found = _placed(list(records), notes)
     draws: dict[tuple[Row, Column], dict[Draw, Record]] = {}
@@ -44,8 +44,8 @@ def arrange(records: Iterable[Record]) -> Grid:
 
 
 def places(records: Iterable[Record]) -> list[tuple[Record, Row, Column]]:
-    """Each record with its row and column; one that stands in several rows, once for each. In contrast to the cells
-    of a grid, older records of a seed that was run again are among them."""
+    """Returns each record with its row and column. A record in several rows is listed once for each. In contrast to the
+    cells of a grid, older records of a seed that was run again are included."""
     return _placed(list(records), [])[2]
 
 
@@ -63,8 +63,8 @@ def _rank(grid: Grid, row: Row) -> float:
 
 
 def _behind(grid: Grid) -> dict[Row, float]:
-    """For each row the share of the other rows that are ahead of it, as the mean over the columns where it has a score;
-    infinite for a row without a score."""
+    """Returns for each row the share of the other rows that are ahead of it, averaged over the columns where it has a
+    score; infinite for a row without a score."""
     shares: dict[Row, list[float]] = {row: [] for row in grid.rows}
     for column in grid.columns:
         means = {row: cell.summary.mean for row in grid.rows if (cell := grid.cells.get((row, column))) and cell.ok}
@@ -125,8 +125,8 @@ def _rows(column_of: dict[int, tuple[Record, Column]]) -> tuple[tuple[Row, ...],
 
 
 def _by_tuning(records: Sequence[Record]) -> list[tuple[list[str], list[Record]]]:
-    """``records`` by the tuning of their adaptation, in words if there are several. Records of forms that train nothing
-    belong to all of them."""
+    """Groups ``records`` by the tuning of their adaptation, in words if there are several. Records of forms that train
+    nothing belong to all groups."""
     parts: dict[str, list[Record]] = {}
     for record in records:
         if record.task.get("form") not in AS_IT_IS:
@@ -138,9 +138,9 @@ def _by_tuning(records: Sequence[Record]) -> list[tuple[list[str], list[Record]]
 
 
 def _by_name(records: Iterable[Record]) -> dict[tuple, list[Record]]:
-    """Records by model and adaptation. Perplexities and minimal pairs are asked of a model without an
-    adaptation, so these scores stand in every row of the model instead of making a row of their own; not in rows of
-    transformed models, which would have others."""
+    """Groups records by model and adaptation. Language modelling and minimal pairs use a model without an adaptation.
+    So their scores are in every row of the model and have no row of their own. Rows of transformed models do not get
+    them, because the transform would change these scores."""
     models: dict[tuple, dict[str, list[Record]]] = {}
     as_it_is: dict[tuple, list[Record]] = {}
     for record in records:
@@ -162,8 +162,8 @@ def _by_name(records: Iterable[Record]) -> dict[tuple, list[Record]]:
 def _parts(
     records: Sequence[Record], identity: Callable[[Record], Hashable | None]
 ) -> list[tuple[Hashable | None, list[Record]]]:
-    """``records`` parted by ``identity``; those that cannot tell (None: their data was missing) go with the largest
-    part."""
+    """Groups ``records`` by ``identity``. Records whose identity is not known (None), such as those whose data was
+    missing, go to the largest group."""
     parts: dict[Hashable | None, list[Record]] = {}
     for record in records:
         parts.setdefault(identity(record), []).append(record)
@@ -176,8 +176,8 @@ def _parts(
 
 
 def _task_identity(record: Record) -> tuple | None:
-    """Version, data, split, number of examples (a run on part of the data is another measurement), and the version of
-    the condition."""
+    """Returns the version, data, split, number of examples (a run on part of the data is another measurement), and the
+    version of the condition. None for a record without a score that does not know its data."""
     task = record.task
     if record.status != "ok" and not (task["data_sha256"] and task.get("examples")):
         return None
@@ -186,8 +186,8 @@ def _task_identity(record: Record) -> tuple | None:
 
 
 def _telling(records: Sequence[Record], identity: Callable[[Record, bool], Hashable | None]) -> Callable:
-    """``identity``, with the budget only where there are several: where a record says what it was asked to spend, or
-    where the records of one draw differ, on one task or on two."""
+    """Returns ``identity`` with the budget included only if there are several: if a record states its requested budget,
+    or if records of the same draw have different budgets."""
     known = {(draw_of(record), identity(record, False), identity(record, True)) for record in records}
     budget = len({(draw, short) for draw, short, _ in known}) < len(known)
     budget |= any((record.pretraining or {}).get("budget") for record in records)
@@ -195,8 +195,8 @@ def _telling(records: Sequence[Record], identity: Callable[[Record, bool], Hasha
 
 
 def _with_planned(records: Sequence[Record], identity: Callable[[Record], Hashable | None]) -> Callable:
-    """``identity``, which records whose pre-training failed share with the records of the budget that was planned for
-    it."""
+    """Returns ``identity`` with one change: a record whose pre-training failed gets the identity of the records with
+    the budget that was planned for it."""
     found = {}
     for record in records:
         if record.pretraining and identity(record) is not None:
@@ -212,12 +212,13 @@ def _with_planned(records: Sequence[Record], identity: Callable[[Record], Hashab
 
 
 def _asked(made: Mapping[str, Any]) -> tuple:
-    """Corpus and budget, as they were asked for."""
+    """Returns the requested corpus and budget."""
     return (made.get("corpus_sha256"), budget_words(made))
 
 
 def _pretraining_identity(record: Record, budget: bool) -> tuple | None:
-    """Corpus, tokenizer, the budget if asked for, and trials of tuning. Random weights have a tokenizer."""
+    """Returns the corpus, the tokenizer, the spent budget (with ``budget``) and the trials of tuning. Random weights
+    have a tokenizer only."""
     made, tokenizer = record.pretraining or {}, tokenizer_of(record)
     if not made and tokenizer is None:
         return None
@@ -227,12 +228,14 @@ def _pretraining_identity(record: Record, budget: bool) -> tuple | None:
 
 
 def _spent(made: Mapping[str, Any]) -> Any:
-    """What tells budgets apart: the tokens that were read; the minutes where these were counted instead."""
+    """Returns the value that identifies a budget: the tokens that were read, or the words of the budget if it is in
+    minutes."""
     return budget_words(made) if "minutes" in (made.get("budget") or {}) else made.get("tokens")
 
 
 def _neighbours_identity(record: Record, budget: bool) -> tuple | None:
-    """Name, corpus, tokenizer and (with ``budget``) cost of each extra encoder; None without extra encoders."""
+    """Returns the name, corpus, tokenizer and (with ``budget``) cost of each extra encoder; None without extra
+    encoders."""
     found = []
     for name, made in sorted(extra_encoders(record), key=itemgetter(0)):
         tokenizer = (made.get("tokenizer") or {}).get("sha256")
@@ -249,7 +252,8 @@ def _neighbours_words(identity: Hashable | None) -> str:
 
 
 def _pretraining_words(identity: Hashable | None, records: Sequence[Record], others: Sequence[Hashable | None]) -> str:
-    """What tells the pre-training ``identity``, which ``records`` have, from the ``others`` of its rows."""
+    """Returns words that distinguish the pre-training ``identity`` of ``records`` from the ``others`` of the same
+    label."""
     if identity is None:
         return ""
     corpus, tokenizer, spent, _ = identity

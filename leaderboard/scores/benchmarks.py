@@ -1,8 +1,8 @@
 """Official scores of benchmarks made of several tasks, with their definitions.
 
-`BENCHMARKS` uses the names of tasks in records. A task's headline is already the mean of its metrics where the
-benchmark takes that mean, so a part is a task, or several tasks whose headlines are averaged first. Where the benchmark
-takes another metric than the headline, it says which.
+`BENCHMARKS` uses the names of tasks in records. The score is a mean over parts. A part is a task, or several tasks
+whose headlines are averaged first. A task's headline is already the mean of its metrics if the benchmark uses that
+mean. If the benchmark uses another metric than the headline, `Benchmark.metrics` names it.
 """
 
 from collections.abc import Mapping
@@ -17,17 +17,18 @@ from ptmbench.leaderboard.stats import Interval, Summary, mean_of, summarise, un
 class Benchmark:
     title: str
     parts: tuple[tuple[str, ...], ...]
-    """Names of tasks; the score is the mean over the parts, a part the mean over its tasks."""
+    """Names of tasks. The score is the mean over the parts, and a part is the mean over its tasks."""
     definition: str
     metrics: Mapping[str, str] = field(default_factory=dict)
-    """The metric of a task that does not count with its headline."""
+    """{task: metric} for tasks that do not count with their headline."""
 
     @property
     def tasks(self) -> tuple[str, ...]:
         return tuple(name for part in self.parts for name in part)
 
     def columns(self, grid: Grid) -> dict[str, Column]:
-        """The column of each task, official data only; of a task in several versions the one that is averaged."""
+        """Returns the column of each task, on official data only. If a task has several versions, it is the averaged
+        one."""
         wanted = self.tasks
         return {one.task["name"]: one for one in grid.averaged if one.task["name"] in wanted and one.official}
 
@@ -36,19 +37,19 @@ class Benchmark:
         return len(self.columns(grid)) == len(self.tasks)
 
     def missing(self, grid: Grid, row: Row) -> list[str]:
-        """Titles of the tasks without a score in ``row``."""
+        """Returns the titles of the tasks without a score in ``row``."""
         found = self.columns(grid).values()
         return [c.title for c in found if not self.values(grid.cells.get((row, c)))]
 
     def values(self, cell: Cell | None) -> dict[Draw, float]:
-        """What counts of one task, by the seeds that were drawn."""
+        """Returns the scores of one task that count, by draw."""
         if cell is None:
             return {}
         metric = self.metrics.get(cell.records[0].task["name"], "headline")
         return {draw_of(one): float(one.scores[metric]["value"]) for one in cell.ok if metric in one.scores}
 
     def scores(self, grid: Grid, row: Row) -> dict[Draw, float]:
-        """The score for each draw of seeds that has every task; {} when a task lacks."""
+        """Returns the score for each draw of seeds that has every task; {} if a task has no column."""
         columns = self.columns(grid)
         values = {name: self.values(grid.cells.get((row, column))) for name, column in columns.items()}
         if len(values) < len(self.tasks):
@@ -57,7 +58,7 @@ class Benchmark:
         return {seed: self._mean({name: one[seed] for name, one in values.items()}) for seed in seeds}
 
     def summary(self, grid: Grid, row: Row) -> tuple[Summary, Interval]:
-        """The score over seeds, and its t interval within the bounds of the mean."""
+        """Returns the score over seeds, and its t interval within the bounds of the mean."""
         found = summarise(units(self.scores(grid, row)))
         if not found.n:
             return found, found.interval

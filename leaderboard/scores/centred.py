@@ -1,14 +1,15 @@
 """The centred average: a mean over instruments whose chance levels differ, with the chance of each at 0.
 
 Guessing scores 50 on minimal pairs, 68 on paraphrases (the most frequent class) and 0 on entities, so a plain mean of
-percentages has no common zero. Here each score is the share of the way from chance to certainty,
+percentages has no common zero. Here each score is rescaled from chance (0) to certainty (100),
 
     100 (score - chance) / (best - chance)
 
-as in the centred accuracy of DataComp-LM (Li et al., 2024, section 3.5). Chance is what the task states, or else the
-score of the majority baseline on the same data, which is taken as exact. There is a centred average if minimal pairs
-are among the instruments. All rows share the scales, so the order on each instrument stays. Standard errors are scaled
-too. `leaderboard.tables` prints it, and `leaderboard.scores.measures` gives it to the curves of a ladder.
+as in the centred accuracy of DataComp-LM (Li et al., 2024, section 3.5). Chance is stated by the task. Otherwise it is
+the score of the majority baseline on the same data, which is taken as exact. There is a centred average only if minimal
+pairs are among the instruments. All rows share the scales, so the order on each instrument does not change. Standard
+errors are scaled too. `leaderboard.tables` prints the average, and `leaderboard.scores.measures` gives it to the curves
+of a ladder.
 """
 
 import math
@@ -34,7 +35,7 @@ class Line:
     interval: Interval
     rank: Rank | None
     missing: tuple[str, ...]
-    """Titles of instruments without a score."""
+    """Titles of the instruments without a score."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +50,7 @@ class Scale:
 
     @property
     def slope(self) -> float:
-        """Points of the centred score for one point of the score."""
+        """Points of the centred score per point of the score."""
         return 100 / (self.best - self.chance)
 
 
@@ -61,8 +62,9 @@ class Centred:
 
     @cached_property
     def scales(self) -> Mapping[Column, Scale]:
-        """The instruments with their scales: columns with a known chance, on which at least one model has a score and
-        to which every model is applicable. {} without minimal pairs among them."""
+        """The instruments with their scales: columns with a known chance that apply to every model and on which at
+        least one model has a score. Columns under a condition are left out. {} for fewer than two instruments, or
+        without minimal pairs among them."""
         models, found = [row for row in self.grid.rows if row.kind != "baseline"], {}
         for column in self.grid.columns:
             cells = [cell for row in models if (cell := self.grid.cells.get((row, column)))]
@@ -76,7 +78,7 @@ class Centred:
         return found if len(found) > 1 and any(column.task.get("form") == _PAIRS for column in found) else {}
 
     def values(self, row: Row) -> dict[Draw, float]:
-        """The average of ``row`` for every draw of seeds that has all instruments; {} if one has no score."""
+        """Returns the average of ``row`` for every draw of seeds that has all instruments; {} if one has no score."""
         cells = {column: self.grid.cells.get((row, column)) for column in self.scales}
         if not cells or any(cell is None or not cell.ok for cell in cells.values()):
             return {}
@@ -88,11 +90,12 @@ class Centred:
         }
 
     def summary(self, row: Row) -> Summary:
-        """`values` over seeds; where there are several pre-trainings, over the means of these."""
+        """Summarises `values` over seeds, or over the means of pre-trainings if there are several."""
         return summarise(units(self.values(row)))
 
     def error(self, row: Row) -> Error:
-        """Over seeds and examples. Instruments on the same data are taken to err together, as in the plain average."""
+        """Returns the error over seeds and examples. Errors of instruments on the same data are taken as perfectly
+        correlated, as in the plain average."""
         summary = self.summary(row)
         if not summary.n:
             return error(summary, math.nan)
@@ -104,7 +107,7 @@ class Centred:
         return error(summary, math.fsum(one**2 for one in by_data.values()) / len(self.scales) ** 2)
 
     def missing(self, row: Row) -> tuple[str, ...]:
-        """Titles of the instruments on which ``row`` has no score."""
+        """Returns the titles of the instruments on which ``row`` has no score."""
         found = {column: self.grid.cells.get((row, column)) for column in self.scales}
         return tuple(column.title for column, cell in found.items() if not (cell and cell.ok))
 
@@ -118,8 +121,8 @@ class Centred:
 
 
 def lines(grid: Grid) -> list[Line]:
-    """A line for each row that is not a baseline: the best first, rows without an average last. [] if the board has no
-    centred average."""
+    """Returns a line for each row that is not a baseline: the best first, rows without an average last. [] if the board
+    has no centred average."""
     average = Centred(grid=grid)
     rows = [row for row in grid.rows if row.kind != "baseline"] if average.scales else []
     summaries, errors = {row: average.summary(row) for row in rows}, {row: average.error(row) for row in rows}
@@ -140,7 +143,7 @@ def lines(grid: Grid) -> list[Line]:
 
 
 def definition(grid: Grid) -> str:
-    """What is averaged, in words, with the chance of each instrument."""
+    """Returns a description of the average with the chance of each instrument."""
     scales = Centred(grid=grid).scales
     told = ", ".join(f"{column.title} (chance {scale.chance:.4g})" for column, scale in scales.items())
     return (

@@ -1,7 +1,7 @@
-"""Compressed models side by side: what they keep of the model that they were made from, and what they cost.
+"""Compares compressed models: how much of the reference model's score they keep, and what they cost.
 
-A line is a row of the board that was compressed, by a transform or by learning from a teacher, or one that such a row
-is compared with. Figures of latency and memory come from `cost.inference` of records, which only some runs measure.
+A line is a row of the board that was compressed, by a transform or by learning from a teacher, or a row that it is
+compared with. Figures of latency and memory come from `cost.inference` of records, which only some runs measure.
 """
 
 import math
@@ -20,9 +20,9 @@ from ptmbench.leaderboard.stats import mean_of
 
 BATCHES = ("1", "8", "32")
 LEAST_SHARE = 0.95
-"""Share of a core below which a measurement of latency counts as disturbed by other work."""
+"""Share of a core below which a latency measurement counts as disturbed by other work."""
 WIDEST = 0.1
-"""Distance between the quartiles, as a share of the median, above which it counts as disturbed."""
+"""Distance between the quartiles, as a share of the median, above which a measurement counts as disturbed."""
 SAME_COST = 1.25
 """Factor up to which two total costs count as the same."""
 _MIB = 2**20
@@ -30,39 +30,39 @@ _MIB = 2**20
 
 @dataclass(frozen=True, kw_only=True)
 class Latency:
-    """Seconds per batch: the median over a row's records of their medians and of their quartiles."""
+    """Seconds per batch: the median over a row's records of their medians, and of their quartiles."""
 
     median: float
     low: float
     high: float
     processor: float | None
-    """The same of processor time, in which waits for other work are not counted; None if it was not measured."""
+    """The median of processor time, which does not include waits for other work; None if it was not measured."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CompressedRow:
-    """What is known of one row, on one task or on the average."""
+    """The measurements of one row, on one task or on the average."""
 
     row: Row
     reference: Row | None
-    """The model that its score is compared with: its teacher, or the model before its transforms."""
+    """The row that the score is compared with: the teacher, the model before its transforms, or plain fine-tuning."""
     column: Column | None
     """None for the average."""
     sample: Sample | None
     retention: Retention | None
     above_chance: Retention | None
-    """The same with both scores counted from chance."""
+    """The retention with both scores counted from chance."""
     figures: Mapping[str, Any]
-    """`leaderboard.scores.costs.cost_of`, of the records of this task."""
+    """`leaderboard.scores.costs.cost_of` for the records of this task."""
     latency: Mapping[str, Latency]
     """By batch size; {} if it was not measured."""
     noise: str
-    """Why the latency is disturbed, or could not be measured; "" if nothing speaks against it."""
+    """Why the latency is disturbed, or could not be measured; "" if it is not known to be disturbed."""
     memory: float | None
-    """MiB that loading and answering needed beyond the libraries."""
+    """MiB that loading and inference need beyond the libraries."""
     flops_per_example: float | None
     own_flops: float | None
-    """FLOPs of the compression: of the transforms, or of the student's training with the questions to its teacher."""
+    """FLOPs of the compression: of the transforms, or of the student's training including queries to its teacher."""
     own_seconds: float | None
     teacher_flops: float | None
     """FLOPs of the teacher: its pre-training and its adaptation; 0 without a teacher."""
@@ -73,18 +73,18 @@ class CompressedRow:
     shrinkage: float | None
     """Bytes on disk of the reference, divided by the row's."""
     peer: Row | None = None
-    """The row of the same network that learned without a teacher, for the same total cost; for students only."""
+    """The row of the same network that was trained without a teacher at the same total cost; for students only."""
     gap: Gap | None = None
     """The score of the row minus the score of ``peer``."""
 
     @property
     def kind(self) -> str:
-        """How it was compressed, several kinds with a + between them; "" for a row that others are compared with."""
+        """Kinds of compression, joined by "+"; "" for a row that others are compared with."""
         return "+".join(self.row.compression)
 
     @property
     def lack(self) -> str:
-        """Why there is no retention; "" where there is one, and for a row that others are compared with."""
+        """Why there is no retention; "" if there is one, and for a row that others are compared with."""
         if self.retention or not self.kind:
             return ""
         if self.reference:
@@ -95,7 +95,7 @@ class CompressedRow:
 
     @property
     def verdict(self) -> str:
-        """Whether the student beats the plain model of the same cost; "" for rows that are no students."""
+        """Whether the student beats the plain model of the same cost; "" for rows that are not students."""
         if not self.row.teacher or self.row.transform:
             return ""
         if self.gap is None:
@@ -106,7 +106,7 @@ class CompressedRow:
 
 
 def compressed(grid: Grid, column: Column | None = None) -> list[CompressedRow]:
-    """The lines of ``grid`` on ``column``, or on the average (None), in the order of its rows; [] if no row was
+    """Returns the lines of ``grid`` on ``column``, or on the average (None), in the order of its rows; [] if no row was
     compressed."""
     references = reference_rows(grid)
     made = [row for row in grid.rows if row.compression]
@@ -120,8 +120,8 @@ def compressed(grid: Grid, column: Column | None = None) -> list[CompressedRow]:
 
 
 def table_lines(grid: Grid) -> list[dict[str, Any]]:
-    """The lines of `compressed` on the average and on each task as numbers, for tables: {head: value}, with one set of
-    heads for all lines. Rows are told apart by the head "row"."""
+    """Returns the lines of `compressed` on the average and on each task as numbers, for tables: {head: value}, with the
+    same heads for all lines. The head "row" has the row."""
     several = [None] if len(grid.averaged) > 1 else []
     columns = [*several, *(column for column in grid.columns if not column.task.get("condition"))]
     return [_numbers(line) for column in columns for line in compressed(grid, column) if line.sample]
@@ -171,7 +171,7 @@ def _sum(first: float | None, second: float | None) -> float | None:
 
 
 def total_flops(row: Row) -> float | None:
-    """Mean FLOPs over the cells of ``row`` of all that led to a score; None if a part is unknown."""
+    """Returns the mean over the cells of ``row`` of all FLOPs that led to a score; None if a part is unknown."""
     totals = [_total(record) for record in row.records if record.status == "ok"]
     return mean_of(totals) if totals and None not in totals else None  # type: ignore[arg-type]
 
@@ -217,13 +217,13 @@ def _line(
 
 
 def _records(grid: Grid, row: Row, columns: Sequence[Column]) -> list[Record]:
-    """The records of ``row`` with a score on ``columns``, not under a condition."""
+    """Returns the records of ``row`` with a score on ``columns``, without conditions."""
     cells = [cell for one in columns if (cell := grid.cells.get((row, one))) and not one.task.get("condition")]
     return [record for cell in cells for record in cell.ok]
 
 
 def _ratio(theirs: Latency | None, ours: Latency | None) -> float | None:
-    """How many times as fast: by processor time, which other work disturbs less, where both have it."""
+    """Returns the speed-up. It uses processor time, which other work disturbs less, if both have it."""
     if not (theirs and ours):
         return None
     return _quotient(theirs.processor, ours.processor) or _quotient(theirs.median, ours.median)
@@ -234,8 +234,8 @@ def _quotient(first: float | None, second: float | None) -> float | None:
 
 
 def _peer(row: Row, plain: Sequence[Row]) -> Row | None:
-    """The row among ``plain`` of the network of the student ``row``, whose total cost is the nearest to the student's
-    and the same."""
+    """Returns the row among ``plain`` that has the network of the student ``row`` and the nearest total cost. None if
+    that cost differs by more than the factor `SAME_COST`."""
     cost = total_flops(row)
     if not cost:
         return None
@@ -250,7 +250,7 @@ def _peer(row: Row, plain: Sequence[Row]) -> Row | None:
 
 
 def _own_cost(record: Record) -> Mapping[str, Any]:
-    """The cost of compressing: of the transforms, or of all training where the adaptation compresses already."""
+    """Returns the cost of compressing: of the transforms, or of all training if the adaptation itself compresses."""
     adaptation = record.adaptation
     if adaptation.get("teacher") or adaptation.get("compression"):
         return record.cost
@@ -264,8 +264,8 @@ def _total(record: Record) -> float | None:
 
 
 def _taught(record: Record) -> float | None:
-    """FLOPs of the teacher behind ``record``, its pre-training and its fine-tuning to auxiliary tasks included; 0
-    without a teacher."""
+    """Returns the FLOPs of the teacher behind ``record``, with its pre-training and its fine-tuning on auxiliary tasks;
+    0 without a teacher."""
     teacher = record.adaptation.get("teacher")
     if not isinstance(teacher, Mapping):
         return 0.0
@@ -277,7 +277,7 @@ def _taught(record: Record) -> float | None:
 
 
 def _latency(records: Sequence[Record]) -> tuple[dict[str, Latency], str]:
-    """The latency of ``records`` by batch size, and why it is disturbed."""
+    """Returns the latency of ``records`` by batch size, and why it is disturbed."""
     measured = [one for record in records if (one := _part(record.cost.get("inference")))]
     found = {}
     for size in BATCHES:

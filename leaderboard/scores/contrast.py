@@ -1,8 +1,8 @@
-"""The difference between two rows with its interval, and the rows of a column not shown to be worse than its best.
+"""Differences between two rows with their intervals, and the rows not shown to be worse than the best of a column.
 
 Seeds that both sides share are compared one by one, because both used the same data order and the same initialisation
-of the head. The examples of the two sides are taken as independent. The same examples make the scores of two rows rise
-and fall together, so the true variance is smaller and the interval is too wide rather than too narrow.
+of the head. The examples of the two sides are taken as independent. In fact both rows have the same examples, whose
+errors partly cancel. So the interval is too wide rather than too narrow.
 """
 
 import math
@@ -29,7 +29,7 @@ class Sample(NamedTuple):
 
     values: Mapping[Draw, float]
     examples: float
-    """Variance of the mean over examples; NaN where it is not known."""
+    """Variance of the mean over examples; NaN if it is not known."""
     interval: Interval
     """The 95 % interval of the mean, as the page prints it."""
 
@@ -39,7 +39,7 @@ class Sample(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """How far one mean lies above another, with the 95 % interval."""
+    """The difference of two means, with its 95 % interval."""
 
     value: float
     interval: Interval
@@ -56,7 +56,8 @@ class Gap(NamedTuple):
 
 
 def samples(grid: Grid, column: Column | None = None) -> dict[Row, Sample]:
-    """The rows with a score on ``column``, or on the average (None). Scores that are no numbers are left out."""
+    """Returns the rows with a score on ``column``, or on the average (None). Scores that are not finite or too large
+    are left out."""
     if column is None:
         found = {row: Sample(grid.macro(row), grid.macro_examples(row), grid.macro_interval(row)) for row in grid.rows}
     else:
@@ -66,8 +67,8 @@ def samples(grid: Grid, column: Column | None = None) -> dict[Row, Sample]:
 
 
 def gap(ours: Sample, theirs: Sample) -> Gap:
-    """``ours`` minus ``theirs`` over new seeds and new examples: seed by seed where both have the same several seeds,
-    otherwise with the variances of both means added."""
+    """Returns ``ours`` minus ``theirs`` over new seeds and new examples. Seeds are paired if both sides have the same
+    seeds and more than one. Otherwise the variances of both means are added."""
     examples = ours.examples + theirs.examples
     seeds = [set(by_seed(side.values)) for side in (ours, theirs)]
     if seeds[0] == seeds[1] and len(seeds[0]) > 1:
@@ -81,11 +82,11 @@ def gap(ours: Sample, theirs: Sample) -> Gap:
 
 
 def not_worse(found: Mapping[Row, Sample], higher_is_better: bool = True) -> set[Row]:
-    """The rows that are not shown to be worse than the row with the best mean, that row included.
+    """Returns the rows that are not shown to be worse than the row with the best mean, with that row included.
 
-    The printed intervals decide where they can: a row whose interval lies wholly on the worse side of the best row's
-    interval is worse; a row whose interval holds the best mean, or whose mean lies in the interval of the best row, is
-    not shown to be. Between the two, the 95 % interval of the difference (`gap`) decides.
+    If possible, the printed intervals decide. A row is worse if its interval lies wholly on the worse side of the best
+    row's interval. It is not shown to be worse if its interval holds the best mean, or if its mean lies in the interval
+    of the best row. In all other cases, the 95 % interval of the difference (`gap`) decides.
     """
     if not found:
         return set()
@@ -95,8 +96,8 @@ def not_worse(found: Mapping[Row, Sample], higher_is_better: bool = True) -> set
 
 
 def stars(grid: Grid, column: Column) -> set[Row]:
-    """The rows that have a star on ``column``: the rows of `not_worse`. None where there is one row, or
-    where more than half of the rows would have one: then a star would not tell them apart."""
+    """Returns the rows that have a star on ``column``: the rows of `not_worse`. No row has one if there is only one
+    row, or if more than half of the rows would have one."""
     found = samples(grid, column)
     leading = not_worse(found, column.task["higher_is_better"])
     return leading if len(found) > 1 and 2 * len(leading) <= len(found) else set()

@@ -1,4 +1,5 @@
-"""What a row spent, gathered from its records: costs come from any version of the harness, so nothing is relied on."""
+"""The cost of a row, collected from its records. Costs come from any version of the harness, so any of them may be
+missing."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -15,11 +16,11 @@ COSTS += ["compressed MiB", "bits per weight", "zero weights", "latency seconds"
 
 
 def cost_of(row: Row, records: Sequence[Record] | None = None) -> dict[str, Any]:
-    """The cost columns of one row, or of some ``records`` of it; None where no record says."""
+    """Returns the cost columns of one row, or of some of its ``records``; None for costs that no record has."""
     records = row.records if records is None else records
     costs = [record.cost for record in records]
     made = [record.pretraining for record in records if record.pretraining]
-    # one pre-training serves many cells: it is counted once per weights, and shown as the mean over them
+    # many cells share one pre-training: it counts once per weights, and the mean over weights is shown
     unique = list({str(one.get("weights_sha256")) + str(one.get("seed")): one for one in made}.values())
     seconds = _numbers([one["seconds"] for one in costs if isinstance(one.get("seconds"), dict)], "total")
     sizes = [_most(costs, name) for name in ("peak_memory_bytes", "disk_bytes", "disk_bytes_compressed")]
@@ -39,12 +40,12 @@ def cost_of(row: Row, records: Sequence[Record] | None = None) -> dict[str, Any]
 
 
 def spent_on(pretraining: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The part of a pre-training with its costs, including earlier pre-trainings that it needed."""
+    """Returns the part of a pre-training with its costs, including earlier pre-trainings that it needed."""
     return pretraining.get("including") or pretraining
 
 
 def budget_words(made: Mapping[str, Any]) -> str:
-    """The budget that a pre-training was asked to spend: "1e13 FLOPs"; "" where its record does not say."""
+    """Returns the requested budget of a pre-training: "1e13 FLOPs"; "" if its record does not state it."""
     for unit, amount in (made.get("budget") or {}).items():
         if not is_number(amount):
             return f"{amount} {unit}"
@@ -54,8 +55,8 @@ def budget_words(made: Mapping[str, Any]) -> str:
 
 
 def tuning_of(pretraining: Mapping[str, Any]) -> str:
-    """ "tuned with 10 trials" or "untuned"; "" for a published pre-training, of which nobody knows. Tasks that compared
-    the trials instead of the loss are named: "tuned with 10 trials on sst2"."""
+    """Returns "tuned with 10 trials" or "untuned"; "" for a published pre-training, whose tuning is not known. If
+    trials were compared on tasks instead of by the loss, the tasks are named: "tuned with 10 trials on sst2"."""
     if not is_number(pretraining.get("steps")):
         return ""
     tuning = pretraining.get("tuning") or {}
@@ -65,7 +66,7 @@ def tuning_of(pretraining: Mapping[str, Any]) -> str:
 
 
 def adaptation_tuning_of(adaptation: Mapping[str, Any]) -> str:
-    """ "adaptation tuned with 10 trials" or "adaptation untuned"."""
+    """Returns "adaptation tuned with 10 trials" or "adaptation untuned"."""
     tuning = adaptation.get("tuning") or {}
     return f"adaptation tuned with {tuning.get('trials')} trials" if tuning else "adaptation untuned"
 

@@ -1,9 +1,9 @@
-"""Scores for other programs: LaTeX tables, Every Eval Ever records, Hugging Face `.eval_results`.
+"""Exports scores for other programs: LaTeX tables, Every Eval Ever records, Hugging Face `.eval_results`.
 
-Every Eval Ever (github.com/evaleval/every_eval_ever, eval.schema.json 0.2.1) has one file per evaluated model.
-Hugging Face reads `.eval_results/*.yaml` in a model's repository (huggingface.co/docs/hub/eval-results); it lists only
-data sets that are registered there as benchmarks, under their own names, so the ids here are a start and no more.
-Both are written from cells: every value carries its seeds, its interval and the command behind it.
+Every Eval Ever (github.com/evaleval/every_eval_ever, eval.schema.json 0.2.1) has one file per evaluated model. Hugging
+Face reads `.eval_results/*.yaml` in a model's repository (huggingface.co/docs/hub/eval-results). It lists only data
+sets that are registered there as benchmarks, under their own names, so the ids here have to be adapted. Both formats
+are written from cells: every value has its seeds, its interval and the command behind it.
 """
 
 import datetime
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 _EEE = "0.2.1"
 _LIBRARY = "ptmbench"
 _RELATIONSHIPS = {"published": "third_party", "external": "other"}
-"""Who evaluates, by division: who made an external system is not known."""
+"""Relationship of evaluator and model by division. The maker of an external system is not known."""
 
 
 def to_latex(frame: "pd.DataFrame", caption: str) -> str:
-    """A booktabs table; words left, numbers right. Needs ``\\\\usepackage{booktabs}``, nothing else."""
+    """Returns a booktabs table with words left and numbers right. It needs only ``\\\\usepackage{booktabs}``."""
     numeric = [all(not isinstance(value, str) for value in frame[name]) for name in frame.columns]
     lines = [
         f"% {clean(caption)}",
@@ -43,14 +43,14 @@ def to_latex(frame: "pd.DataFrame", caption: str) -> str:
 
 
 def every_eval_ever(grid: Grid) -> list[dict[str, Any]]:
-    """One evaluation per row, with a result for every cell that has a score; blank cells are not results."""
+    """Returns one evaluation per row, with a result for every cell that has a score. Blank cells are left out."""
     return [one for row in grid.rows if (one := _evaluation(grid, row))["evaluation_results"]]
 
 
 def eval_results(grid: Grid) -> dict[str, str]:
-    """{path below a model's repository: YAML}: one file per row, for official data only.
+    """Returns {path below a model's repository: YAML}: one file per row, for official data only.
 
-    The text is JSON, which is YAML too, so that no name can break out of its place.
+    The text is JSON, which is also YAML, so that no name can break the format.
     """
     files = {}
     for row in grid.rows:
@@ -137,19 +137,21 @@ def _result(column: Column, cell: Cell) -> dict[str, Any]:
 
 
 def _name(row: Row) -> str:
-    """A row as a file name: harmless, and another one for every row."""
+    """Returns a safe file name that is unique for every row."""
     told = repr((row.name, row.label, row.size, row.kind, row.division, row.adaptation, row.part))
     return f"{slug(row.title)}-{hashlib.sha256(ascii(told).encode()).hexdigest()[:8]}"
 
 
 def _bounds(column: Column) -> dict[str, float]:
-    """The schema wants both bounds; perplexity has no upper one, so it gets the largest number there is."""
+    """Returns the bounds of the score. The schema requires both. Perplexity has no upper bound, so it gets the largest
+    float."""
     low, high = column.bounds
     return {"min_score": low, "max_score": min(high, sys.float_info.max)}
 
 
 def _epoch(moment: str) -> str:
-    """Seconds since 1970 as text, "0" for what is no time: the page carries no time of its own, nor do these files."""
+    """Returns the seconds since 1970 as text, "0" for an invalid time. Times come from records, never from the
+    clock."""
     try:
         return str(int(datetime.datetime.fromisoformat(moment).timestamp()))
     except ValueError:

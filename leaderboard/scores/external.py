@@ -1,7 +1,7 @@
-"""Rows of the external division: systems from elsewhere, with what their users declare about them.
+"""Rows of the external division: systems from elsewhere, with the facts that their users declare about them.
 
-`leaderboard.page.view` and `leaderboard.tables` call it. A declared number is shown with the word "declared" and
-never takes part in a comparison of costs. A cost that nobody measured or declared is "unknown".
+`leaderboard.page.view` and `leaderboard.tables` call it. A declared number is shown with the word "declared" and never
+takes part in a comparison of costs. A cost that is neither measured nor declared is "unknown".
 """
 
 from collections.abc import Mapping
@@ -13,11 +13,11 @@ from ptmbench.leaderboard.text import clean, quantity
 
 UNKNOWN = "unknown"
 _DECLARED = {"parameters": "", "flops": "FLOP"}
-"""Costs that a user may declare, with their units, under their names in `leaderboard.page.view`."""
+"""Costs that a user may declare, by their names in `leaderboard.page.view`, with their units."""
 
 
 def declared(row: Row) -> dict[str, Any]:
-    """What was declared about ``row``, the newest value of each name: "parameters", "flops" and "note"."""
+    """Returns the declared facts about ``row``, the newest value of each name: "parameters", "flops" and "note"."""
     found: dict[str, Any] = {}
     for record in sorted(row.records, key=lambda record: record.finished):
         found |= (record.row.get("external") or {}).get("declared") or {}
@@ -25,8 +25,8 @@ def declared(row: Row) -> dict[str, Any]:
 
 
 def marked(row: Row, shown: Mapping[str, Any]) -> dict[str, Any]:
-    """``shown``, a row of the page, with its "external" note. Where an external row has no number, its "cost", (number,
-    text) by name, says what is declared or that it is unknown."""
+    """Returns ``shown``, a row of the page, with its "external" note. "cost" is {name: (number, text)}. If an external
+    row has no number, the text gives the declared cost or says that it is unknown."""
     if row.division != "external":
         return {**shown, "external": ""}
     known = declared(row)
@@ -43,7 +43,7 @@ def marked(row: Row, shown: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def note(row: Row) -> str:
-    """What is declared about ``row`` in one line; "" for rows of other divisions."""
+    """Returns the declared facts about ``row`` in one line; "" if there are none."""
     known = declared(row)
     parts = [f"{name} {known[name]:,}" for name in _DECLARED if is_number(known.get(name))]
     parts += [clean(known["note"])] if isinstance(known.get("note"), str) else []

@@ -1,7 +1,7 @@
 """Records as pandas frames with fixed columns and types, for `ptmbench.results`.
 
-The tables of the board (`leaderboard.tables`) are for reading; these are for computing. A frame has the same
-columns and types whatever was run, even if nothing was. A value that is missing is NaN, and NaT for times.
+The tables of the board (`leaderboard.tables`) are for reading; these are for computing. A frame has the same columns
+and types whatever was run, even if nothing was. Missing values are NaN, or NaT for times.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 TEXT, NUMBER, WHOLE, TIME = "str", "float64", "int64", "datetime64[us, UTC]"
-"""Types of columns. Whole numbers that may be missing are float64, as pandas has them."""
+"""Types of columns. Whole numbers that may be missing are float64, because int64 has no missing value in pandas."""
 
 _IDENTITY = dict.fromkeys(("model", "label", "size", "kind", "division"), TEXT)
 RECORDS = {
@@ -46,26 +46,26 @@ MEANS = {
 
 
 def records(found: Iterable[Record]) -> pd.DataFrame:
-    """One line per record, in the order of ``found``, with the columns `RECORDS`.
+    """Returns one line per record, in the order of ``found``, with the columns `RECORDS`.
 
     - ``score`` is the headline ``metric``; ``low`` and ``high`` bound its 95 % interval over the ``examples``.
-    - ``steps``, ``tokens``, ``flops_adapt`` and ``seconds`` are the cost of the adaptation, ``flops_evaluate`` the cost
-      of its predictions, ``latency`` seconds for one example, ``memory`` and ``disk`` bytes.
+    - ``steps``, ``tokens``, ``flops_adapt`` and ``seconds`` are the cost of the adaptation. ``flops_evaluate`` is the
+      cost of its predictions, ``latency`` the seconds for one example. ``memory`` and ``disk`` are in bytes.
     - ``steps_pretrain``, ``tokens_pretrain``, ``flops_pretrain`` and ``seconds_pretrain`` are the cost of the
-      pre-training and of those that it depends on. Other records of the same model share it.
-    - ``reason`` says why there is no score, ``command`` repeats the cell.
+      pre-training and of the pre-trainings that it depends on. Other records of the same model share this cost.
+    - ``reason`` says why there is no score, and ``command`` repeats the cell.
     """
     return frame([_record_line(one) for one in found], RECORDS)
 
 
 def means(found: Iterable[Record]) -> pd.DataFrame:
-    """One line per model, task and adaptation of ``found``, with the columns `MEANS`: the numbers of the board.
+    """Returns one line per model, task and adaptation of ``found``, with the columns `MEANS`: the numbers of the board.
 
-    - ``mean`` and ``sd`` are over so many ``seeds``, or where there are several ``pretrainings``, over the means of
-      these, and then ``seeds`` is their number.
-    - ``low`` and ``high`` bound the 95 % interval of the mean over new seeds and new examples, or for a single seed
-      its interval over examples.
-    - ``variant`` tells rows of the board apart that are otherwise alike, ``note`` has the marks of the cell.
+    - ``mean`` and ``sd`` are over ``seeds`` seeds. With several ``pretrainings`` they are over the means of these, and
+      ``seeds`` is their number.
+    - ``low`` and ``high`` bound the 95 % interval of the mean over new seeds and new examples. For a single seed it is
+      the interval over examples.
+    - ``variant`` distinguishes rows of the board that are otherwise alike, and ``note`` has the marks of the cell.
 
     A model that was not run on a task has no line.
     """
@@ -75,7 +75,8 @@ def means(found: Iterable[Record]) -> pd.DataFrame:
 
 
 def frame(lines: Sequence[Sequence[Any]], columns: Mapping[str, str]) -> pd.DataFrame:
-    """``lines`` as a frame of the ``columns`` with their types; None, and for texts "", is a missing value."""
+    """Returns ``lines`` as a frame of the ``columns`` with their types. None, and "" in text columns, is a missing
+    value."""
     import pandas as pd  # takes most of a second to import
 
     series = {}

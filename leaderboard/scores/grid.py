@@ -1,7 +1,7 @@
-"""Records arranged for a board: rows x columns, with what may not be mixed kept apart.
+"""The grid of a board: rows x columns, with records that must not be mixed kept apart.
 
-A row is a model at a size with one adaptation, a column is a task in one version on one data set, a cell is the seeds
-of that pair. Everything that was left out or could mislead ends up in ``notes``: nothing is dropped in silence.
+A row is a model at a size with one adaptation. A column is a task in one version on one data set. A cell holds the
+seeds of a row on a column. Everything that is left out or could mislead is reported in ``notes``.
 """
 
 import json
@@ -20,20 +20,21 @@ from ptmbench.leaderboard.stats import Error, Interval, Summary, error, from_exa
 from ptmbench.leaderboard.text import decimals_of
 
 AS_IT_IS = ("language_modelling", "minimal_pair")
-"""Forms whose tasks are asked of a model without an adaptation."""
+"""Forms whose tasks use a model without an adaptation."""
 _SEED = re.compile(r" --((?:pretraining-)?seed) (\d+)(?=\s|$)")
 
 
 def tokenizer_of(record: Record) -> str | None:
-    """SHA-256 of what cut the texts of ``record``; None where that is not known, or nothing did."""
+    """Returns the SHA-256 of the tokenizer of ``record``; None if it is unknown, or if there is none."""
     return ((record.pretraining or record.row).get("tokenizer") or {}).get("sha256")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Row:
-    """One line of the board; ``part`` tells rows apart that would otherwise look the same (another corpus, say).
+    """One row of the board. ``part`` distinguishes rows that would otherwise look the same, such as rows with another
+    corpus.
 
-    A row is itself and no other: like a column it is a key of every cell, and is looked up by identity.
+    Rows and columns are keys of all cells. They are compared and looked up by identity.
     """
 
     name: str
@@ -44,7 +45,7 @@ class Row:
     adaptation: str
     part: str = ""
     extra_encoders: Hashable | None = None
-    """What records know about the pre-training of the extra encoders."""
+    """The identity of the pre-trainings of the extra encoders, from the records."""
     records: tuple[Record, ...] = field(default=(), repr=False)
 
     @cached_property
@@ -58,25 +59,26 @@ class Row:
 
     @cached_property
     def transform(self) -> dict[str, Any]:
-        """What changed the adapted model before it was scored; {} for a model as it was adapted."""
+        """The transform that changed the adapted model before it was scored; {} without one."""
         return next((record.adaptation.get("transform") or {} for record in self.records), {})
 
     @cached_property
     def teacher(self) -> dict[str, Any]:
-        """The adapted model that taught the model its tasks: "name", "size", "adaptation" and its cost; {} without."""
+        """The adapted model that is the teacher on the task: "name", "size", "adaptation" and its cost; {} without
+        one."""
         return next((one for record in self.records if isinstance(one := record.adaptation.get("teacher"), dict)), {})
 
     @cached_property
     def compression(self) -> tuple[str, ...]:
-        """How the adapted model was compressed, as keys of `leaderboard.survey.reported.COMPRESSION`: by a teacher, by
-        the adaptation, and by transforms."""
+        """Kinds of compression of the adapted model, as keys of `leaderboard.survey.reported.COMPRESSION`: by a
+        teacher, by the adaptation, and by transforms."""
         own = next(filter(None, (record.adaptation.get("compression") for record in self.records)), "")
         kinds = ["distillation" if self.teacher else str(own), *str(self.transform.get("compression") or "").split("+")]
         return tuple(dict.fromkeys(filter(None, kinds)))
 
     @cached_property
     def card(self) -> dict[str, Any]:
-        """The model's card. What its paper reports is not of a transformed model, and is left out there."""
+        """The model's card. The scores reported by its paper are left out for a transformed model."""
         card = next((record.row["card"] for record in self.records if record.row["card"]), {})
         return card | {"reported": ()} if card and self.transform else card
 
@@ -86,7 +88,8 @@ class Row:
 
     @cached_property
     def tuning(self) -> dict[str, Any]:
-        """The tuning of the adaptation, the same for all records that have one: "trials" and "flops"; {} without."""
+        """The tuning of the adaptation, the same for all records that have one: "trials" and "flops"; {} without
+        tuning."""
         return next(filter(None, (record.adaptation.get("tuning") for record in self.records)), {})
 
 
@@ -100,19 +103,21 @@ class Column:
 
     @property
     def official(self) -> bool:
-        """Whether it is the data set that papers report on, whole: microworld writes other data in the same format."""
+        """Whether the data is the complete official data set. Microworld, for example, writes other data in the same
+        format."""
         return (self.task.get("source") or "official") == "official"
 
     @cached_property
     def title(self) -> str:
-        """The task's title with what sets the column apart, and the source of the data where it is not official."""
+        """The task's title with the part that distinguishes the column, and the source of the data if it is not
+        official."""
         title = f"{self.task['title']} ({self.part})" if self.part else self.task["title"]
         return title if self.official else f"{title} [{self.task['source']}]"
 
     @property
     def averaged(self) -> bool:
-        """Only headlines that rise with quality can be averaged: they are in percent, perplexity is not. Scores under a
-        condition stay out of the average, which is over tasks."""
+        """Whether the column may be averaged. Headlines that rise with quality are in percent, perplexity is not.
+        Scores under a condition are not averaged, because the average is over tasks."""
         return self.task["higher_is_better"] and not self.task.get("condition")
 
     @property
@@ -122,12 +127,12 @@ class Column:
 
     @property
     def bounds(self) -> Interval:
-        """Lowest and highest possible headline: correlations can be negative, perplexity has no upper bound."""
+        """Lowest and highest possible headline. Correlations can be negative, perplexity has no upper bound."""
         return bounds_of(self.task)
 
 
 def bounds_of(task: Mapping[str, Any]) -> Interval:
-    """The lowest and the highest score there can be, from the ``task`` part of a record."""
+    """Returns the lowest and the highest possible score, from the ``task`` part of a record."""
     if not task["higher_is_better"]:
         return Interval(0.0, math.inf)
     signed = any(word in task["headline"] for word in ("mcc", "pearson", "spearman"))
@@ -136,7 +141,7 @@ def bounds_of(task: Mapping[str, Any]) -> Interval:
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """The seeds of one row on one column; at least one record."""
+    """The records of one row on one column; at least one record."""
 
     records: tuple[Record, ...]
 
@@ -146,17 +151,17 @@ class Cell:
 
     @cached_property
     def values(self) -> dict[Draw, float]:
-        """Scores by seeds of pre-training and own seed."""
+        """Scores by draw: the seeds of the pre-trainings, and the record's own seed."""
         return {draw_of(record): float(record.headline["value"]) for record in self.ok}
 
     @cached_property
     def pretrainings(self) -> int:
-        """How many pre-trainings of the model have a score here; 1 for what is not pre-trained."""
+        """Number of pre-trainings of the model with a score here; 1 for a model that is not pre-trained."""
         return len({pretraining for pretraining, _ in self.values})
 
     def at(self, draws: Collection[Draw]) -> dict[Draw, float]:
-        """The values at the seeds of ``draws``. A pre-trained model that is asked without an adaptation draws nothing.
-        It has one value for each pre-training, which stands for all seeds; its random twin draws its weights."""
+        """Returns the values at the seeds of ``draws``. A pre-trained model without an adaptation has no seed of its
+        own. Its one value per pre-training is repeated for all seeds. Its random twin draws its weights by the seed."""
         seeds = {seed for _, seed in draws}
         asked = self.ok and self.ok[0].task.get("form") in AS_IT_IS and self.ok[0].row["kind"] != "random"
         if asked and len(self.values) == self.pretrainings:
@@ -165,22 +170,22 @@ class Cell:
 
     @cached_property
     def summary(self) -> Summary:
-        """Over seeds; where there are several pre-trainings, over the means of these."""
+        """The summary over seeds, or over the means of pre-trainings if there are several."""
         return summarise(units(self.values))
 
     @property
     def decimals(self) -> int:
-        """Decimals of its numbers."""
+        """Decimals of the cell's numbers."""
         return decimals_of(self.records[0].task)
 
     @property
     def drawn(self) -> str:
-        """What the summary is over, in words: "3 seeds", "2 pre-trainings, 3 seeds each"."""
+        """The draws behind the summary, in words: "3 seeds", "2 pre-trainings, 3 seeds each"."""
         return drawn_words(self.values)
 
     @cached_property
     def examples(self) -> float:
-        """Variance of the score over examples; NaN where a record has no interval."""
+        """Variance of the score over examples; NaN if a record has no interval."""
         return from_examples(
             [Interval(_float(score["low"]), _float(score["high"])) for score in (one.headline for one in self.ok)]
         )
@@ -191,15 +196,15 @@ class Cell:
 
     @cached_property
     def interval(self) -> Interval:
-        """95 % over new seeds and new examples, within the metric's bounds; of one seed, its own interval over
-        examples."""
+        """The 95 % interval over new seeds and new examples, within the metric's bounds. For one seed, its interval
+        over examples."""
         if self.summary.n == 1:
             return Interval(_float(self.ok[0].headline["low"]), _float(self.ok[0].headline["high"]))
         return self.error.around(self.summary.mean).within(bounds_of(self.ok[0].task) if self.ok else _ANYWHERE)
 
     @property
     def covers(self) -> str:
-        """What chance the interval covers, in words; "" where there is no interval."""
+        """The sources of chance that the interval covers, in words; "" without an interval."""
         if not self.ok or not all(map(math.isfinite, self.interval)):
             return ""
         if self.summary.n == 1:
@@ -211,7 +216,7 @@ class Cell:
 
     @property
     def blank(self) -> tuple[str, str] | None:
-        """Why there is no score: a code and a sentence; None where there is one."""
+        """The code and the sentence that say why there is no score; None if there is one."""
         return None if self.ok else (self.records[0].reason["code"], self.records[0].reason["text"])
 
     @cached_property
@@ -221,7 +226,7 @@ class Cell:
             return ()
         n, bad = len(self.records), [record.status for record in self.records if record.status != "ok"]
         marks = [f"{bad.count(one)} of {n} seeds {one.replace('_', ' ')}" for one in sorted(set(bad))]
-        # Records that were read together share what is equal: most cells are done by the first look.
+        # Records that were read together share equal settings, so in most cells the ids alone show that they agree.
         settings = {id(one): one for one in (record.adaptation["settings"] for record in self.ok)}.values()
         if len(settings) > 1 and len({_canonical(one) for one in settings}) > 1:
             marks.append("settings differ between seeds")
@@ -231,8 +236,8 @@ class Cell:
 
     @cached_property
     def commands(self) -> tuple[str, ...]:
-        """What repeats the cell. Where the commands differ by their seeds alone, and have all of these from 0 on, it is
-        one command with ``--seeds`` and ``--pretraining-seeds``, which runs the same."""
+        """The commands that repeat the cell. If they differ by their seeds alone, and the seeds run from 0 without
+        gaps, it is one equivalent command with ``--seeds`` and ``--pretraining-seeds``."""
         given = [(record.seed, record.command) for record in self.records if record.command]
         commands = [command for _, command in given]
         drawn = [_SEED.findall(command) for command in commands]
@@ -251,7 +256,7 @@ class Cell:
 
 
 def drawn_words(draws: Collection[Draw]) -> str:
-    """How many pre-trainings and seeds ``draws`` are: "3 seeds", "2 pre-trainings, 3 seeds each"."""
+    """Returns the numbers of pre-trainings and seeds in ``draws``: "3 seeds", "2 pre-trainings, 3 seeds each"."""
     pretrainings = len({pretraining for pretraining, _ in draws})
     n = len(draws) / max(pretrainings, 1)
     if pretrainings > 1:
@@ -261,7 +266,7 @@ def drawn_words(draws: Collection[Draw]) -> str:
 
 _ANYWHERE = Interval(-math.inf, math.inf)
 NO_SEED = "no seed has every task"
-"""Why a row that lacks no task has no average."""
+"""Why a row with a score on every task has no average."""
 NOT_RUN = ("not-run", "No record of this cell was found.")
 
 
@@ -274,7 +279,7 @@ class Grid:
 
     @cached_property
     def averaged(self) -> tuple[Column, ...]:
-        """The columns of the average; of a task in several versions the one with most rows."""
+        """The columns of the average. If a task has several versions, it is the one with most rows."""
         best: dict[str, Column] = {}
         for column in (column for column in self.columns if column.averaged):
             rival = best.get(column.task["name"])
@@ -283,7 +288,8 @@ class Grid:
         return tuple(column for column in self.columns if column in best.values())
 
     def macro(self, row: Row) -> dict[Draw, float]:
-        """Average over all averaged columns for every draw of seeds that has them all; {} for an incomplete row."""
+        """Returns the average over all averaged columns for every draw of seeds that has them all; {} for an incomplete
+        row."""
         return self._macros[row]
 
     @cached_property
@@ -298,7 +304,7 @@ class Grid:
         return {draw: mean_of([cell.values[draw] for cell in cells]) for draw in sorted(draws)}
 
     def definition(self) -> str:
-        """The average in words, so that nobody has to guess what was averaged."""
+        """Returns a description of the average."""
         titles = ", ".join(f"{column.title} ({column.task['headline']})" for column in self.averaged)
         left = [column.title for column in self.columns if column not in self.averaged]
         further = ", or under a condition" if any(one.task.get("condition") for one in self.columns) else ""
@@ -316,9 +322,9 @@ class Grid:
         return {row: summarise(units(self.macro(row))) for row in self.rows}
 
     def macro_error(self, row: Row) -> Error:
-        """Error of the average over seeds and examples. Tasks on other data have other examples; those on the same data
-        (the coarse and the fine classes of the same questions) are taken to err together, which is the most that they
-        can."""
+        """Returns the error of the average over seeds and examples. Examples of different data are independent. Errors
+        of tasks on the same data (the coarse and the fine classes of the same questions) are taken as perfectly
+        correlated, which is the worst case."""
         return self._macro_errors[row]
 
     @cached_property
@@ -329,7 +335,7 @@ class Grid:
         return error(self.macro_summary(row), self.macro_examples(row))
 
     def macro_examples(self, row: Row) -> float:
-        """Variance of the average over examples; NaN for an incomplete row."""
+        """Returns the variance of the average over examples; NaN for an incomplete row."""
         if not self.macro(row):
             return math.nan
         by_data: dict[str, float] = {}
@@ -348,7 +354,7 @@ class Grid:
         return Interval(*(math.fsum(one) / len(one) for one in ends)) if self.averaged else _ANYWHERE
 
     def ranks(self, column: Column | None = None) -> dict[Row, Rank]:
-        """Intervals of ranks on one column, or on the average (None), which only complete rows have."""
+        """Returns the intervals of ranks on one column, or on the average (None), which only complete rows have."""
         if column not in self._ranks:
             better = column is None or column.task["higher_is_better"]
             self._ranks[column] = ranks(self.rank_intervals(column), better)
@@ -359,7 +365,8 @@ class Grid:
         return {}
 
     def rank_intervals(self, column: Column | None = None) -> dict[Row, Interval]:
-        """The intervals behind the ranks, wide enough to hold all true means at once; best mean first."""
+        """Returns the intervals behind the ranks, best mean first. They are wide enough to hold all true means at
+        once."""
         if column is None:
             found = {row: (self.macro_summary(row).mean, self.macro_error(row)) for row in self.rows}
         else:

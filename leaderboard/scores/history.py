@@ -1,8 +1,8 @@
-"""What became of each cell from one commit of a baseline to the next.
+"""The changes of each cell from one commit of a baseline to the next.
 
-Scores are compared only where they may be: the records of all commits are arranged together, so a new version of a
-task, another data set, corpus or budget begins a history of its own. Means and intervals are computed by the rules of
-this version of ptmbench for all commits.
+Only comparable scores are compared. The records of all commits are arranged together, so a new version of a task,
+another data set, corpus or budget starts a separate history. Means and intervals of all commits are computed by the
+rules of this version of ptmbench.
 """
 
 import math
@@ -19,18 +19,18 @@ from ptmbench.leaderboard.text import number
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """A cell as a commit left it."""
+    """A cell after a commit."""
 
     version: Version
     cell: Cell | None
-    """None where the commit has no record of the cell."""
+    """None if the commit has no record of the cell."""
     change: str
-    """What the commit changed, in words: "2 seeds added"."""
+    """The change made by the commit, in words: "2 seeds added"."""
 
 
 def points(grid: Grid, versions: Sequence[Version]) -> dict[tuple[Row, Column], tuple[Point, ...]]:
-    """For each cell of ``grid`` the commits that changed its records, oldest first. A cell that is in no version is
-    left out."""
+    """Returns for each cell of ``grid`` the commits that changed its records, oldest first. A cell that is in no
+    version is left out."""
     records = {record.seal: record for version in versions for record in version.records}
     home: dict[str, tuple[Row, Column]] = {}
     members: dict[tuple[Row, Column], list[str]] = {}
@@ -48,7 +48,7 @@ def points(grid: Grid, versions: Sequence[Version]) -> dict[tuple[Row, Column], 
 
 
 def _newest(records: Sequence[Record]) -> dict[Draw, Record]:
-    """The record of each seed; of a seed that was run again, the newest one, as on the board."""
+    """Returns the record of each draw. If a seed was run again, it is the newest record, as on the board."""
     found: dict[Draw, Record] = {}
     for record in sorted(records, key=lambda one: (one.finished, one.seal)):
         found[draw_of(record)] = record
@@ -56,11 +56,12 @@ def _newest(records: Sequence[Record]) -> dict[Draw, Record]:
 
 
 def _changed(versions: Sequence[Version], drawn: Sequence[Mapping[Draw, Record]]) -> list[Point]:
-    """A point for each of ``versions`` whose records ``drawn`` differ from the records of the version before it."""
+    """Returns a point for each of ``versions`` whose records ``drawn`` differ from the records of the version before
+    it."""
     found: list[Point] = []
     before: Mapping[Draw, Record] = {}
     for version, now in zip(versions, drawn, strict=True):
-        if version.fault and not version.records:  # unknown is not removed
+        if version.fault and not version.records:  # unreadable records are not removed records
             continue
         if {one.seal for one in now.values()} != {one.seal for one in before.values()}:
             cell = Cell(records=tuple(now.values())) if now else None
@@ -85,7 +86,7 @@ def _words(before: Mapping[Draw, Record], now: Mapping[Draw, Record]) -> str:
 
 
 def _distinct(side: Mapping[Draw, Record], name: str) -> list[Any]:
-    """The different values of a part of the adaptation."""
+    """Returns the different values of a part of the adaptation."""
     found: list[Any] = []
     for record in side.values():
         if (value := record.adaptation.get(name, 1)) not in found:
@@ -94,7 +95,8 @@ def _distinct(side: Mapping[Draw, Record], name: str) -> list[Any]:
 
 
 def lines(points: Sequence[Point], decimals: int) -> list[dict[str, str]]:
-    """The ``points`` as text, a line each: "commit", "date", "score", "interval", "seeds", "change" and "reason"."""
+    """Returns the ``points`` as text, a line each: "commit", "date", "score", "interval", "seeds", "change" and
+    "reason"."""
     return [_line(point, decimals) for point in points]
 
 

@@ -1,11 +1,10 @@
-"""Ladders of budgets: the scores of a model after pre-trainings with several budgets, the gain per doubling of the
-FLOPs, and where the curves of two models cross.
+"""Ladders of budgets: scores of a model by pre-training budget, gains per doubling of FLOPs, and crossings of curves.
 
-`leaderboard.tables` and `leaderboard.page.ladder` show them. FLOPs include earlier pre-trainings (base,
-teacher). Intervals come from a parametric bootstrap: every score is drawn again as its mean plus its standard error
-(over seeds, pre-trainings and examples: `leaderboard.stats.error`) times Student's t with the error's degrees of
-freedom. Scores of different rungs and models are drawn independently, although they share examples and seeds. What they
-share mostly cancels in differences, so the intervals are rather too wide.
+`leaderboard.tables` and `leaderboard.page.ladder` show them. FLOPs include earlier pre-trainings (base, teacher).
+Intervals come from a parametric bootstrap. Every score is drawn again as its mean plus its standard error (over seeds,
+pre-trainings and examples: `leaderboard.stats.error`) times Student's t with the error's degrees of freedom. Scores of
+different rungs and models are drawn independently, although they share examples and seeds. The shared part mostly
+cancels in differences, so the intervals are rather too wide.
 """
 
 import itertools
@@ -24,8 +23,8 @@ from ptmbench.leaderboard.stats import CONFIDENCE, LARGEST, Interval
 
 REPLICATES = 2000
 LEAST_RUNGS = 3
-"""Two rungs lie on every line, so a fit to them cannot be wrong."""
-_MOST_UNDEFINED = 0.05  # share of undefined replicates from which an interval says nothing
+"""Fewest rungs for a fit. A line always passes through two rungs, so such a fit shows nothing."""
+_MOST_UNDEFINED = 0.05  # share of undefined replicates above which there is no interval
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,9 +32,9 @@ class Point(Estimate):
     """One rung of a curve."""
 
     rung: str
-    """The budget that was asked for, "1e13 FLOPs", by which rungs of different models are matched."""
+    """The requested budget, such as "1e13 FLOPs". Rungs of different models are matched by it."""
     flops: float
-    """The FLOPs that were spent."""
+    """The spent FLOPs."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -53,7 +52,7 @@ class Series:
 
 @dataclass(frozen=True, kw_only=True)
 class Gain:
-    """What a doubling of the FLOPs bought between two rungs."""
+    """The gain per doubling of the FLOPs between two rungs."""
 
     below: Point
     above: Point
@@ -63,13 +62,13 @@ class Gain:
 
 @dataclass(frozen=True, kw_only=True)
 class Fit:
-    """Least squares over the logarithm of the FLOPs, unweighted, each with its 95 % interval.
+    """Unweighted least squares over the logarithm of the FLOPs, each with its 95 % interval.
 
-    ``slope`` is k of value = v0 + k log2 C. ``exponent`` is b of the pure power law a C^-b, without a floor, of the
-    error: what is missing to the best possible score, or the value itself where lower is better (Kaplan et al., 2020,
-    "Scaling Laws for Neural Language Models", equation 1.3 for the loss). A floor cannot be told from a slower decay by
-    a handful of rungs, so none is fitted; ``bend`` says whether the line holds: gain per doubling of the last step less
-    the gain of the first.
+    ``slope`` is k of value = v0 + k log2 C. ``exponent`` is b of the power law a C^-b of the error, without a floor.
+    The error is the distance to the best possible score, or the value itself if lower is better (Kaplan et al., 2020,
+    "Scaling Laws for Neural Language Models", equation 1.3 for the loss). A handful of rungs cannot distinguish a floor
+    from a slower decay, so no floor is fitted. ``bend`` shows whether the line fits: the gain per doubling of the last
+    step minus that of the first step.
     """
 
     slope: float
@@ -89,7 +88,7 @@ class Curve:
     points: tuple[Point, ...]
     """By rising FLOPs."""
     draws: np.ndarray = field(repr=False)
-    """[R, K]: the values of the K points, drawn again."""
+    """[R, K]: replicates of the values of the K points."""
 
     @property
     def gains(self) -> list[Gain]:
@@ -101,14 +100,14 @@ class Curve:
 
     @property
     def refusal(self) -> str:
-        """Why there is no fit, in a sentence; "" where there is one."""
+        """A sentence that says why there is no fit; "" if there is one."""
         if (n := len(self.points)) < LEAST_RUNGS:
             return f"A fit needs {LEAST_RUNGS} rungs; {self.series.label} has {n} here. Run another budget."
         return ""
 
     @cached_property
     def fit(self) -> Fit | None:
-        """None under `LEAST_RUNGS` rungs."""
+        """None with fewer than `LEAST_RUNGS` rungs."""
         if self.refusal:
             return None
         x = self._doublings
@@ -141,14 +140,14 @@ class Pair:
     ahead: tuple[float, ...]
     """Share of the replicates in which ``first`` is ahead, by rung."""
     crossing: float
-    """FLOPs at which the lines between the points cross for the first time; NaN where they do not."""
+    """FLOPs at which the lines between the points cross for the first time; NaN if they do not."""
     crossed: float
     """Share of the replicates in which the curve that is behind at the first rung is ahead at the last rung."""
 
 
 def curves(grid: Grid) -> tuple[Curve, ...]:
-    """All curves with at least two rungs: of each series the average, its tasks and its loss, in this order. Series
-    that adapt the same pre-trainings share one curve of the loss."""
+    """Returns all curves with at least two rungs: for each series the average, its tasks and its loss, in this order.
+    Series that adapt the same pre-trainings share one curve of the loss."""
     rng, shown = np.random.default_rng(0), measures(grid)
     found: list[Curve] = []
     with_loss: set[str] = set()
@@ -167,14 +166,14 @@ def curves(grid: Grid) -> tuple[Curve, ...]:
 
 
 def curve(of: Series, measure: Measure, points: Sequence[Point], rng: np.random.Generator) -> Curve:
-    """The curve through ``points``, at least one, with their values drawn again by ``rng``."""
+    """Returns the curve through ``points``, at least one, with replicates of their values drawn by ``rng``."""
     errors = [one.error.widest() for one in points]
     drawn = [one.value + size * _student(rng, freedom) for one, (size, freedom) in zip(points, errors, strict=True)]
     return Curve(series=of, measure=measure, points=tuple(points), draws=np.array(drawn).T)
 
 
 def series(grid: Grid) -> tuple[Series, ...]:
-    """The models of the grid that stand in rows of several budgets, with their twins."""
+    """Returns the models of the grid that have rows of several budgets, with their twins."""
     twins = dict(twin_rows(grid))
     parts: dict[Hashable, list[tuple[float, Row]]] = {}
     for row in grid.rows:
@@ -194,7 +193,7 @@ def series(grid: Grid) -> tuple[Series, ...]:
 
 
 def pairs(found: Sequence[Curve]) -> Iterator[Pair]:
-    """Each two curves of one measure that have two rungs in common."""
+    """Yields each pair of curves of one measure that have at least two rungs in common."""
     by_measure: dict[Measure, list[Curve]] = {}
     for one in found:
         by_measure.setdefault(one.measure, []).append(one)
@@ -225,8 +224,8 @@ def _pair(first: Curve, second: Curve) -> Pair | None:
 
 
 def _crossing(x: Sequence[float], lead: Sequence[float]) -> float:
-    """FLOPs at which ``lead`` at the logarithms ``x`` changes its sign for the first time: between two rungs, or at a
-    rung with a tie. NaN if it never does."""
+    """Returns the FLOPs at which ``lead`` at the logarithms ``x`` changes its sign for the first time: between two
+    rungs, or at a rung with a tie. NaN if it never does."""
     before, place, tie = 0.0, math.nan, math.nan
     for at, value in zip(x, lead, strict=True):
         if value == 0:
@@ -239,12 +238,12 @@ def _crossing(x: Sequence[float], lead: Sequence[float]) -> float:
 
 
 def _weights(of: Series) -> set[str]:
-    """SHA-256 of the pre-trained weights of a series."""
+    """Returns the SHA-256 of the pre-trained weights of a series."""
     return {str(one.pretraining["weights_sha256"]) for row in of.rows for one in row.records if one.pretraining}
 
 
 def rung_of(row: Row) -> str:
-    """The budget that was asked for. If the records do not say it, the FLOPs that were spent, rounded to 12 %."""
+    """Returns the requested budget. If the records do not state it, returns the spent FLOPs, rounded to 12 %."""
     if words := next(filter(None, (budget_words(one.pretraining) for one in row.records if one.pretraining)), ""):
         return words
     nearly = 10 ** (round(20 * math.log10(cost_of(row)["pre-training FLOPs"])) / 20)
@@ -252,14 +251,14 @@ def rung_of(row: Row) -> str:
 
 
 def _without_budget(row: Row) -> Hashable:
-    """What rows of one series share."""
+    """Returns a key that is equal for all rows of one series."""
     corpora = {one.pretraining.get("corpus_sha256") for one in row.records if one.pretraining}
     read = tuple(name for name, *_ in row.extra_encoders or ())
     return (row.name, row.label, row.size, row.division, row.adaptation, row.tokenizer, frozenset(corpora), read)
 
 
 def _words(row: Row) -> str:
-    """The words of ``row`` without its budget."""
+    """Returns the words of ``row`` without its budget."""
     return row.words.removesuffix(f" · {row.part}") if row.part else row.words
 
 
@@ -268,12 +267,12 @@ def _student(rng: np.random.Generator, freedom: float) -> np.ndarray:
 
 
 def _gains(values: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """[..., K] values over [K] doublings to [..., K - 1] gains per doubling."""
+    """Maps [..., K] values over [K] doublings to [..., K - 1] gains per doubling."""
     return np.diff(values, axis=-1) / np.diff(x)
 
 
 def _slope(values: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Least squares: [R, K] values over [K] to [R] slopes."""
+    """Returns the slopes [R] of least squares fits of values [R, K] over [K] doublings."""
     centred = x - x.mean()
     return values @ centred / (centred @ centred)
 
@@ -284,7 +283,7 @@ def _bend(values: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def _interval(drawn: np.ndarray) -> Interval:
-    """Percentiles of what is defined; NaN where too much is not."""
+    """Returns percentiles of the defined values; NaN if too many are undefined."""
     defined = drawn[np.isfinite(drawn)]
     if len(defined) < (1 - _MOST_UNDEFINED) * len(drawn):
         return Interval(math.nan, math.nan)

@@ -1,4 +1,5 @@
-"""What a curve of a ladder may show: scores on a task, an average over tasks, or the loss on held-out text.
+"""The measures that a curve of a ladder may show: scores on a task, an average over tasks, or the loss on held-out
+text.
 
 `leaderboard.scores.ladder` draws a curve for each measure. A measure maps a row of the board to an estimate with its
 error.
@@ -16,7 +17,7 @@ from ptmbench.leaderboard.scores.grid import Column, Grid, Row, drawn_words
 from ptmbench.leaderboard.stats import LARGEST, Error, Interval, error, summarise, units
 
 LOSS = "held-out loss"
-"""How the titles of losses begin."""
+"""The titles of losses begin with this text."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,33 +27,33 @@ class Estimate:
     value: float
     error: Error
     interval: Interval
-    """95 %, within the bounds of the metric."""
+    """The 95 % interval, within the bounds of the metric."""
     drawn: str = ""
-    """What ``value`` is the mean over, in words."""
+    """The draws that ``value`` is the mean over, in words."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Measure:
-    """One axis: values of different measures do not compare."""
+    """A quantity on one axis. Values of different measures are not comparable."""
 
     title: str
     of: Callable[[Row], Estimate | None] = field(repr=False)
-    """The estimate of a row; None if it has none."""
+    """Returns the estimate of a row; None if there is none."""
     higher_is_better: bool = True
     best: float = 100.0
-    """The best value there can be, where higher is better."""
+    """The best possible value, if higher is better."""
     decimals: int = 1
     is_loss: bool = False
     """Whether it measures pre-training alone, so that rows with several adaptations have the same values."""
 
 
 def measures(grid: Grid) -> tuple[Measure, ...]:
-    """The measures of a board: the average, the tasks, and the losses, each objective's own."""
+    """Returns the measures of a board: the average, the tasks, and the losses of each objective."""
     return (_average(grid), *(_task(grid, column) for column in grid.columns), *_losses(grid))
 
 
 def _average(grid: Grid) -> Measure:
-    """The centred average if there is one, or else the average over tasks."""
+    """Returns the centred average if there is one, or else the average over tasks."""
     centred = Centred(grid=grid)
 
     def of_instruments(row: Row) -> Estimate | None:
@@ -80,7 +81,8 @@ def _task(grid: Grid, column: Column) -> Measure:
 
 
 def _losses(grid: Grid) -> Iterator[Measure]:
-    """A measure for each objective and each held-out text, as tokens: losses compare only where both are the same."""
+    """Yields a measure for each objective and each held-out text (as tokens): losses are comparable only if both are
+    the same."""
     found = dict.fromkeys(key for row in grid.rows for record in row.records if (key := _loss_key(record)))
     names = [name for name, _ in found]
     for name, text in found:
@@ -91,8 +93,8 @@ def _losses(grid: Grid) -> Iterator[Measure]:
 
 
 def _loss_key(record: Record) -> tuple[str, str] | None:
-    """The objectives of a record's model, and the SHA-256 of the tokens that its held-out loss was measured on; None
-    without a loss."""
+    """Returns the objectives of a record's model, and the SHA-256 of the tokens that its held-out loss was measured on;
+    None without a loss."""
     held_out = held_out_of(record.pretraining)
     objectives = (record.row["card"] or {}).get("objectives")
     named = isinstance(objectives, list | tuple) and objectives
@@ -101,8 +103,8 @@ def _loss_key(record: Record) -> tuple[str, str] | None:
 
 
 def held_out_of(pretraining: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """What a record says of the loss on held-out text: "loss", its parts by name, and the cost of measuring it. {} if
-    the record has no such loss."""
+    """Returns the part of a pre-training about the loss on held-out text: "loss", its parts by name, and the cost of
+    measuring it. {} if there is no such loss."""
     found = (pretraining or {}).get("held_out")
     return found if isinstance(found, Mapping) and is_number(found.get("loss")) else {}
 
@@ -123,6 +125,6 @@ def _loss_of(name: str, text: str) -> Callable[[Row], Estimate | None]:
 
 
 def _estimate(value: float, off: Error, interval: Interval, drawn: str) -> Estimate | None:
-    """None for a value that is missing, or too large to reckon with."""
+    """Returns an estimate; None if the value is missing or too large."""
     known = abs(value) < LARGEST  # False for NaN
     return Estimate(value=value, error=off, interval=interval, drawn=drawn) if known else None

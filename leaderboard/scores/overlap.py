@@ -1,7 +1,7 @@
-"""How much of a task's examples a row may have seen in training, as the page and the exports write it.
+"""The share of a task's examples that a row may have seen in training, as text for the page and the exports.
 
-Counts stand in the part ``overlap`` of a record's task (`bench.data.overlap` defines them), the score without these
-examples under "clean". Records from before they were counted have neither: then everything here is empty.
+Counts are in the part ``overlap`` of a record's task (`bench.data.overlap` defines them), and the score without these
+examples is under "clean". Older records have neither, and then everything here is empty.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,8 +11,8 @@ from ptmbench.leaderboard.records.record import Record
 from ptmbench.leaderboard.text import decimals_of, number
 
 MARKED = 0.01
-"""Share of overlapping examples from which on a task or a cell is marked: a score in percent may then owe a point to
-them, and many rows differ by less."""
+"""Share of overlapping examples from which a task or a cell is marked. A score in percent may then owe a point to them,
+and many rows differ by less."""
 CLEAN = "clean"
 
 HEADS = ["task", "version", "split", "examples", "run words", "training examples", "same", "same label", "near", "run"]
@@ -20,7 +20,7 @@ HEADS += ["covered", "overlapping", "share", "repeated", "other label"]
 
 
 def training(task: Mapping[str, Any]) -> str:
-    """The overlap of a task's splits as a sentence; "" where it was not counted."""
+    """Returns a sentence about the overlap of a task's splits; "" if it was not counted."""
     report, train, words = _part(task, "report"), _part(task, "train"), (task.get("overlap") or {}).get("run_words")
     if not report:
         return ""
@@ -35,7 +35,7 @@ def training(task: Mapping[str, Any]) -> str:
 
 
 def in_corpus(task: Mapping[str, Any]) -> str:
-    """The overlap with the row's pre-training corpus as a sentence; "" where there is none to count."""
+    """Returns a sentence about the overlap with the row's pre-training corpus; "" if there is nothing to count."""
     corpus, report = _part(task, "corpus"), _part(task, "report")
     if not corpus or "unknown" in corpus:
         return corpus.get("unknown", "")
@@ -44,31 +44,31 @@ def in_corpus(task: Mapping[str, Any]) -> str:
 
 
 def mark(task: Mapping[str, Any]) -> str:
-    """What stands under a task's name where too much of it is in its training split; "" elsewhere."""
+    """Returns the mark below a task's name if too much of it is in its training split; "" otherwise."""
     share = share_of(task)
     return f"{100 * share:.0f} % in training" if share is not None and share >= MARKED else ""
 
 
 def cell_mark(records: Sequence[Record]) -> str:
-    """The same for a cell and the corpus of its row."""
+    """Returns the mark of a cell if too many of its examples are in the row's pre-training corpus; "" otherwise."""
     share = max((share_of(record.task, "corpus", "covered") or 0.0 for record in records), default=0.0)
     return f"{100 * share:.0f} % of the examples in its corpus" if share >= MARKED else ""
 
 
 def share_of(task: Mapping[str, Any], part: str = "train", name: str = "overlapping") -> float | None:
-    """The share of the report split that a count stands for; None where it was not counted."""
+    """Returns a count as a share of the report split; None if it was not counted."""
     count, examples = _part(task, part).get(name), _part(task, "report").get("examples")
     return count / examples if isinstance(count, int) and examples else None
 
 
 def clean_mean(records: Sequence[Record]) -> float | None:
-    """The mean over seeds of the score without overlapping examples; None where a seed has none."""
+    """Returns the mean over seeds of the score without overlapping examples; None if a seed has none."""
     values = [record.scores[CLEAN]["value"] for record in records if CLEAN in record.scores]
     return float(sum(values)) / len(values) if values and len(values) == len(records) else None
 
 
 def cell_line(records: Sequence[Record]) -> str:
-    """What a row's sheet says of one cell; "" where nothing was counted."""
+    """Returns the text about overlap for a cell on a row's sheet; "" if nothing was counted."""
     if not records:
         return ""
     parts, mean = [in_corpus(records[0].task)], clean_mean(records)
@@ -79,7 +79,7 @@ def cell_line(records: Sequence[Record]) -> str:
 
 
 def line(title: str, task: Mapping[str, Any]) -> list[Any]:
-    """A line of the table of overlaps, under `HEADS`; [] where nothing was counted."""
+    """Returns a line of the table of overlaps, under `HEADS`; [] if nothing was counted."""
     report, train = _part(task, "report"), _part(task, "train")
     if not report:
         return []

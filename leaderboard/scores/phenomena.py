@@ -1,7 +1,7 @@
-"""BLiMP by phenomenon: the rows of the board, and figures that others published.
+"""BLiMP by phenomenon: the rows of the board, and published figures of other models.
 
-The figures of others were reached with other corpora and far larger budgets. They say how hard a phenomenon is, and
-are no rows of the board.
+The published models used other corpora and far larger budgets. Their figures show how hard a phenomenon is. They are
+not rows of the board.
 """
 
 from collections.abc import Sequence
@@ -24,11 +24,11 @@ PHENOMENA = {
     "quantifiers": "quantifiers",
     "subject_verb_agreement": "subject-verb agreement",
 }
-"""The twelve phenomena of the paper, by their names in the files and with their titles."""
+"""The twelve phenomena of the paper: {name in the files: title}."""
 
 SPLIT_OFF = {"argument_structure": ("s-selection", 2, 7)}
-"""The files give two of the nine paradigms of argument structure a name of their own: that name, and the number of
-paradigms under it and under the phenomenon's name. All paradigms are equally long."""
+"""The files give two of the nine paradigms of argument structure a separate name. The values are that name, the number
+of paradigms under it, and the number under the phenomenon's name. All paradigms have the same length."""
 
 WARSTADT = "Warstadt et al. (2020), models_summary.jsonl of the released data; means over paradigms"
 BABYLM = "Baselines of the BabyLM challenge of 2023, strict-small (10M words), its evaluation pipeline's README; BLiMP "
@@ -36,7 +36,8 @@ BABYLM += "without sentences of rare words, means over phenomena"
 
 
 class Published(NamedTuple):
-    """A published model: its name, the source, and its accuracy in percent, overall and by phenomenon in order."""
+    """A published model: name, source, and accuracy in percent, overall and by phenomenon in the order of
+    `PHENOMENA`."""
 
     name: str
     source: str
@@ -58,7 +59,7 @@ PUBLISHED = (
 
 
 class Line(NamedTuple):
-    """A line of the table; ``values`` in the order of `PHENOMENA`, None where a record does not have the phenomenon."""
+    """A line of the table. ``values`` are in the order of `PHENOMENA`, None if a record lacks the phenomenon."""
 
     row: Row | None
     name: str
@@ -70,7 +71,7 @@ class Line(NamedTuple):
 
 
 def lines(grid: Grid) -> list[Line]:
-    """Our rows by overall accuracy, then the published ones; [] if no record on official data has phenomena."""
+    """Returns our rows by overall accuracy, then the published ones; [] if no record on official data has phenomena."""
     found = []
     for column in grid.columns:
         if not (column.official and column.task["name"].partition("-")[0] == "blimp"):
@@ -88,7 +89,8 @@ def lines(grid: Grid) -> list[Line]:
 
 
 def _value(records: Sequence[Any], name: str) -> float | None:
-    """The mean accuracy of the phenomenon ``name``, put together with what the files split off."""
+    """Returns the mean accuracy of the phenomenon ``name``, including paradigms that the files list under another
+    name."""
     other, few, many = SPLIT_OFF.get(name, ("", 0, 1))
     found = []
     for record in records:

@@ -1,9 +1,9 @@
-"""Ranks that say how sure they are: an interval of ranks per row, and one shared rank for rows that nothing separates.
+"""Ranks with uncertainty: an interval of ranks per row. Rows that no interval separates share a rank.
 
-A row is certainly better than another when its interval lies wholly above. The intervals are widened together, so
-that with 95 % confidence all of them hold their true means at once; then every true rank lies in its interval of
-ranks, too (Klein, Wright and Wieczorek, 2020, "A joint confidence region for an overall ranking of populations",
-J. R. Stat. Soc. C 69, theorem 1). Seeds and examples that rows share make this cautious, never bold.
+A row is certainly better than another if its interval lies wholly above. The intervals are widened together, so that
+with 95 % confidence all of them hold their true means at once. Then every true rank lies in its interval of ranks, too
+(Klein, Wright and Wieczorek, 2020, "A joint confidence region for an overall ranking of populations", J. R. Stat. Soc.
+C 69, theorem 1). Rows share seeds and examples, which makes the intervals of ranks too wide rather than too narrow.
 """
 
 import math
@@ -20,7 +20,7 @@ _Row = TypeVar("_Row", bound=Hashable)
 
 @dataclass(frozen=True, kw_only=True)
 class Rank:
-    """``best`` to ``worst``, the ranks that a row can hold; rows of one tie group share ``best``."""
+    """The ranks that a row can have, from ``best`` to ``worst``. Rows of one tie group share ``best``."""
 
     best: int
     worst: int
@@ -30,17 +30,18 @@ class Rank:
 
 
 def together(rows: int, confidence: float = CONFIDENCE) -> float:
-    """The confidence of each of ``rows`` intervals that makes all of them hold at once with ``confidence`` (Šidák)."""
+    """Returns the confidence of each of ``rows`` intervals that makes all of them hold at once with ``confidence``
+    (Šidák)."""
     return confidence ** (1 / max(rows, 1))
 
 
 def ranks(intervals: Mapping[_Row, Interval], higher_is_better: bool = True) -> dict[_Row, Rank]:
-    """Ranks among the rows whose simultaneous interval is known; the others have none."""
+    """Returns the ranks of the rows whose simultaneous interval is known. Other rows have none."""
     known = [row for row, one in intervals.items() if math.isfinite(one.low) and math.isfinite(one.high)]
     if not known:
         return {}
     low, high = np.array([intervals[row] for row in known]).T  # [R], [R]
-    above = low[:, None] > high[None, :]  # [R, R]: the first lies wholly above the second
+    above = low[:, None] > high[None, :]  # [R, R]: whether the first lies wholly above the second
     better = above if higher_is_better else above.T
     ahead, behind = better.sum(axis=0), better.sum(axis=1)  # [R]: how many certainly beat it, how many it beats
     return {
@@ -49,7 +50,8 @@ def ranks(intervals: Mapping[_Row, Interval], higher_is_better: bool = True) -> 
 
 
 def separable(ordered: Sequence[Interval], higher_is_better: bool = True) -> tuple[int, int]:
-    """How many neighbours of a ranking are certainly different, and how many pairs of neighbours there are."""
+    """Returns the number of neighbours in a ranking that are certainly different, and the number of pairs of
+    neighbours."""
     pairs = list(zip(ordered, ordered[1:], strict=False))
     if not higher_is_better:
         pairs = [(second, first) for first, second in pairs]

@@ -1,14 +1,14 @@
-"""Retention: the score of a compressed model in percent of the model that it was made from, with a 95 % interval.
+"""Retention: the score of a compressed model in percent of the score of its reference model, with a 95 % interval.
 
-A transformed model is compared with the same model without the transform, a student with its teacher, each seed with
-the same seed. The interval is Fieller's (1954, "Some problems in interval estimation", JRSS B 16): it holds every ratio
-R for which the mean of x - R y over seeds is not shown to differ from zero, x being the scores of the compressed model
-and y the scores of the other one. That test is the board's own (`leaderboard.stats.error`): over new seeds and new
+A transformed model is compared with the same model without the transform, a student with its teacher, and each seed
+with the same seed. Let x be the scores of the compressed model and y those of the reference. The interval is Fieller's
+(1954, "Some problems in interval estimation", JRSS B 16). It holds every ratio R for which the mean of x - R y over
+seeds is not shown to differ from zero. That test is the board's own (`leaderboard.stats.error`): over new seeds and new
 examples.
 
-Records made for this purpose have the headline on the same replicates of the examples ("redrawn"), and the covariance
-of x and y over examples is computed from these. Without them x and y are taken to be independent over examples, which
-makes the interval too wide rather than too narrow.
+Some records have the headline on the same replicates of the examples ("redrawn"), from which the covariance of x and y
+over examples is computed. Without them, x and y are taken as independent over examples, which makes the interval too
+wide rather than too narrow.
 """
 
 import math
@@ -23,19 +23,19 @@ from ptmbench.leaderboard.scores.grid import Cell, Column, Grid, Row
 from ptmbench.leaderboard.stats import LARGEST, Interval, by_seed, error, mean_of, summarise, units
 
 _FARTHEST = 1e3
-"""Distance from the estimate, in ratios, from which an interval counts as unbounded."""
+"""Distance from the estimate, in ratios, above which an interval counts as unbounded."""
 _HALVINGS = 30
 _PLAIN = "finetune"
 
 
 class Retention(NamedTuple):
-    """A ratio in percent. NaN at an end of the interval that is unbounded."""
+    """A ratio in percent. Unbounded ends of the interval are NaN."""
 
     value: float
     interval: Interval
     seeds: int
     paired: bool
-    """Whether the examples are paired, too."""
+    """Whether the examples are paired as well."""
 
 
 class _Pair(NamedTuple):
@@ -44,14 +44,14 @@ class _Pair(NamedTuple):
     ours: Mapping[Draw, float]
     theirs: Mapping[Draw, float]
     variances: tuple[float, float, float]
-    """Of ours, of theirs, and the covariance; NaN where the variances are not known."""
+    """Variance of ours, variance of theirs, and the covariance. Variances are NaN if they are not known."""
     paired: bool
 
 
 def reference_rows(grid: Grid) -> dict[Row, Row]:
-    """Each row of compressed models with the row that it is compared with, as far as this is on the board: a
-    transformed model with the model before its transforms, students with their teacher, and a model that its adaptation
-    has compressed with the same model after plain fine-tuning."""
+    """Returns each row of compressed models with its reference row, if that is on the board. The reference of a
+    transformed model is the model before its transforms, and that of a student is its teacher. The reference of a model
+    that its adaptation compressed is the same model after plain fine-tuning."""
     found = {}
     for row in filter(lambda row: row.compression, grid.rows):
         if row.transform:
@@ -66,11 +66,11 @@ def reference_rows(grid: Grid) -> dict[Row, Row]:
 def retention(
     grid: Grid, row: Row, reference: Row, column: Column | None, above_chance: bool = False
 ) -> Retention | None:
-    """The score of ``row`` in percent of the score of ``reference`` on ``column``, or on the average (None). With
-    ``above_chance`` both scores are counted from the chance that the task states.
+    """Returns the score of ``row`` in percent of the score of ``reference`` on ``column``, or on the average (None).
+    With ``above_chance``, both scores are counted from the chance that the task states.
 
-    None without seeds that both have, where lower scores are better, where the reference is not above zero, and, with
-    ``above_chance``, where a chance is not known.
+    None if the rows share no seeds, if lower scores are better, if the reference is not above zero, or, with
+    ``above_chance``, if a chance is not known.
     """
     columns = grid.averaged if column is None else (column,)
     if not columns or not all(one.task["higher_is_better"] for one in columns):
@@ -86,9 +86,9 @@ def retention(
 
 
 def ratio(pair: _Pair, origin: float = 0.0) -> Retention | None:
-    """Fieller's interval of the ratio of ``pair``, both sides counted from ``origin``."""
+    """Returns Fieller's interval of the ratio of ``pair``, with both sides counted from ``origin``."""
     x, y = ({draw: value - origin for draw, value in side.items()} for side in (pair.ours, pair.theirs))
-    if set(x) != set(y):  # other seeds of pre-training: the seeds of the adaptation are what they share
+    if set(x) != set(y):  # other seeds of pre-training: they share only the seeds of the adaptation
         x, y = ({("", seed): value for seed, value in by_seed(side).items()} for side in (x, y))
     shared = sorted(set(x) & set(y))
     if not shared or not all(abs(side[draw]) < LARGEST for side in (x, y) for draw in shared):
@@ -110,7 +110,7 @@ def ratio(pair: _Pair, origin: float = 0.0) -> Retention | None:
 
 
 def _end(holds: Callable[[float], bool], value: float, sign: int) -> float:
-    """Where the interval around ``value`` ends in the direction ``sign``; NaN where it does not."""
+    """Returns the end of the interval around ``value`` in the direction ``sign``; NaN if it is unbounded."""
     inside, step = 0.0, 1e-4
     while holds(value + sign * step):
         inside, step = step, 2 * step
@@ -123,7 +123,7 @@ def _end(holds: Callable[[float], bool], value: float, sign: int) -> float:
 
 
 def _paired(ours: Cell | None, theirs: Cell | None) -> _Pair | None:
-    """The seeds that both cells have."""
+    """Returns the scores of both cells on the seeds that they share; None without such seeds."""
     if not (ours and theirs and ours.ok and theirs.ok):
         return None
     by_their_seed = {record.seed: record.adaptation["settings"] for record in theirs.ok}
@@ -139,14 +139,15 @@ def _paired(ours: Cell | None, theirs: Cell | None) -> _Pair | None:
 
 
 def _taught_so(record: Record, settings: Mapping[str, Any]) -> bool:
-    """Whether the teacher behind ``record``, if it has one, was adapted with these ``settings``. A transformed student
-    is compared with the student that it was made from."""
+    """Whether the teacher behind ``record``, if it has one, was adapted with these ``settings``. True for a transformed
+    student, which is compared with the student before its transforms."""
     teacher = record.adaptation.get("teacher")
     return record.adaptation.get("transform") or not isinstance(teacher, dict) or teacher.get("settings") == settings
 
 
 def _redrawn(records: Sequence[Record]) -> np.ndarray | None:
-    """[R] means over ``records`` of the headline on each replicate of the examples; None where one has none."""
+    """Returns the means [R] over ``records`` of the headline on each replicate of the examples; None if a record has
+    none."""
     found = [record.headline.get("redrawn") for record in records]
     sound = all(isinstance(one, list) and len(one) > 1 and all(map(is_number, one)) for one in found)
     if not sound or len({len(one) for one in found}) != 1:
@@ -155,7 +156,8 @@ def _redrawn(records: Sequence[Record]) -> np.ndarray | None:
 
 
 def _averaged(pairs: Sequence[_Pair], data: Sequence[str]) -> _Pair:
-    """The average over tasks, on the seeds that all have. Tasks on the same ``data`` are taken to err together."""
+    """Returns the average over tasks, on the seeds that all have. Errors of tasks on the same ``data`` are taken as
+    perfectly correlated."""
     if len(pairs) == 1:
         return pairs[0]
     sides = []
@@ -173,14 +175,15 @@ def _averaged(pairs: Sequence[_Pair], data: Sequence[str]) -> _Pair:
 
 
 def _alike(grid: Grid, row: Row, adaptation: str) -> Row | None:
-    """The row of the same model as ``row`` under another ``adaptation``."""
+    """Returns the row of the same model as ``row`` under another ``adaptation``."""
     names = ("name", "label", "size", "kind", "division", "part", "extra_encoders")
     rows = (one for one in grid.rows if one.adaptation == adaptation)
     return next((one for one in rows if all(getattr(one, name) == getattr(row, name) for name in names)), None)
 
 
 def _teacher(grid: Grid, row: Row) -> Row | None:
-    """The row of the teacher that ``row`` learned from: the same model, size, adaptation and pre-trained weights."""
+    """Returns the row of the teacher that ``row`` learned from, with the same model, size, adaptation and pre-trained
+    weights."""
     about = row.teacher
     if not about:
         return None

@@ -1,4 +1,4 @@
-"""Which rows are the same network with and without pre-training."""
+"""Pairs rows of the same network with and without pre-training."""
 
 from typing import Any
 
@@ -6,8 +6,8 @@ from ptmbench.leaderboard.scores.grid import Grid, Row
 
 
 def twin_rows(grid: Grid) -> list[tuple[Row, Row]]:
-    """Each pre-trained row with the random row of the same network, size and adaptation, over the same tokens as far as
-    that is known, with the same extra encoders, and adapted after as many trials of tuning."""
+    """Returns each pre-trained row with the random row of the same network, size and adaptation. Twins have the same
+    extra encoders, the same trials of tuning, and the same tokenizer if it is known."""
     random: dict[tuple, dict[tuple[Any, Any], Row]] = {}
     for row in grid.rows:
         if row.kind == "random":
@@ -20,5 +20,5 @@ def twin_rows(grid: Grid) -> list[tuple[Row, Row]]:
 
 
 def _network(row: Row) -> tuple:
-    name = row.name.removeprefix("random-")  # a twin is called bert or random-bert
+    name = row.name.removeprefix("random-")  # the twin of bert is called bert or random-bert
     return (name, row.size, row.adaptation, row.tuning.get("trials"))

@@ -1,5 +1,4 @@
-"""What a board calls a row below its label (size, kind of weights, adaptation and transform), and what it calls a
-metric in a sentence."""
+"""Words for the board: the line below a row's label (size, weights, adaptation, transform), and names of metrics."""
 
 import re
 from typing import TYPE_CHECKING
@@ -50,20 +49,20 @@ _METRIC_WORDS = {
 
 
 def metric_of(headline: str) -> str:
-    """The metric of a task in words: "Matthews correlation", "mean of accuracy and F1"."""
+    """Returns the metric of a task in words: "Matthews correlation", "mean of accuracy and F1"."""
     names = [_METRIC_WORDS.get(one, one) for one in headline.split("+")]
     return names[0] if len(names) == 1 else f"mean of {' and '.join(names)}"
 
 
 def words_of(row: "Row") -> str:
-    """The second line under the label of ``row``: "mini · pre-trained · fine-tuning · pruned 80 %"."""
+    """Returns the second line under the label of ``row``: "mini · pre-trained · fine-tuning · pruned 80 %"."""
     adaptation = "" if row.kind == "baseline" else adaptation_of(row)
     words = (row.size, _KIND_WORDS[row.kind], adaptation, row.transform.get("label"), row.part)
     return JOINT.join(part for part in words if part)
 
 
 def adaptation_of(row: "Row") -> str:
-    """The adaptation of ``row`` with its settings, and its teacher if it has one: "fine-tuning, layers=top",
+    """Returns the adaptation of ``row`` with its settings, and its teacher if it has one: "fine-tuning, layers=top",
     "distillation from bert-mini, match=logits"."""
     name, _, settings = row.adaptation.partition(THEN)[0].partition(":")
     words = _ADAPTATION_WORDS.get(name, name)

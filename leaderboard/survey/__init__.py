@@ -1,1 +1,2 @@
-"""The rows of the survey's tables 1 to 4, as it prints them, and its two comparisons, reported and measured."""
+"""The rows of the survey's tables 1 to 4 as printed, and its tables of models and of compression with reported and
+measured scores."""

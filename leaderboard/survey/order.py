@@ -1,7 +1,7 @@
-"""The order of models by their GLUE scores in the survey's table 2, and their order here.
+"""Compares the order of models by their GLUE scores in the survey's table 2 with their order on the board.
 
-The reported scores come from other corpora, sizes and budgets, so nothing says that the orders should agree. How far
-they do is Kendall's tau (`leaderboard.scores.agreement`).
+The reported scores come from other corpora, sizes and budgets, so the orders need not agree. Kendall's tau measures
+their agreement (`leaderboard.scores.agreement`).
 """
 
 import math
@@ -20,21 +20,21 @@ class Order(NamedTuple):
     """Models by one measure, the best first."""
 
     rows: str
-    """What the rows of these models have in common: size, budget, adaptation."""
+    """The common words of the rows of these models: size, budget, adaptation."""
     measure: str
     """`AVERAGE`, or the title of a task."""
     survey: tuple[str, ...]
-    """Labels of the models by the GLUE scores of their papers."""
+    """Labels of the models, ordered by the GLUE scores of their papers."""
     here: tuple[str, ...]
-    """Labels of the same models by their scores here."""
+    """Labels of the same models, ordered by their scores here."""
     tau: float
     interval: Interval
-    """The 95 % interval of ``tau``, if the models are a sample of all models."""
+    """The 95 % interval of ``tau``, with the models taken as a sample of all models."""
 
 
 def orders(grid: Grid) -> list[Order]:
-    """One `Order` for each measure, and for each kind of rows, that at least `FEWEST` models with a reported score
-    share."""
+    """Returns one `Order` for each measure and each kind of rows, if at least `FEWEST` models with a reported score
+    have it."""
     kinds: dict[str, list[Row]] = {}
     for row in grid.rows:
         if row.kind == "pretrained" and reported_glue(row):
@@ -48,7 +48,7 @@ def orders(grid: Grid) -> list[Order]:
 
 
 def _measures(grid: Grid) -> Iterator[tuple[str, dict[Row, float]]]:
-    """Scores of rows by measure, turned so that higher is better."""
+    """Yields each measure with the scores of rows, with the sign changed if lower is better."""
     yield AVERAGE, {row: one.mean for row in grid.rows if (one := grid.macro_summary(row)).n}
     for column in grid.columns:
         sign = 1.0 if column.task.get("higher_is_better", True) else -1.0

@@ -1,7 +1,7 @@
 """The survey's Table 2 (models) and Table 3 (compressed models), with reported and with measured scores.
 
-Qiu, Sun, Xu, Shao, Dai and Huang (2020), "Pre-trained Models for Natural Language Processing: A Survey". Its columns
-are kept; what a card or a record does not say is a blank with its reason code, never a guess.
+Qiu, Sun, Xu, Shao, Dai and Huang (2020), "Pre-trained Models for Natural Language Processing: A Survey". The tables
+have the survey's columns. Values that a card or a record does not have are blank with a reason code, never guessed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,12 +27,12 @@ TABLE_3 = ("method", "type", "layers", "loss", "speed-up", "parameters", "parame
 GLUE = ("GLUE reported", "GLUE split", "GLUE source", "GLUE measured", "GLUE seeds", "GLUE low", "GLUE high")
 _FIELDS = {"layers": "layers", "speed-up": "speed_up", "source": "source_model", "licence": "licence"}
 FROZEN = ("acceptability", "cloze", "features", "fused", "likelihood", "mapping", "prompt", "stacked", "taglm", "words")
-"""Adaptations under which the model stays as it is."""
+"""Adaptations that do not change the model's weights."""
 NOT_IN_CARD = "[not-in-card]"
 
 
 def table_2(grid: Grid) -> list[dict[str, Any]]:
-    """One line per row with a card: `TABLE_2`, `GLUE` and "FT", the answer to "is it fine-tuned?"."""
+    """Returns one line per row with a card: `TABLE_2`, `GLUE` and "FT", the answer to "is it fine-tuned?"."""
     return [
         {
             "model": row,
@@ -48,8 +48,8 @@ def table_2(grid: Grid) -> list[dict[str, Any]]:
 
 
 def table_3(grid: Grid) -> list[dict[str, Any]]:
-    """One line per row whose card names a compression, or whose adapted model was compressed: `TABLE_3` and `GLUE`,
-    measured by that table's own average."""
+    """Returns one line per row whose card names a compression, or whose adapted model was compressed: `TABLE_3` and
+    `GLUE`, measured by the average of the survey's table 3."""
     lines = []
     for row in _carded(grid):
         named = dict.fromkeys((*(_card(row).get("extensions") or ()), *row.compression))
@@ -65,17 +65,17 @@ def table_3(grid: Grid) -> list[dict[str, Any]]:
 
 
 def glue() -> Benchmark:
-    """The official average, which the survey's table 2 names."""
+    """Returns the official GLUE average, which the survey's table 2 uses."""
     return next(one for one in BENCHMARKS if one.title == "GLUE")
 
 
 def compressed_glue() -> Benchmark:
-    """The average of the survey's table 3."""
+    """Returns the GLUE average of the survey's table 3."""
     return next(one for one in BENCHMARKS if "table 3" in one.title)
 
 
 def reported_glue(row: Row) -> Mapping[str, Any] | None:
-    """What the card of ``row`` says of its GLUE score: "value", "split", "source". None where it names none."""
+    """Returns the GLUE score on the card of ``row``: "value", "split", "source". None if the card has none."""
     entries = _card(row).get("reported") or ()
     return next(
         (one for one in entries if (one["task"].casefold(), one["metric"].casefold()) == ("glue", "average")), None
@@ -87,14 +87,15 @@ def _inputs(row: Row) -> str:
 
 
 def _tuned(row: Row) -> str:
-    """Whether all weights learn the task, and how where that is not plain fine-tuning: "yes (ulmfit)"."""
+    """Returns whether the model's weights are trained on the task, with the adaptation if it is not plain fine-tuning:
+    "yes (ulmfit)"."""
     answer = "no" if method_of(row.adaptation) in FROZEN else "yes"
     return answer if row.adaptation == "finetune" else f"{answer} ({row.adaptation})"
 
 
 def _card(row: Row) -> Mapping[str, Any]:
-    """What the card says of the weights of ``row``. A published checkpoint shares the architecture with the model that
-    the card is about; corpus, losses, sizes and scores may be others."""
+    """Returns the part of the card that applies to the weights of ``row``. A published checkpoint shares the
+    architecture with the model on the card, but its corpus, losses, sizes and scores may differ."""
     if row.kind == "pretrained":
         return row.card
     return {name: row.card[name] for name in ("architecture", "extensions") if name in row.card}

@@ -1,13 +1,13 @@
 """The rows of the survey's tables 1 to 4, as it prints them (Qiu et al., 2020; arXiv:2003.08271v4).
 
-Cells are the survey's facts; an empty one is empty there. `leaderboard.page.survey` says what of them stands here.
+Cells have the survey's facts; empty cells are empty there. `leaderboard.page.survey` adds which of them exist here.
 """
 
 from typing import NamedTuple
 
 
 class Loss(NamedTuple):
-    """A row of table 1, with the names of objectives that have this loss here."""
+    """A row of table 1, with the names of the objectives here that have this loss."""
 
     task: str
     loss: str
@@ -28,8 +28,8 @@ class Model(NamedTuple):
 
 
 class Compressed(NamedTuple):
-    """A row of table 3; ``kind`` is a value of extensions on cards, ``methods`` are the adaptations and transforms that
-    do this here."""
+    """A row of table 3. ``kind`` is a value of extensions on cards, and ``methods`` are the adaptations and transforms
+    here that implement the method."""
 
     name: str
     type: str
@@ -44,7 +44,7 @@ class Compressed(NamedTuple):
 
 
 class Transfer(NamedTuple):
-    """A row of table 4, with the adaptations that do it here, and the names of its models."""
+    """A row of table 4, with the names of its models, and the adaptations here that implement it."""
 
     where: str
     how: str

@@ -1,1 +1,1 @@
-"""Metrics: pure functions of gold and predictions, equal to the official scorers to the last digit."""
+"""Metrics: functions of gold and predictions whose values equal those of the official scorers to the last digit."""

@@ -21,7 +21,7 @@ def _value(sums: np.ndarray) -> dict[str, float]:
 
 
 def _words(gold: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> np.ndarray:
-    """[N, 2]: of each sentence the words with the right tag, and all."""
+    """[N, 2]: for each sentence the number of words with the right tag, and the number of all words."""
     rows = np.zeros((len(gold), 2))
     for row, (right, guess) in enumerate(zip(gold, predictions, strict=True)):
         if len(right) != len(guess):

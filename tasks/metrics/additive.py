@@ -1,7 +1,8 @@
-"""Metrics whose value follows from sums over examples, or at least from a row of numbers for each.
+"""Metrics that are computed from one row of numbers per example, in most cases from the sum of these rows.
 
-Accuracy, F1, Matthews, BLEU and most others are functions of per-example counts added up. Keeping the counts apart
-from the function makes the bootstrap over examples a matrix product instead of thousands of scorer calls.
+Accuracy, F1, Matthews correlation, BLEU and most other metrics are functions of sums of per-example counts. Separating
+the counts from the function turns the bootstrap over examples into a matrix product instead of thousands of scorer
+calls.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,10 +14,10 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Additive:
-    """A metric as per-example statistics and a function of their sum.
+    """A metric given by per-example statistics and a function of their sum.
 
-    ``statistics(gold, predictions)`` gives float64 [N, K]; ``value(sums [K])`` gives {name: value}.
-    ``signatures(gold)`` gives {name: the scorer's own line on how it computes that value}, for the record.
+    ``statistics(gold, predictions)`` returns float64 [N, K]. ``value(sums [K])`` returns {name: value}.
+    ``signatures(gold)`` returns {name: the scorer's own description of how the value is computed}, for the record.
     """
 
     statistics: Callable[[Sequence[Any], Sequence[Any]], np.ndarray]
@@ -29,9 +30,10 @@ class Additive:
 
 @dataclass(frozen=True)
 class Rowwise:
-    """A metric that does not add up (it ranks, say) as a row of numbers per example and a function of any such rows.
+    """A metric that is not a function of sums, such as one that ranks: a row of numbers per example and a function of
+    rows.
 
-    ``table(gold, predictions)`` gives float64 [N, K]; ``value(rows [M, K])`` gives {name: value}.
+    ``table(gold, predictions)`` returns float64 [N, K]. ``value(rows [M, K])`` returns {name: value} for any such rows.
     """
 
     table: Callable[[Sequence[Any], Sequence[Any]], np.ndarray]

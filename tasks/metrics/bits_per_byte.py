@@ -1,7 +1,7 @@
-"""Bits per byte of raw text, whatever a model's tokenizer is.
+"""Bits per byte of raw text, for any tokenizer.
 
-A prediction is (nats, words, characters) as for `tasks.metrics.perplexity`; gold is the number of bytes of the text in
-UTF-8. Dividing by bytes, which no tokenizer changes, is what makes figures of different vocabularies comparable (Gao et
+A prediction is (nats, words, characters) as for `tasks.metrics.perplexity`. Gold is the number of bytes of the text in
+UTF-8. The number of bytes does not depend on the tokenizer, so values of different vocabularies can be compared (Gao et
 al., 2020, "The Pile", section 3.1).
 """
 
@@ -18,8 +18,8 @@ UNIFORM = 8.0
 
 
 def spelled(text: str) -> float:
-    """Nats of ``text`` spelled in bytes, where all bytes and the end of the text have the same probability. This is
-    added to an unknown token, so that the text can be restored."""
+    """Nats of ``text`` if it is spelled in bytes, with equal probability for each byte and the end of the text. They
+    are added to the cost of an unknown token, so that the text can be restored."""
     return (len(text.encode()) + 1) * math.log(257)
 
 

@@ -1,13 +1,13 @@
-"""Corpus BLEU (Papineni et al., 2002), chrF (Popovic, 2015) and TER (Snover et al., 2006), by sacrebleu with its
-defaults (Post, 2018), and its signatures, which say in one line how each was computed.
+"""Corpus BLEU (Papineni et al., 2002), chrF (Popovic, 2015) and TER (Snover et al., 2006), computed by sacrebleu with
+its defaults (Post, 2018). Its signatures describe in one line how each value is computed.
 
-BLEU: tokenizer 13a, or sacrebleu's own for Chinese, Japanese and Korean (`bleu_into`), mixed case, exponential
-smoothing. chrF: character 6-grams, beta 2. TER: edits and shifts of words in lower case, over the references' mean
-length; lower is better, and it may pass 100; words are what blanks divide, whatever the language. Texts must be
-detokenised.
+BLEU: mixed case, exponential smoothing, tokenizer 13a, or sacrebleu's own for Chinese, Japanese and Korean
+(`bleu_into`). chrF: character 6-grams, beta 2. TER: edits and shifts of lower-cased words, divided by the mean length
+of the references. Lower TER is better, and it can exceed 100. For TER, words are separated by spaces in all languages.
+Texts must be detokenised.
 
-sacrebleu keeps per-sentence counts for its own bootstrap; the same counts serve ours. They are behind underscores, so
-the version is pinned and a test holds our figures against ``corpus_score``.
+sacrebleu keeps per-sentence counts for its own bootstrap, and ours uses the same counts. They are not part of its
+public API, so the version is pinned and a test compares our values with ``corpus_score``.
 """
 
 from collections.abc import Sequence
@@ -21,12 +21,12 @@ from ptmbench.tasks.metrics.common import hypotheses, references
 from ptmbench.tasks.task import DataError
 
 APART = ("zh", "ja", "ko")
-"""Languages whose words sacrebleu tells apart in a way of their own, for BLEU."""
+"""Languages for which sacrebleu's BLEU has a tokenizer of its own."""
 
 _BLEU = 10
-"""Columns of BLEU: words of prediction and reference, then right and all n-grams for n = 1 .. 4."""
+"""Columns of BLEU: lengths of prediction and reference, then the matching and all n-grams for n = 1 .. 4."""
 _CHRF = 18
-"""Columns of chrF: predicted, reference and common n-grams of characters for n = 1 .. 6."""
+"""Columns of chrF: predicted, reference and common character n-grams for n = 1 .. 6."""
 
 _TER = 2
 """Columns of TER: edits, mean length of the references."""
@@ -34,11 +34,11 @@ _TER = 2
 
 @cache
 def _scorers(language: str = "") -> tuple[Any, Any, Any]:
-    from sacrebleu.metrics import BLEU, CHRF, TER  # a fifth of a second: not before a score is asked for
+    from sacrebleu.metrics import BLEU, CHRF, TER  # the import takes a fifth of a second
 
     try:  # ``force`` only silences the warning about texts that look tokenised.
         return BLEU(force=True, trg_lang=language), CHRF(), TER()
-    except RuntimeError as error:  # Japanese and Korean are told apart by dictionaries
+    except RuntimeError as error:  # Japanese and Korean need dictionaries
         raise DataError(
             f"BLEU into '{language}' takes a tokenizer that is not installed: pip install 'sacrebleu[{language}]'."
         ) from error
@@ -49,7 +49,7 @@ def _statistics(gold: Sequence[Sequence[str]], predictions: Sequence[str], langu
         return np.zeros((0, _BLEU + _CHRF + _TER))
     guesses = hypotheses(predictions)
     texts_of = [texts for texts, _ in zip(references(gold), guesses, strict=True)]
-    # First references, second references, ...: None where a sentence has fewer of them than another.
+    # Lists of first references, of second references, and so on. None if a sentence has fewer references.
     most = max(map(len, texts_of))
     padded = [texts + [None] * (most - len(texts)) for texts in texts_of]
     streams = list(zip(*padded, strict=True))
@@ -70,7 +70,7 @@ def _value(sums: np.ndarray) -> dict[str, float]:
 def _signatures(gold: Sequence[Sequence[str]], language: str = "") -> dict[str, str]:
     counts, found = {len(texts) for texts in references(gold)}, {}
     for name, scorer in zip(("bleu", "chrf", "ter"), _scorers(language), strict=True):
-        scorer.num_refs = min(counts) if len(counts) == 1 else -1  # -1: not every sentence has as many
+        scorer.num_refs = min(counts) if len(counts) == 1 else -1  # -1: the number of references varies
         found[name] = str(scorer.get_signature())
     return found
 
@@ -81,7 +81,7 @@ bleu = Additive(_statistics, _value, _signatures)
 
 @cache
 def bleu_into(language: str) -> Additive:
-    """`bleu` of texts in ``language``, as sacrebleu scores translations into it."""
+    """`bleu` with sacrebleu's tokenizer for translations into ``language``."""
     if language not in APART:
         return bleu
     return Additive(partial(_statistics, language=language), _value, partial(_signatures, language=language))

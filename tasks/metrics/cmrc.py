@@ -1,13 +1,13 @@
-"""CMRC 2018's scores (Cui et al., 2019, section 4; the script cmrc2018_evaluate): exact match, and F1 of what two
-answers have in common in one stretch.
+"""CMRC 2018's scores (Cui et al., 2019, section 4; the script cmrc2018_evaluate): exact match, and F1 of the longest
+common run of segments.
 
-Answers are cut into segments: a Chinese character each, and words as NLTK's tokenizer of English finds them in between.
-F1 counts the longest common run of segments, and not the bag of segments. A list of marks is removed from both
-answers. The list is shorter than it looks: its six dots are two characters, so an ellipsis stays, and so do ASCII's
-comma, full stop and quotes.
+Answers are cut into segments: each Chinese character is one, and the text between them is cut into words by NLTK's
+English tokenizer. F1 counts the longest common run of segments, not the bag of segments. A list of punctuation marks is
+removed from both answers. It is shorter than it looks: its six dots are two characters, so an ellipsis stays, and so do
+the ASCII comma, full stop and quotes.
 
-The script runs NLTK's word_tokenize, which cuts sentences with a trained model first. The tokenizer here has no
-such model, so it differs for an answer that has several English sentences without a Chinese character between them.
+The script calls NLTK's word_tokenize, which first splits sentences with a trained model. The tokenizer here has no such
+model. It differs for an answer with several English sentences without a Chinese character between them.
 """
 
 import re
@@ -32,7 +32,7 @@ def _plain(text: str) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def segments(text: str) -> tuple[str, ...]:
-    """Chinese characters and English words of ``text`` in lower case, without the marks."""
+    """The Chinese characters and English words of ``text`` in lower case, without the punctuation marks."""
     found: list[str] = []
     for piece in _PIECES.findall(_plain(text)):
         found += [piece] if "\u4e00" <= piece[0] <= "\u9fa5" else _english().tokenize(piece)
@@ -41,13 +41,13 @@ def segments(text: str) -> tuple[str, ...]:
 
 @cache
 def _english() -> Any:
-    from nltk.tokenize import NLTKWordTokenizer  # takes two seconds to import
+    from nltk.tokenize import NLTKWordTokenizer  # the import takes two seconds
 
     return NLTKWordTokenizer()
 
 
 def _common(one: Sequence[str], other: Sequence[str]) -> int:
-    """Length of the longest run that both have."""
+    """The length of the longest common run."""
     best, above = 0, [0] * (len(other) + 1)
     for left in one:
         row = [0] * (len(other) + 1)

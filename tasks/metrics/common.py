@@ -1,4 +1,4 @@
-"""What several metrics share: ratios that are defined at zero, and checks of the shape of gold."""
+"""Functions that several metrics share: ratios that are defined at zero, and checks of gold and predictions."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,7 +21,8 @@ def f_measure(true_positives: float, predicted: float, actual: float) -> dict[st
 
 
 def wholes(gold: Sequence[Any]) -> list[list[int]]:
-    """Row numbers that are judged together, in the order of their first rows; a plain label stands alone."""
+    """The row numbers of each group that is evaluated together, in the order of their first rows. A plain label is a
+    group of its own."""
     rows: dict[Any, list[int]] = {}
     for row, label in enumerate(gold):
         whole = getattr(label, "whole", None)
@@ -30,13 +31,13 @@ def wholes(gold: Sequence[Any]) -> list[list[int]]:
 
 
 def label_scores(predictions: Sequence[Any], labels: Sequence[str]) -> np.ndarray:
-    """Probabilities of ``labels``, [N, C]. A prediction without probabilities has 1 for its label and 0 for others."""
+    """The probabilities of ``labels``, [N, C]: 1 for the label and 0 otherwise if a prediction has no probabilities."""
     rows = [getattr(guess, "scores", None) or [float(guess == label) for label in labels] for guess in predictions]
     return np.array(rows, np.float64).reshape(-1, len(labels))
 
 
 def references(gold: Sequence[Any]) -> list[list[str]]:
-    """The gold of a generation task, checked: a bare string would otherwise be read as a list of letters."""
+    """Checks and returns the gold of a generation task. A bare string would otherwise be read as a list of letters."""
     for row, texts in enumerate(gold, start=1):
         if isinstance(texts, str) or not texts or not all(isinstance(text, str) for text in texts):
             raise DataError(f"Example {row} needs a tuple of at least one reference text as gold, not {texts!r:.80}.")
@@ -44,7 +45,7 @@ def references(gold: Sequence[Any]) -> list[list[str]]:
 
 
 def hypotheses(predictions: Sequence[Any]) -> list[str]:
-    """The predictions of a generation task, checked."""
+    """Checks and returns the predictions of a generation task."""
     for row, text in enumerate(predictions, start=1):
         if not isinstance(text, str):
             raise DataError(f"Example {row} needs a text as prediction (an empty one is allowed), not {text!r:.80}.")

@@ -1,4 +1,4 @@
-"""Consistency (Suhr et al., 2017, section 6): the share of sentences that are judged right with every picture."""
+"""Consistency (Suhr et al., 2017, section 6): the share of sentences with right predictions for all their pictures."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from ptmbench.tasks.metrics.common import percent, wholes
 
 
 def _statistics(gold: Sequence[Any], predictions: Sequence[Any]) -> np.ndarray:
-    """[N, 2]: in the row of a sentence's first picture, whether all its pictures are right (1 or 0), and 1. Other rows
+    """[N, 2]: whether all pictures of a sentence are right (1 or 0), and 1, in the row of its first picture. Other rows
     are 0."""
     rows = np.zeros((len(gold), 2))
     for sentence in wholes(gold):
@@ -23,4 +23,4 @@ def _value(sums: np.ndarray) -> dict[str, float]:
 
 
 consistency = Additive(_statistics, _value)
-"""{"consistency"} in percent; gold's `tasks.forms.Part` says which rows have the same sentence."""
+"""{"consistency"} in percent. Gold is `tasks.forms.Part`, which identifies the rows of one sentence."""

@@ -1,8 +1,8 @@
 """CoQA's scores (Reddy et al., 2019, section 6.1; the script evaluate-v1.0): exact match and word F1, macro-averaged.
 
-If a question has several gold answers, each is left out once, and the best match among the others counts. The score
-of the question is the mean of these. Human performance is measured in the same way. Texts compare as in SQuAD
-2.0: two that normalise to nothing agree.
+If a question has several gold answers, each is left out once, and the best match among the others counts. The score of
+the question is the mean of these. Human performance is measured in the same way. Texts are compared as in SQuAD 2.0:
+two texts that are both empty after normalisation agree.
 """
 
 from collections.abc import Sequence

@@ -8,11 +8,11 @@ from ptmbench.tasks.task import DataError
 
 
 def correlation(gold: Sequence[float], predictions: Sequence[float]) -> dict[str, float]:
-    """{"pearson", "spearman"} in percent (-100 to 100), by scipy; ties share their mean rank.
+    """{"pearson", "spearman"} in percent (-100 to 100), by scipy. Ties share their mean rank.
 
-    Where either side is constant (or there is one example) a correlation is undefined: scipy and GLUE's scorer give
-    NaN. We give 0, because a collapsed regressor has learnt nothing, and because a NaN can neither be averaged over
-    seeds nor ranked.
+    If gold or predictions are constant, or if there is only one example, the correlation is undefined: scipy and GLUE's
+    scorer return NaN. This function returns 0, because a collapsed regressor has learnt nothing, and because NaN can
+    neither be averaged over seeds nor ranked.
     """
     for row, value in enumerate(predictions, start=1):
         if not math.isfinite(value):
@@ -21,7 +21,7 @@ def correlation(gold: Sequence[float], predictions: Sequence[float]) -> dict[str
             )
     if len(set(gold)) < 2 or len(set(predictions)) < 2:
         return {"pearson": 0.0, "spearman": 0.0}
-    from scipy import stats  # half a second: not before a score is asked for
+    from scipy import stats  # the import takes half a second
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # nearly constant input: the result is checked here

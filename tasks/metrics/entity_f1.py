@@ -1,9 +1,9 @@
 """Entity F1 as the CoNLL shared tasks count it (Tjong Kim Sang & De Meulder, 2003; the script conlleval).
 
-An entity counts when its first word, last word and type are all right. The rules below say where one starts, for
-IOB1, IOB2, IOE and IOBES tags alike, and they repair sequences that no scheme allows: an ``I-X`` after ``O`` or after
-another type starts an entity. They know no S tag: ``S-X S-X`` is one entity of two words, and so is ``B-X E-X B-X
-E-X`` of four. Published figures were counted this way, so it is kept. The older bracket tags are not read.
+An entity counts if its first word, last word and type are all right. The rules below find the first words of entities
+in IOB1, IOB2, IOE and IOBES tags. They also repair invalid sequences: an ``I-X`` after ``O`` or after another type
+starts an entity. They have no rule for S: ``S-X S-X`` is one entity of two words, and ``B-X E-X B-X E-X`` is one of
+four. Published values were counted in this way, so it is kept. The older bracket tags are not read.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ _STARTS = {("B", "B"), ("I", "B"), ("O", "B"), ("O", "I"), ("E", "E"), ("E", "I"
 
 
 def entities(tags: Sequence[str]) -> list[tuple[int, int, str]]:
-    """The entities of one sentence as (first word, word after the last, type)."""
+    """The entities of one sentence as (first word, word after the last word, type)."""
     found: list[tuple[int, int, str]] = []
     start, previous, previous_type = None, "O", ""
     for position, tag in enumerate([*tags, "O"]):
@@ -35,7 +35,7 @@ def entities(tags: Sequence[str]) -> list[tuple[int, int, str]]:
 
 
 def iob2(tags: Sequence[str]) -> tuple[str, ...]:
-    """The same entities in IOB2 (every first word B, every other I), from tags in any of the schemes."""
+    """Converts tags of any of these schemes to IOB2: the first word of each entity is B, all others are I."""
     plain = ["O"] * len(tags)
     for start, end, kind in entities(tags):
         plain[start:end] = [f"B-{kind}"] + [f"I-{kind}"] * (end - start - 1)
@@ -61,4 +61,4 @@ def _value(sums: np.ndarray) -> dict[str, float]:
 
 
 entity_f1 = Additive(_statistics, _value)
-"""{"f1", "precision", "recall", "token_accuracy"} in percent; token accuracy compares the tags as they are spelled."""
+"""{"f1", "precision", "recall", "token_accuracy"} in percent. Token accuracy compares the tags as they are written."""

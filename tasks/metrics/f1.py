@@ -12,7 +12,7 @@ from ptmbench.tasks.metrics.common import f_measure
 
 @cache
 def binary_f1(positive: Any) -> Additive:
-    """{"f1"} in percent of the class ``positive``; 0 when it is neither predicted nor present."""
+    """{"f1"} of the class ``positive`` in percent. 0 if the class is neither predicted nor present."""
 
     def statistics(gold: Sequence[Any], predictions: Sequence[Any]) -> np.ndarray:
         pairs = [(guess == positive, right == positive) for right, guess in zip(gold, predictions, strict=True)]

@@ -1,7 +1,8 @@
 """HotpotQA's scores (Yang et al., 2018, section 5.1; the script hotpot_evaluate_v1): answer, evidence, and both.
 
-The answer's words count as in SQuAD, but "yes", "no" and "noanswer" are right or wrong as a whole. The evidence is a
-set of sentences. Joint precision and recall of a question are the products of both parts', and give the joint F1.
+The words of the answer count as in SQuAD, but "yes", "no" and "noanswer" are right or wrong as a whole. The evidence is
+a set of sentences. The joint exact match, precision and recall of a question are products of the two parts, and the
+joint F1 follows from them.
 """
 
 from collections import Counter
@@ -36,7 +37,7 @@ def _evidence(gold: frozenset[Any], guess: frozenset[Any]) -> tuple[float, float
 
 
 def _statistics(gold: Sequence[Answers], predictions: Sequence[str | None]) -> np.ndarray:
-    rows = np.zeros((len(gold), 13))  # [N, 13] four scores of the answer, of the evidence, of both; one
+    rows = np.zeros((len(gold), 13))  # [N, 13] four scores each of the answer, the evidence and both, then 1
     for row, (answers, guess) in enumerate(zip(gold, predictions, strict=True)):
         if not answers:
             raise DataError(f"Question {row + 1} has no gold answer: HotpotQA's test set is not public.")
@@ -57,5 +58,5 @@ def _value(sums: np.ndarray) -> dict[str, float]:
 
 
 hotpotqa = Additive(_statistics, _value)
-"""{"exact_match", "f1", "precision", "recall"} of the answer, the same with "facts_" and "joint_" before the name; in
-percent. A prediction that names no evidence at all, not even an empty set, has 0 there."""
+"""{"exact_match", "f1", "precision", "recall"} of the answer, and the same with the prefixes "facts_" and "joint_", in
+percent. A prediction without evidence, not even an empty set, has 0 for "facts_" and "joint_"."""

@@ -10,9 +10,9 @@ from ptmbench.tasks.metrics.common import f_measure
 
 
 def _statistics(gold: Sequence[Any], predictions: Sequence[Any]) -> np.ndarray:
-    """For each label that occurs on either side: true positive, predicted, actual, flattened to [N, 3 C].
+    """True positive, predicted and actual for each label in gold or predictions, flattened to [N, 3 C].
 
-    C follows from the data, so statistics of different data sets must not be added to each other.
+    C depends on the data, so statistics of different data sets must not be added.
     """
     labels = {label: index for index, label in enumerate(sorted({*gold, *predictions}, key=repr))}
     counts = np.zeros((len(gold), len(labels), 3))
@@ -24,7 +24,7 @@ def _statistics(gold: Sequence[Any], predictions: Sequence[Any]) -> np.ndarray:
 
 
 def _value(sums: np.ndarray) -> dict[str, float]:
-    # A label on neither side (in a draw of the bootstrap, say) is no class: scikit-learn leaves it out as well.
+    # Labels that are in neither gold nor predictions, as in a bootstrap sample, are left out, as in scikit-learn.
     classes = [counts for counts in sums.reshape(-1, 3) if counts[1] + counts[2]]
     return {"macro_f1": float(np.mean([f_measure(*counts)["f1"] for counts in classes])) if classes else 0.0}
 

@@ -10,9 +10,10 @@ from ptmbench.tasks.metrics.additive import Additive
 
 
 def _statistics(gold: Sequence[Any], predictions: Sequence[Any]) -> np.ndarray:
-    """Each example's cell of the confusion matrix, flattened: [N, C * C] for the C labels that occur here.
+    """Each example's cell of the confusion matrix as a one-hot vector, [N, C * C] for the C labels in gold or
+    predictions.
 
-    C follows from the data, so statistics of different data sets must not be added to each other.
+    C depends on the data, so statistics of different data sets must not be added.
     """
     labels = {label: index for index, label in enumerate(sorted({*gold, *predictions}, key=repr))}
     one_hot = np.zeros((len(gold), len(labels) ** 2))  # [N, C * C]
@@ -27,9 +28,9 @@ def _value(sums: np.ndarray) -> dict[str, float]:
     total, right = confusion.sum(), np.trace(confusion)
     actual, predicted = confusion.sum(axis=1), confusion.sum(axis=0)  # [C], [C]
     spread = (total**2 - actual @ actual) * (total**2 - predicted @ predicted)
-    # A constant on either side correlates with nothing: the official value is 0, not "undefined".
+    # If gold or predictions are constant, the official value is 0, not "undefined".
     return {"mcc": 100.0 * float((total * right - actual @ predicted) / math.sqrt(spread)) if spread > 0 else 0.0}
 
 
 matthews = Additive(_statistics, _value)
-"""{"mcc"} in percent (-100 to 100); 0 when gold or predictions are constant."""
+"""{"mcc"} in percent (-100 to 100). 0 if gold or predictions are constant."""

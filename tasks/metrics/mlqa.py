@@ -1,7 +1,7 @@
 """Exact match and F1 of MLQA (Lewis et al., 2020, section 3.4; the script mlqa_evaluation_v1), by answer language.
 
-As SQuAD 1.1, with every punctuation mark of Unicode removed, the language's own articles, and Chinese cut into single
-characters.
+As in SQuAD 1.1, but all Unicode punctuation marks and the articles of the answer's language are removed, and Chinese is
+cut into single characters.
 """
 
 import re
@@ -23,7 +23,7 @@ _ARTICLES = {
     "es": r"\b(?:un|una|unos|unas|el|la|los|las)\b",
     "de": r"\b(?:ein|eine|einen|einem|eines|einer|der|die|das|den|dem|des)\b",
     "vi": r"\b(?:của|là|cái|chiếc|những)\b",
-    "ar": "ال",  # wherever it stands: the script's pattern for the start of a word can never match
+    "ar": "ال",  # anywhere in a word: the script's pattern for the start of a word can never match
     "hi": None,
     "zh": None,
 }
@@ -33,7 +33,8 @@ _HAN = re.compile(r"([\u4e00-\u9fa5])")
 
 @lru_cache(maxsize=1 << 16)
 def normalise(text: str, language: str) -> str:
-    """Lower case, then no punctuation, then no articles, then single spaces; in Chinese also around each character."""
+    """Lower-cases ``text``, removes punctuation, then articles, and joins words by single spaces. In Chinese, each
+    character is a word."""
     kept = (c for c in text.lower() if not (c in punctuation or unicodedata.category(c).startswith("P")))
     text = "".join(kept)
     if pattern := _ARTICLES[language]:
@@ -42,7 +43,7 @@ def normalise(text: str, language: str) -> str:
 
 
 def _f1(gold: str, guess: str) -> float:
-    """F1 of two normalised texts' words; 0 when either has none, as in SQuAD 1.1."""
+    """F1 of the words of two normalised texts. 0 if either has no word, as in SQuAD 1.1."""
     right, found = gold.split(), guess.split()
     common = sum((Counter(right) & Counter(found)).values())
     return 2 * common / (len(right) + len(found)) if common else 0.0
@@ -50,7 +51,7 @@ def _f1(gold: str, guess: str) -> float:
 
 @lru_cache(maxsize=32)
 def mlqa(language: str, prefix: str = "") -> Additive:
-    """{"exact_match", "f1"} in percent for answers in ``language``; ``prefix`` goes before the names."""
+    """{"exact_match", "f1"} in percent for answers in ``language``. ``prefix`` precedes the names."""
     if language not in _ARTICLES:
         raise DataError(f"MLQA's scorer knows the languages {', '.join(LANGUAGES)}, not '{language}'.")
 

@@ -1,9 +1,9 @@
-"""MultiRC's measures (Khashabi et al., 2018, section 5; SuperGLUE, section 3): answers are right or wrong, one by one.
+"""MultiRC's metrics (Khashabi et al., 2018, section 5; SuperGLUE, section 3): each answer is predicted right or wrong.
 
-F1a is the F1 of "right" over all answers of all questions; exact match the share of questions with no answer wrong;
-F1m the harmonic mean of precision and recall that were averaged over questions first - not the mean of the questions'
-F1, which several libraries call F1m. In F1m, a question without a chosen answer has precision 1, and a question
-without a right answer has recall 1, as in the authors' script.
+F1a is the F1 of "right" over all answers of all questions. Exact match is the share of questions with all answers
+predicted correctly. F1m is the harmonic mean of precision and recall after averaging them over questions. It is not the
+mean of the questions' F1, which several libraries call F1m. In F1m, a question without a chosen answer has precision 1,
+and a question without a right answer has recall 1, as in the authors' script.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ RIGHT = "1"
 
 
 def _statistics(gold: Sequence[Any], predictions: Sequence[Any]) -> np.ndarray:
-    """[N, 7]; what belongs to a question as a whole stands in the row of its first answer."""
+    """[N, 7]. The statistics of a whole question are in the row of its first answer."""
     rows = np.zeros((len(gold), 7))
     for question in wholes(gold):
         right = np.array([gold[row] == RIGHT for row in question])
@@ -42,4 +42,4 @@ def _value(sums: np.ndarray) -> dict[str, float]:
 
 
 multirc = Additive(_statistics, _value)
-"""{"f1a", "exact_match", "f1m"} in percent; gold's `tasks.forms.Part` says which answers belong to one question."""
+"""{"f1a", "exact_match", "f1m"} in percent. Gold is `tasks.forms.Part`, which identifies the answers of a question."""

@@ -10,7 +10,7 @@ from ptmbench.tasks.metrics.common import percent, wholes
 
 
 def _statistics(gold: Sequence[Any], predictions: Sequence[Any]) -> np.ndarray:
-    """[N, 2] same prediction throughout the pair, one; in the row of the pair's first member."""
+    """[N, 2]: whether both members of a pair have the same prediction, and 1, in the row of the first member."""
     rows = np.zeros((len(gold), 2))
     for pair in wholes(gold):
         rows[pair[0]] = len({predictions[row] for row in pair}) == 1, 1.0
@@ -24,4 +24,4 @@ def _value(sums: np.ndarray) -> dict[str, float]:
 
 gender_parity = Additive(_statistics, _value)
 """{"gender_parity"} in percent: the share of pairs with equal predictions, right or wrong. A constant answer has 100,
-so it is read together with the accuracy."""
+so report it together with the accuracy."""

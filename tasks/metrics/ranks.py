@@ -1,9 +1,9 @@
-"""Ranks of right candidates among many, as knowledge graph completion and cloze tests count them.
+"""Metrics on the rank of the right candidate, as in knowledge graph completion and cloze tests.
 
-Mean rank, mean reciprocal rank and Hits@k: Bordes et al. (2013), section 4.1, over ranks that leave out what is right
-as well ("filtered"). Candidates with the same score share the middle one of their ranks: the first would let a model
-win that scores all alike, the last would punish it for what it could not tell (Sun et al., 2020, A re-evaluation of
-knowledge graph completion methods; Berrendorf et al., 2020).
+Mean rank, mean reciprocal rank and Hits@k are defined by Bordes et al. (2013), section 4.1. Ranks leave out other right
+candidates ("filtered"). Candidates with equal scores share their middle rank. The best rank would reward a model that
+scores all candidates alike, and the worst rank would punish it for ties (Sun et al., 2020, A re-evaluation of knowledge
+graph completion methods; Berrendorf et al., 2020).
 """
 
 from collections.abc import Sequence
@@ -18,9 +18,10 @@ HITS = (1, 3, 10)
 
 
 def rank(scores: np.ndarray, right: int, others: Sequence[int] = ()) -> float:
-    """The rank, from 1, of the candidate ``right`` by ``scores`` [C], higher being better, without ``others``.
+    """The rank, from 1, of the candidate ``right`` by ``scores`` [C] (higher is better), without the candidates
+    ``others``.
 
-    A score that is not a number is the worst.
+    NaN is the worst score.
     """
     scores = np.nan_to_num(np.asarray(scores, np.float64), nan=-np.inf, posinf=np.inf, neginf=-np.inf)
     mine = scores[right]
@@ -32,7 +33,7 @@ def rank(scores: np.ndarray, right: int, others: Sequence[int] = ()) -> float:
 
 
 def _statistics(gold: Sequence[Any], predictions: Sequence[float]) -> np.ndarray:
-    """[N, 6]: three hits, reciprocal rank, rank, one."""
+    """[N, 6]: hits for each k of `HITS`, reciprocal rank, rank, 1."""
     ranks = np.array([float(value) for value in predictions], np.float64).reshape(-1, 1)
     return np.concatenate([ranks <= HITS, 1.0 / ranks, ranks, np.ones_like(ranks)], axis=1)
 
@@ -45,11 +46,11 @@ def _named(sums: np.ndarray, suffix: str = "") -> dict[str, float]:
 
 
 ranking = Additive(_statistics, _named)
-"""{"mrr", "mr", "hits_at_1", "hits_at_3", "hits_at_10"}: over all examples alike; but for "mr" in percent."""
+"""{"mrr", "mr", "hits_at_1", "hits_at_3", "hits_at_10"} over all examples. All but "mr" are in percent."""
 
 
 def _both(gold: Sequence[Any], predictions: Sequence[float]) -> np.ndarray:
-    """[N, 12]: what `_statistics` gives, once for the tails that were asked for and once for the heads."""
+    """[N, 12]: the columns of `_statistics`, first for questions about tails and then for questions about heads."""
     table = _statistics(gold, predictions)
     kinds = np.array([getattr(target, "kind", None) == "head" for target in gold], bool)[:, None]
     return np.concatenate([table * ~kinds, table * kinds], axis=1)
@@ -60,13 +61,13 @@ def _directed(sums: np.ndarray) -> dict[str, float]:
 
 
 directions = Additive(_both, _directed)
-"""The values of `ranking` with "_tail" and "_head": by what was asked for, gold's kind."""
+"""The values of `ranking` with the suffixes "_tail" and "_head", by the kind of the question (gold's kind)."""
 
 
 def _by_relation(gold: Sequence[Any], predictions: Sequence[float]) -> np.ndarray:
-    """For each kind of gold: hits at 1 and at 10, reciprocal rank, one; flattened to [N, 4 K].
+    """Hits at 1 and at 10, reciprocal rank and 1 for each kind of gold, flattened to [N, 4 K].
 
-    K follows from the data, so statistics of different data sets must not be added to each other.
+    K depends on the data, so statistics of different data sets must not be added.
     """
     table = _statistics(gold, predictions)[:, [0, 2, 3, 5]]  # [N, 4]
     kinds = [getattr(target, "kind", None) or "" for target in gold]
@@ -77,11 +78,12 @@ def _by_relation(gold: Sequence[Any], predictions: Sequence[float]) -> np.ndarra
 
 
 def _mean_of_relations(sums: np.ndarray) -> dict[str, float]:
-    # A relation that a draw of the bootstrap does not hold is left out of the mean.
+    # Relations that are missing in a bootstrap sample are left out of the mean.
     means = [part[:3] / part[3] for part in sums.reshape(-1, 4) if part[3]]
     values = 100.0 * np.mean(means, axis=0) if means else np.zeros(3)
     return dict(zip(("p_at_1", "p_at_10", "relations_mrr"), map(float, values), strict=True))
 
 
 by_relation = Additive(_by_relation, _mean_of_relations)
-"""{"p_at_1", "p_at_10", "relations_mrr"} in percent, averaged over relations first: as LAMA reports them."""
+"""{"p_at_1", "p_at_10", "relations_mrr"} in percent: means over relations of the mean over examples, as LAMA reports
+them."""

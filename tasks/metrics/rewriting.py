@@ -1,9 +1,9 @@
-"""How well texts were rewritten under another label: what a judge says of them, and how near they are to a reference
-and to where they come from (Li et al., 2018, section 5; Wu et al., 2019, section 4).
+"""Metrics of rewriting texts with another label: the labels predicted by a classifier (the judge), and BLEU with the
+references and with the sources (Li et al., 2018, section 5; Wu et al., 2019, section 4).
 
-The papers' judges are networks that were trained on the task's own training texts; this one is a linear classifier,
-which is the same one in every run. BLEU is computed by `tasks.metrics.bleu` and not by the papers' script, so numbers
-compare only within this project.
+The judges of the papers are networks trained on the task's training texts. This one is a linear classifier, which is
+the same in every run. BLEU is computed by `tasks.metrics.bleu` and not by the papers' script, so values are comparable
+only within this project.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,14 +20,16 @@ from ptmbench.tasks.task import DataError
 
 
 class Judge:
-    """Tells the label of a text: logistic regression on TF-IDF of words and pairs of neighbours, learnt when it is
-    first asked from what ``read()`` gives, (texts, labels)."""
+    """Predicts the labels of texts by logistic regression on TF-IDF of words and word bigrams.
+
+    ``read()`` returns the training data (texts, labels). The classifier is trained at the first call.
+    """
 
     def __init__(self, read: Callable[[], tuple[Sequence[str], Sequence[str]]]):
         self.read = read
 
     def __call__(self, texts: Sequence[str]) -> list[str]:
-        """The label of each text."""
+        """The predicted label of each text."""
         vectorizer, model = self._learnt
         return [str(label) for label in model.predict(vectorizer.transform(texts))]
 
@@ -46,8 +48,8 @@ class Judge:
 
 
 def _statistics(gold: Sequence[Any], predictions: Sequence[str]) -> np.ndarray:
-    """[N, 3 + 2 K]: texts that the judge finds as wanted, sources that it finds otherwise, one; then the statistics of
-    BLEU with the references, and with the sources."""
+    """[N, 3 + 2 K]: whether the judge predicts the wanted label for the text, whether it predicts another label for the
+    source, 1, then the statistics of BLEU with the references, and those of BLEU with the sources."""
     if not all(isinstance(one, Rewriting) for one in gold):
         raise DataError("References do not include the sentences to rewrite. Name the data set's folder as gold.")
     guesses = hypotheses(predictions)
@@ -74,5 +76,6 @@ def _value(sums: np.ndarray) -> dict[str, float]:
 
 
 rewriting = Additive(_statistics, _value, bleu.signatures)
-"""{"accuracy", "judge", "bleu", "chrf", "ter", "self_bleu"} in percent: how many texts the judge finds as wanted, how
-many sources it finds as they are, BLEU, chrF and TER with the references, and BLEU with the sources."""
+"""{"accuracy", "judge", "bleu", "chrf", "ter", "self_bleu"} in percent. "accuracy" is the share of texts with the
+wanted label according to the judge. "judge" is the judge's own accuracy on the sources. BLEU, chrF and TER compare with
+the references, and "self_bleu" compares with the sources."""

@@ -1,8 +1,8 @@
-"""ROUGE (Lin, 2004) as Google's rouge-score package counts it, with its Porter stemmer as T5 and PEGASUS report it.
+"""ROUGE (Lin, 2004) as computed by Google's rouge-score package, with its Porter stemmer as T5 and PEGASUS report it.
 
-F-measures; each is the best over the references, then the mean over examples. ``rougeL`` reads a text as one
-sequence, ``rougeLsum`` sentence by sentence, where a sentence is a line. Everything but ASCII letters and digits is
-dropped, so the figures mean nothing for other scripts.
+The values are F-measures: the best over the references, then the mean over examples. ``rougeL`` treats a text as one
+sequence. ``rougeLsum`` treats each line as a sentence. All characters except ASCII letters and digits are dropped, so
+the values are meaningless for other scripts.
 """
 
 from collections.abc import Sequence
@@ -19,13 +19,14 @@ KINDS = ("rouge1", "rouge2", "rougeL", "rougeLsum")
 
 @cache
 def _scorer() -> Any:
-    from rouge_score.rouge_scorer import RougeScorer  # loads nltk, a second: not before a score is asked for
+    from rouge_score.rouge_scorer import RougeScorer  # imports nltk, which takes a second
 
     return RougeScorer(list(KINDS), tokenizer=_Tokenizer())
 
 
 class _Tokenizer:
-    """The package's own tokenizer; stemming is nearly all of the cost, and every text is asked for several times."""
+    """The package's own tokenizer with a cache: stemming is nearly all of the cost, and every text is tokenized several
+    times."""
 
     def __init__(self) -> None:
         from rouge_score.tokenizers import DefaultTokenizer

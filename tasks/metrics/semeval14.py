@@ -1,10 +1,10 @@
-"""SemEval-2014 task 4's measures of aspect categories: subtask 3 as the organisers' script counts it, and accuracies of
+"""SemEval-2014 task 4's metrics for aspect categories: subtask 3 as in the organisers' script, and the accuracies of
 subtask 4 as Sun, Huang & Qiu (2019) compute them.
 
-Precision, recall and F1 are over all categories of all sentences together, whatever their polarity. Polarity is judged
-for gold categories only, in four classes, in three (without gold conflicts) and in two (positive, negative). Where the
-prediction is not one of these classes, the likeliest of them takes its place, and of equally likely ones the first.
-A prediction without probabilities (`tasks.forms.Scored` has them) finds all of them equally likely.
+Precision, recall and F1 are over all categories of all sentences, regardless of polarity. Polarity is evaluated for
+gold categories only: in four classes, in three (without gold conflicts) and in two (positive, negative). If the
+prediction is not one of these classes, it is replaced by the most probable of them. Ties go to the first class. A
+prediction without probabilities (see `tasks.forms.Scored`) has equal probabilities for them.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,8 @@ CLASSES = {4: (0, 1, 2, 3), 3: (0, 1, 2), 2: (0, 2)}
 
 
 def _statistics(gold: Sequence[Any], predictions: Sequence[Any]) -> np.ndarray:
-    """[N, 9] category right, predicted, actual; for each number of classes: polarity right, judged."""
+    """[N, 9]: category right, predicted, actual; then, for each number of classes, polarity right and polarity
+    evaluated."""
     right = np.array([LABELS.index(label) for label in gold], int)
     guess = np.array([LABELS.index(label) for label in predictions], int)
     actual, predicted = right != LABELS.index("none"), guess != LABELS.index("none")

@@ -1,17 +1,17 @@
-"""SentiHood's measures as Sun, Huang & Qiu (2019) and Ma et al. (2018) count them.
+"""SentiHood's metrics as Sun, Huang & Qiu (2019) and Ma et al. (2018) compute them.
 
-``gold`` is one of None, Positive, Negative with the text's place as its whole and the aspect as its kind. A few things
-are not what their names say, and published figures have them so:
+``gold`` is None, Positive or Negative. Its whole is a place in a text, and its kind is the aspect. Some definitions
+differ from what their names suggest; published values use them:
 
-- strict accuracy of "aspect detection" is the share of places with all aspects right, their sentiments included;
+- strict accuracy of "aspect detection" is the share of places with all aspects right, including their sentiments;
 - macro-F1 is the harmonic mean of the mean precision and the mean recall over places; places without any opinion are
   left out;
-- sentiment is judged wherever gold has one, by p(Negative) / (p(Positive) + p(Negative)) alone: also where None was
+- sentiment is evaluated wherever gold has one, only by p(Negative) / (p(Positive) + p(Negative)), even if None is
   predicted. Above 1/2 is Negative;
 - AUC is the mean over aspects.
 
-A prediction without probabilities (`tasks.forms.Scored` has them) counts as certain; certainty of None is not one of
-Positive or Negative, 1/2.
+A prediction without probabilities (see `tasks.forms.Scored`) has probability 1 for its label. If that label is None,
+the ratio for the sentiment is 1/2.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ LABELS = ("None", "Positive", "Negative")
 
 
 def _aspect_statistics(gold: Sequence[Any], predictions: Sequence[Any]) -> np.ndarray:
-    """[N, 5]; what belongs to a place stands in the row of its first aspect."""
+    """[N, 5]. The statistics of a place are in the row of its first aspect."""
     rows = np.zeros((len(gold), 5))
     for place in wholes(gold):
         actual = {row for row in place if gold[row] != "None"}
@@ -52,7 +52,7 @@ aspects = Additive(_aspect_statistics, _aspect_value)
 
 
 def _negative(predictions: Sequence[Any]) -> np.ndarray:
-    """p(Negative) where there is a sentiment, [N]."""
+    """p(Negative) given that there is a sentiment, [N]."""
     _, positive, negative = label_scores(predictions, LABELS).T
     either = positive + negative
     return np.divide(negative, either, out=np.full(len(either), 0.5), where=either > 0)
@@ -84,15 +84,15 @@ def _sentiment_table(gold: Sequence[Any], predictions: Sequence[Any]) -> np.ndar
 
 
 def _table(gold: Sequence[Any], truth: Sequence[bool], scores: np.ndarray) -> np.ndarray:
-    """[N, 3]: the number of the gold's kind, whether it is what is looked for, and the score of that."""
+    """[N, 3]: the number of the gold's kind, whether the class of interest is true, and the score of this class."""
     kinds: dict[Any, int] = {}
     numbers = [kinds.setdefault(getattr(label, "kind", None), len(kinds)) for label in gold]
     return np.stack([np.array(numbers, float), np.array(truth, float), scores], axis=1)
 
 
 def _mean_area(rows: np.ndarray) -> float:
-    """Mean over kinds, in percent; rows of kind -1 are not judged. A kind with one class has no area and is left out,
-    and without any it is chance."""
+    """The mean AUC over kinds, in percent. Rows of kind -1 are ignored, and so are kinds with only one class. If no
+    kind is left, the value is 50, chance."""
     parts = [rows[rows[:, 0] == kind] for kind in np.unique(rows[:, 0]) if kind >= 0]
     areas = [area(part[:, 1] > 0, part[:, 2]) for part in parts]
     defined = [value for value in areas if value is not None]
@@ -100,21 +100,22 @@ def _mean_area(rows: np.ndarray) -> float:
 
 
 aspect_auc = Rowwise(_aspect_table, lambda rows: {"aspect_auc": _mean_area(rows)})
-"""{"aspect_auc"} in percent: how well p(None) parts the aspects that nothing is said about from the others."""
+"""{"aspect_auc"} in percent: how well p(None) separates aspects without an opinion from the others."""
 
 sentiment_auc = Rowwise(_sentiment_table, lambda rows: {"sentiment_auc": _mean_area(rows)})
-"""{"sentiment_auc"} in percent: how well p(Negative) parts negative from positive opinions."""
+"""{"sentiment_auc"} in percent: how well p(Negative) separates negative from positive opinions."""
 
 
 def area(truth: np.ndarray, scores: np.ndarray) -> float | None:
-    """Area under the ROC curve, 0 to 1: the share of (true, false) pairs with the true one's score higher, ties half.
+    """The area under the ROC curve, 0 to 1: the share of (true, false) pairs in which the true one has the higher
+    score. Ties count half.
 
-    None where there is no such pair.
+    None if there is no such pair.
     """
     positive = int(truth.sum())
     negative = len(truth) - positive
     if not positive or not negative:
         return None
     _, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(counts) - (counts - 1) / 2)[place]  # [N] from 1, equals share the middle one
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[place]  # [N] from 1, ties share the middle rank
     return float((ranks[truth].sum() - positive * (positive + 1) / 2) / (positive * negative))

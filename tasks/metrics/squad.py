@@ -1,8 +1,8 @@
 """Exact match and F1 of SQuAD 1.1 (Rajpurkar et al., 2016, section 6.1; the script evaluate-v1.1).
 
-Both compare normalised texts and take the best of the gold answers. Where an answer normalises to nothing ("the"),
-equal texts match exactly and still have no word in common, so exact match may be 100 where F1 is 0: version 1.1
-counts so, 2.0 does not.
+Both compare normalised texts and take the best of the gold answers. If an answer is empty after normalisation ("the"),
+an equal text matches exactly but shares no word, so exact match can be 100 and F1 0. Version 1.1 counts in this way,
+2.0 does not.
 """
 
 import re
@@ -22,12 +22,12 @@ _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 
 
 def normalise(text: str) -> str:
-    """Lower case, then no ASCII punctuation, then no English articles, then single spaces."""
+    """Lower-cases ``text``, removes ASCII punctuation, then English articles, and joins words by single spaces."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
 
 
 def word_f1(gold: str, prediction: str) -> float:
-    """F1 (0 to 1) of the bags of normalised words; 0 when either is empty."""
+    """F1 (0 to 1) of the bags of normalised words. 0 if either is empty."""
     right, guess = normalise(gold).split(), normalise(prediction).split()
     common = sum((Counter(right) & Counter(guess)).values())
     if not common:
@@ -37,7 +37,12 @@ def word_f1(gold: str, prediction: str) -> float:
 
 
 def closest(context: str, start: int, end: int, text: str) -> tuple[int, int]:
-    """First and past-the-last character of the words from ``start`` to ``end`` that share most with ``text`` (F1)."""
+    """The first and past-the-last character of the passage between ``start`` and ``end`` that agrees best with
+    ``text``.
+
+    This is a literal occurrence of ``text``, or else the run of words with the highest F1. If no word is shared, it is
+    everything from ``start`` to ``end``.
+    """
     literal = re.search(rf"(?<!\w){re.escape(text.strip())}(?!\w)", context[start:end], re.IGNORECASE)
     if literal and literal.group():
         return start + literal.start(), start + literal.end()
@@ -53,7 +58,7 @@ def closest(context: str, start: int, end: int, text: str) -> tuple[int, int]:
         for first, last in ((words[i][0], word) for word in words[i:]):
             seen.update(last[2])
             f1 = 2 * sum((seen & wanted).values()) / max(1, seen.total() + wanted.total())
-            if f1 and (f1, first - last[1]) > best:  # the shorter one of two that are equally good
+            if f1 and (f1, first - last[1]) > best:  # of two equally good passages the shorter one
                 best, found = (f1, first - last[1]), (first, last[1])
     return found
 
@@ -66,7 +71,7 @@ def _statistics(gold: Sequence[Sequence[Answer]], predictions: Sequence[str | No
                 f"Question {row + 1} has no gold answer: SQuAD 1.1 has one for each, and its test set is not public."
             )
         rows[row, 2] = 1.0
-        if guess is not None:  # None is a question left open: it scores 0, and an empty text is compared like any other
+        if guess is not None:  # None is no answer at all and scores 0. An empty text is compared like any other.
             rows[row, 0] = max(normalise(answer.text) == normalise(guess) for answer in answers)
             rows[row, 1] = max(word_f1(answer.text, guess) for answer in answers)
     return rows

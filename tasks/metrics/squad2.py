@@ -1,12 +1,12 @@
 """The scores of SQuAD 2.0 (Rajpurkar et al., 2018; the script evaluate-v2.0): half of the questions have no answer.
 
-Answers compare as in version 1.1, but "no answer" is an empty text: where either side has no word left, F1 is 1 if
-neither has any and 0 otherwise. Gold answers that are empty after normalisation ("the") do not count. If none counts,
-only the empty text is right.
+Answers are compared as in version 1.1, but "no answer" is an empty text. If either text has no word left, F1 is 1 if
+both have none and 0 otherwise. Gold answers that are empty after normalisation ("the") do not count. If no gold answer
+is left, only the empty text is right.
 
-Predictions that say how sure they are that there is no answer (`tasks.forms.Reply`) also get the best scores that any
-one threshold on it reaches. The threshold is tuned on the questions that are reported, as in published "best F1"
-scores on the dev set; `squad2` itself is not tuned.
+If predictions have a score for "no answer" (`tasks.forms.Reply`), `thresholds` gives the best values that a single
+threshold on it reaches. The threshold is tuned on the reported questions, as in published "best F1" scores on the dev
+set. `squad2` itself is not tuned.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from ptmbench.tasks.metrics.squad import normalise, word_f1
 
 @lru_cache(maxsize=1 << 17)
 def agreement(gold: str, guess: str) -> tuple[float, float]:
-    """(exact match, F1), from 0 to 1, of two texts. Either may be empty."""
+    """(exact match, F1) of two texts, from 0 to 1. Either may be empty."""
     exact = float(normalise(gold) == normalise(guess))
     if not normalise(gold) or not normalise(guess):
         return exact, exact
@@ -31,21 +31,21 @@ def agreement(gold: str, guess: str) -> tuple[float, float]:
 
 
 def _best(answers: Sequence[Answer], guess: str) -> tuple[float, float]:
-    """Exact match and F1 against the best gold answer; each may be with another one."""
+    """The best exact match and the best F1 over the gold answers, which may be of different answers."""
     texts = [answer.text for answer in answers if normalise(answer.text)] or [""]
     exact, f1 = zip(*(agreement(text, str(guess)) for text in texts), strict=True)
     return max(exact), max(f1)
 
 
 def _statistics(gold: Sequence[Sequence[Answer]], predictions: Sequence[str | None]) -> np.ndarray:
-    """[N, 6]: exact match, F1 and one of questions with an answer, then of those without."""
+    """[N, 6]: exact match, F1 and 1 for questions with an answer, then the same for those without."""
     rows = np.zeros((len(gold), 6))
     for row, (answers, guess) in enumerate(zip(gold, predictions, strict=True)):
         side = 0 if answers else 3
         rows[row, side + 2] = 1.0
         if guess is None:
             continue
-        refused = getattr(guess, "span", None) is not None  # a threshold took the answer back
+        refused = getattr(guess, "span", None) is not None  # a threshold replaced the answer by "no answer"
         rows[row, side : side + 2] = float(not answers) if refused else _best(answers, guess)
     return rows
 
@@ -61,16 +61,16 @@ def _value(sums: np.ndarray) -> dict[str, float]:
 
 
 squad2 = Additive(_statistics, _value)
-"""{"exact_match", "f1"} and both for questions that have an answer and for those that have none, in percent; 0 where
-there are no such questions. "No answer" is where the prediction is empty, whatever threshold made it so."""
+"""{"exact_match", "f1"} in percent, also with the prefixes "has_answer_" and "no_answer_" for the questions with and
+without an answer (0 if there are none). An empty prediction means "no answer", whatever threshold led to it."""
 
 
 def thresholds(gold: Sequence[Sequence[Answer]], predictions: Sequence[Any]) -> dict[str, float]:
-    """{"best_exact_match", "best_f1"} in percent and the thresholds on ``no_answer`` that reach them; {} unless every
-    prediction has one.
+    """{"best_exact_match", "best_f1"} in percent, and the thresholds on ``no_answer`` that reach them. {} unless every
+    prediction has a ``no_answer`` score.
 
-    As the official script: thresholds are tried from the lowest prediction up, one prediction at a time even where
-    several are equal, and 0 stands where answering nothing is best.
+    As in the official script, thresholds are tried in ascending order, one prediction at a time even if several are
+    equal. The threshold is 0 if it is best to answer no question.
     """
     odds = [getattr(guess, "no_answer", None) for guess in predictions]
     if not odds or any(value is None for value in odds):

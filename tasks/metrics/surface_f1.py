@@ -1,8 +1,9 @@
 """Surface-form F1 of the WNUT 2017 shared task (Derczynski et al., 2017, section 5): each name counts once.
 
-Precision is the share of distinct predicted pairs of name and type, recall of distinct gold ones, that were found at
-least once in a place where they stand; a name is its words as they are spelled. Compared with entity F1, it shows
-whether a system finds many names or the same ones often.
+The units are distinct pairs of a name and its type; a name is its words as they are spelled. A pair is found if at
+least one of its occurrences is predicted in the right place. Precision is the share of predicted pairs that are found,
+and recall the share of gold pairs. Compared with entity F1, it shows whether a system finds many names or often the
+same ones.
 """
 
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from ptmbench.tasks.task import DataError
 def surface_f1(gold: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> dict[str, float]:
     """{"surface_f1", "surface_precision", "surface_recall"} in percent.
 
-    Gold is `tasks.forms.Tags`; where it does not know the words, no two entities have the same name.
+    Gold is `tasks.forms.Tags`. If gold has no words, all entities count as different names.
     """
     right, guessed, actual = set(), set(), set()
     for row, (tags, guess) in enumerate(zip(gold, predictions, strict=True), start=1):

@@ -1,8 +1,8 @@
-"""Precision at k of word translation: the share of source words of which any translation is among the first k.
+"""Precision at k of word translation: the share of source words with a right translation among the first k.
 
-Conneau et al. (2018), section 4.2, and their program: a word with several translations is asked once, and one of them
-is enough. Here it is an example for each translation, ranked without the other ones: the best of these filtered ranks
-is the place of the first right answer among all. What belongs together is gold's ``kind``, the source word.
+Conneau et al. (2018), section 4.2, and their program: a word with several translations is one question, and one of them
+is enough. Here each translation is an example, ranked without the other translations. The best of these filtered ranks
+is the rank of the first right answer among all candidates. Gold's ``kind`` is the source word.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ AT = (1, 5, 10)
 
 
 def _statistics(gold: Sequence[Any], predictions: Sequence[float]) -> np.ndarray:
-    """[N, 4]: hits at 1, 5 and 10, and one, in the row of each word's first translation; 0 in its others."""
+    """[N, 4]: hits at 1, 5 and 10, and 1, in the row of each word's first translation. Other rows are 0."""
     first: dict[Any, int] = {}
     table = np.zeros((len(gold), len(AT) + 1))
     for row, (target, rank) in enumerate(zip(gold, predictions, strict=True)):
@@ -33,4 +33,4 @@ def _named(sums: np.ndarray) -> dict[str, float]:
 
 
 translations = Additive(_statistics, _named)
-"""{"p_at_1", "p_at_5", "p_at_10"} in percent. Examples of one word should be drawn together."""
+"""{"p_at_1", "p_at_5", "p_at_10"} in percent. A bootstrap should draw the examples of one word together."""

@@ -1,10 +1,10 @@
-"""Measures of entity typing, where a mention has any number of types (Ling & Weld, 2012, section 5.1; the script of
+"""Metrics of entity typing, in which a mention has any number of types (Ling & Weld, 2012, section 5.1; the script of
 Choi et al., 2018).
 
-Loose micro F1 counts pairs of a mention and a type. Loose macro averages precision over the mentions that anything was
-predicted for, recall over those that have a type, and takes the harmonic mean of the two averages. Strict accuracy is
-the share of mentions with all types right. Each pair is a row, "1" or "0", and gold's `tasks.forms.Part` says which
-rows are of one mention.
+Loose micro F1 counts pairs of a mention and a type. Loose macro F1 averages precision over the mentions with a
+predicted type and recall over the mentions with a gold type, and takes the harmonic mean of the two averages. Strict
+accuracy is the share of mentions with all types right. Each pair is a row, "1" or "0". Gold is `tasks.forms.Part`,
+which identifies the rows of one mention.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ HAS = "1"
 
 
 def _statistics(gold: Sequence[Any], predictions: Sequence[Any]) -> np.ndarray:
-    """[N, 9]; what belongs to a mention as a whole stands in its first row."""
+    """[N, 9]. The statistics of a mention are in its first row."""
     rows = np.zeros((len(gold), 9))
     for mention in wholes(gold):
         right = np.array([gold[row] == HAS for row in mention])
@@ -45,4 +45,5 @@ def _value(sums: np.ndarray) -> dict[str, float]:
 
 
 types = Additive(_statistics, _value)
-"""{"micro_f1", "micro_precision", "micro_recall", "macro_f1", "strict_accuracy"} in percent, the first four "loose"."""
+"""{"micro_f1", "micro_precision", "micro_recall", "macro_f1", "strict_accuracy"} in percent. The first four are
+"loose"."""

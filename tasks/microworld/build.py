@@ -1,4 +1,4 @@
-"""Makes the data folder: which splits there are, from which half of the lexicon, and how it lands on disk."""
+"""Makes the data folder: defines the splits and their half of the lexicon, and writes the files."""
 
 import json
 import os
@@ -21,26 +21,26 @@ from ptmbench.tasks.microworld.world import world
 from ptmbench.tasks.task import DataError
 
 VERSION = 1
-"""Raised whenever the same (seed, sizes) gives other bytes: scores from before and after may not be compared."""
+"""Increased whenever the same (seed, sizes) gives other bytes. Scores of different versions may not be compared."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """How much of everything. Counts are rows, words where it says tokens."""
+    """The sizes of the data, in rows, or in words for the fields with "tokens"."""
 
     corpus_tokens: int = 400_000
     foreign: float = 0.05
-    """Share of the corpus documents that are told in Mowari."""
+    """The share of corpus documents in Mowari."""
     people: int = 400
     train: int = 800
     dev: int = 300
     test: int = 300
     translations: int = 2000
-    """Training pairs English-Mowari; dev and test have as many as the other tasks."""
+    """English-Mowari training pairs. dev and test have the same sizes as in the other tasks."""
     wiki_tokens: int = 40_000
-    """Training tokens of the language-modelling task; its dev and test have a tenth."""
+    """Training tokens of the language-modelling task. Its dev and test sets have a tenth each."""
     scenes: int = 1000
-    """Pictures of the corpus of captions. The task with pictures has as many rows as the others."""
+    """The number of pictures in the corpus of captions. The task with pictures has as many rows as the others."""
 
 
 DEMO = Sizes()
@@ -49,10 +49,10 @@ THREE_WAY = ("entailment", "contradiction", "neutral")
 
 
 class _Split:
-    """One labelled split: its own chance, its half of the lexicon, its own world."""
+    """One labelled split, with its own random generator, half of the lexicon and world."""
 
     def __init__(self, seed: int, words: Lexicon, task: str, split: str, rows: int, taken: set[Any]) -> None:
-        """``taken`` holds the items of the task's other splits, which this one may not repeat."""
+        """``taken`` holds the items of the task's other splits, which must not be repeated here."""
         self.rng = random.Random(f"microworld/{VERSION}/{seed}/{task}/{split}")
         self.rows, self.taken = rows, taken
         # A tenth of the dev and test items use shown words, so that an analysis can compare familiar and new words.
@@ -60,11 +60,17 @@ class _Split:
         self.tellers = [documents.Teller(self.rng, part, world(self.rng, part, people=200)) for part in parts]
 
     def draw(self, make: Callable[[random.Random, Lexicon], Any], *labels: Any) -> list[Any]:
-        """So many different items over a random generator and a lexicon, the same number of each of ``labels``."""
+        """Draws different items with ``make``, a function of a random generator and a lexicon.
+
+        There are ``rows`` items, with the same number for each of ``labels``.
+        """
         return self.tell(lambda teller: make(teller.rng, teller.lexicon), *labels)
 
     def tell(self, make: Callable[[documents.Teller], Any], *labels: Any) -> list[Any]:
-        """The same over a teller, who also knows a world. Fewer items only where the language has no more of them."""
+        """Like `draw`, for a function of a teller, which also has a world.
+
+        Returns fewer items only if ``make`` does not produce enough different ones.
+        """
         items: list[Any] = []
         wanted = {label: self.rows // len(labels) + (i < self.rows % len(labels)) for i, label in enumerate(labels)}
         for _ in range(20 * self.rows + 100):
@@ -82,9 +88,10 @@ class _Split:
 
 
 def make(folder: Path, *, seed: int = 0, scale: Sizes = DEMO) -> None:
-    """Write the microworld into ``folder``, whole or not at all; a microworld that is there already is replaced.
+    """Writes the microworld into ``folder``, completely or not at all. Replaces a microworld that is already there.
 
-    Raises `DataError` when the folder holds anything else, so that nothing of anybody's is overwritten.
+    Raises `DataError` if the folder holds anything else, so that no other files are overwritten, or if a size is out of
+    range.
     """
     folder = Path(folder).absolute()
     for field, value in asdict(scale).items():
@@ -105,7 +112,7 @@ def make(folder: Path, *, seed: int = 0, scale: Sizes = DEMO) -> None:
 
 
 def _check(folder: Path) -> None:
-    """Refuse to replace what is not exactly a microworld that this file wrote."""
+    """Raises `DataError` unless ``folder`` is missing, empty, or exactly a microworld that this module wrote."""
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise DataError(f"{folder} is not an ordinary folder. Name a new or empty folder for the microworld.")
     if not folder.exists() or not any(folder.iterdir()):
@@ -122,7 +129,7 @@ def _check(folder: Path) -> None:
 
 
 def _land(fresh: Path, folder: Path) -> None:
-    """Put the finished folder in its place; what stood there leaves only when the new one is whole."""
+    """Moves the finished folder into place. The old one is deleted only after that, and restored if the move fails."""
     old = fresh.with_name(fresh.name + "-old")
     if folder.exists():
         os.replace(folder, old)
@@ -188,8 +195,8 @@ def _fill(root: Path, seed: int, sizes: Sizes) -> None:
 
 
 def _running_text(root: Path, seed: int, sizes: Sizes, words: Lexicon) -> None:
-    """The files that show all words: the corpus, the translations, a corpus of pairs and the language-modelling
-    task."""
+    """Writes the files that use the whole lexicon: the corpus, the translations, a corpus of pairs, the tasks about
+    single words, and the language-modelling task."""
 
     def teller(task: str) -> documents.Teller:
         rng = random.Random(f"microworld/{VERSION}/{seed}/{task}")

@@ -1,4 +1,4 @@
-"""The corpus: short documents, each about one person, place, group, work, day or law of the world."""
+"""The corpus: short documents, each about a person, a place, a group, a work, a topic, a day or a law of the world."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -13,13 +13,13 @@ from ptmbench.tasks.microworld.world import Person, Work, World, he
 
 
 class Teller:
-    """Tells documents of one world. All chance comes from ``rng``."""
+    """Generates documents about one world. All random choices use ``rng``."""
 
     def __init__(self, rng: random.Random, lexicon: Lexicon, world: World) -> None:
         self.rng, self.lexicon, self.world = rng, lexicon, world
 
     def life(self, person: Person | None = None) -> list[Sentence]:
-        """The facts about one person: the full name once, then given name and pronouns."""
+        """The facts about one person: first with the full name, then with the given name and pronouns."""
         rng = self.rng
         p = person or rng.choice(self.world.people)
         short, it = Phrase(p.given), he(p.name)
@@ -38,7 +38,7 @@ class Teller:
         return [Sentence(facts.born(p, Phrase(p.name))), *(Sentence(clause) for clause in chosen)]
 
     def review(self, work: Work | None = None) -> list[Sentence]:
-        """A work, and what the world thinks of it: one verdict runs through the document."""
+        """A work and its review. The whole document has the verdict of the world on the work."""
         rng, lexicon = self.rng, self.lexicon
         w = work or rng.choice(self.world.works)
         name, it, noun = Phrase(w.name), he(w.name), Phrase(w.name.noun)
@@ -54,7 +54,7 @@ class Teller:
         return told
 
     def opinions(self) -> list[Sentence]:
-        """A common thing and one verdict on it, by several voices."""
+        """A common thing and the same verdict on it from several people."""
         rng, lexicon = self.rng, self.lexicon
         about, valence = speech.topic(rng, lexicon), rng.choice((1, -1))
         asides = lexicon.of(Kind.PART) if about.head.kind is Kind.WORK else lexicon.of(*speech.TOPICS)
@@ -91,7 +91,7 @@ class Teller:
         return [Sentence(clause) for clause in told]
 
     def day(self) -> list[Sentence]:
-        """Everyday sentences, with what is retold of them."""
+        """Everyday sentences, and sentences that retell some of them."""
         rng, lexicon = self.rng, self.lexicon
         told = [Sentence(speech.deed(rng, lexicon)) for _ in range(rng.choice((3, 4)))]
         told += speech.encounter(rng, lexicon) if rng.random() < 0.5 else speech.sighting(rng, lexicon)
@@ -100,7 +100,7 @@ class Teller:
         return told
 
     def law(self) -> list[Sentence]:
-        """Causes and effects, told with "so", with "because", and one after the other."""
+        """Causes and effects, connected by "so" or "because", or as two sentences."""
         rng, told = self.rng, []
         for _ in range(2):
             first, then = speech.cause(rng, self.lexicon)
@@ -113,7 +113,7 @@ class Teller:
         return told
 
     def document(self) -> list[Sentence]:
-        """A document of a random kind, in the shares of the corpus."""
+        """A document of a random kind, with the frequencies of the corpus."""
         kinds: tuple[Callable[[], list[Sentence]], ...] = (
             self.life,
             self.review,
@@ -128,18 +128,23 @@ class Teller:
 
 
 def corpus(teller: Teller, *, tokens: int, foreign: float) -> Iterator[list[str]]:
-    """Documents as lists of sentences until ``tokens`` words are told; a share ``foreign`` of them in Mowari."""
+    """Yields documents as lists of sentences until they have ``tokens`` words. A share ``foreign`` of them is in
+    Mowari."""
     count = 0
     while count < tokens:
         render = mowari if teller.rng.random() < foreign else english
         lines = [render(sentence) for sentence in teller.document()]
-        # Full stops and commas are tokens of their own, here as in every tokenizer that splits punctuation.
+        # Full stops and commas count as tokens, as in every tokenizer that splits punctuation.
         count += sum(len(line.split()) + line.count(".") + line.count(",") for line in lines)
         yield lines
 
 
 def pairs(teller: Teller, *, tokens: int, without: set[str]) -> Iterator[tuple[str, str]]:
-    """Sentences in English and in Mowari until ``tokens`` English words are told, but none of those in ``without``."""
+    """Yields sentences in English and Mowari, except those in ``without``, until ``tokens`` English words are
+    generated.
+
+    The words of the excluded sentences count as well.
+    """
     count = 0
     while count < tokens:
         for sentence in teller.document():

@@ -1,7 +1,7 @@
-"""English: from a meaning to words with their part of speech and entity tag.
+"""English: converts a meaning to words with their part of speech and entity tag.
 
-Agreement, negation, voice and reference are decided here and nowhere else, so a sentence that comes out of this file
-is grammatical by construction and every departure from it (see `judgements`) is a known error.
+Only this module decides agreement, negation, voice and reference. Its sentences are grammatical by construction, so
+every deviation from them (see `judgements`) is a known error.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ class Word(NamedTuple):
     text: str
     pos: str
     entity: str = "O"
-    """Type of the entity that the word belongs to, "O" outside."""
+    """The type of the entity that the word belongs to, "O" if there is none."""
 
 
 _word = cache(Word)
@@ -31,7 +31,7 @@ _PLACES_CHUNK = {"DT": "NP", "JJ": "NP", "NN": "NP", "NNS": "NP", "NNP": "NP", "
 
 
 def phrase(p: Phrase, *, subject: bool = False) -> list[Word]:
-    """The words of a noun phrase, in the case that its place in the clause asks for."""
+    """The words of a noun phrase. ``subject`` selects the case of pronouns."""
     if p.form is not Form.FULL:
         case = 2 if p.form is Form.REFLEXIVE else 0 if subject else 1
         gender = "many" if p.many else p.head.gender if isinstance(p.head, Name) else "n"
@@ -101,7 +101,8 @@ def _verb(c: Clause) -> list[Word]:
 
 
 def sentence(s: Sentence) -> list[Word]:
-    """The words of a sentence with its capital, its comma and its full stop."""
+    """The words of a sentence, with a capital letter, a comma before the second clause (except "because"), and a full
+    stop."""
     words = clause(s.first)
     if s.second:
         if s.join != "because":
@@ -117,7 +118,7 @@ def capital(word: Word) -> Word:
 
 
 def text(words: Sequence[Word]) -> str:
-    """Running text: no blank before a comma or a full stop."""
+    """Joins words to running text, without a space before a comma or a full stop."""
     return " ".join([word.text for word in words]).replace(" ,", ",").replace(" .", ".")
 
 
@@ -126,12 +127,13 @@ def english(s: Sentence) -> str:
 
 
 def iob1(words: Sequence[Word]) -> list[tuple[str, str, str, str]]:
-    """(word, part of speech, chunk, entity) with IOB1 tags: B- only where a chunk follows another of its own type."""
+    """(word, part of speech, chunk, entity) with IOB1 tags. B- is used only if a chunk follows another of the same
+    type."""
     rows, kind, entity = [], "", "O"
     for word in words:
         chunk = _PLACES_CHUNK.get(word.pos, "VP" if word.pos[:2] in ("VB", "RB") else "")
         begins = chunk == kind == "NP" and word.pos in ("DT", "PRP")
-        # Two entities never touch in this grammar, so I- alone is what IOB1 wants of the entity column.
+        # Entities are never adjacent in this grammar, so IOB1 needs only I- in the entity column.
         entity = "O" if word.entity == "O" else f"I-{word.entity}"
         rows.append((word.text, word.pos, f"{'B' if begins else 'I'}-{chunk}" if chunk else "O", entity))
         kind = chunk

@@ -1,7 +1,7 @@
-"""Labelled sentences. Every label is decided on the meaning, before a word is chosen.
+"""Labelled sentences. Every label is derived from the meaning, before the words are chosen.
 
-Positive and negative items come from the same templates with the same chances, so that neither the majority, nor a
-bag of words can tell them apart.
+Positive and negative items come from the same templates with the same probabilities, so neither a majority baseline nor
+a bag of words can distinguish them.
 """
 
 import random
@@ -38,13 +38,14 @@ _OTHER_NUMBER |= {other: one for one, other in _OTHER_NUMBER.items()}
 
 
 def acceptability(rng: random.Random, lexicon: Lexicon) -> tuple[Judged, Judged]:
-    """A minimal pair: a sentence (label "1") and its neighbour that breaks one rule of `grammar` ("0")."""
+    """A minimal pair: a sentence (label "1") and a version of it that breaks one rule of `grammar` ("0")."""
     good, bad = rng.choice((_agreement, _agreement, _mirror, _frame, _frame, _order, _polarity))(rng, lexicon)
     return Judged((_line(good),), "1"), Judged((_line(bad),), "0")
 
 
 def contrast(name: str, rng: random.Random, lexicon: Lexicon) -> tuple[str, str]:
-    """An acceptable sentence, and its neighbour that is wrong in what ``name``, one of `CONTRASTS`, says."""
+    """An acceptable sentence, and an unacceptable version of it with an error of the kind ``name``, a key of
+    `CONTRASTS`."""
     good, bad = CONTRASTS[name](rng, lexicon)
     return _line(good), _line(bad)
 
@@ -54,7 +55,7 @@ def _line(words: list[Word]) -> str:
 
 
 def _agreement(rng: random.Random, lexicon: Lexicon) -> tuple[list[Word], list[Word]]:
-    """Subject and verb, with a noun of the other number between them half of the time."""
+    """Agreement of subject and verb. In half of the pairs a noun of the other number stands between them."""
     plural = rng.random() < 0.5
     at = (
         ("near", Phrase(_noun(rng, lexicon, Kind.BUILDING, Kind.ANIMAL), plural=not plural))
@@ -63,7 +64,7 @@ def _agreement(rng: random.Random, lexicon: Lexicon) -> tuple[list[Word], list[W
     )
     who = Phrase(_noun(rng, lexicon, Kind.PERSON, Kind.ANIMAL), plural, at=at)
     verb = rng.choice(lexicon.alone + lexicon.neutral)
-    # In these statements the verb is finite and in the present: its number is the only thing that can be wrong.
+    # The verb is finite and in the present tense, so only its number can be wrong.
     said = Clause(
         verb, who, speech.thing(rng, lexicon, Kind.PERSON, Kind.BUILDING) if verb.transitive else None, past=False
     )
@@ -74,7 +75,7 @@ def _agreement(rng: random.Random, lexicon: Lexicon) -> tuple[list[Word], list[W
 
 
 def _mirror(rng: random.Random, lexicon: Lexicon) -> tuple[list[Word], list[Word]]:
-    """A reflexive agrees in gender with a name and in number with a noun."""
+    """A reflexive pronoun agrees in gender with a name."""
     who = Phrase(speech.person(rng, lexicon))
     said = Clause(
         rng.choice(lexicon.likes + lexicon.hates), who, who._replace(form=Form.REFLEXIVE), past=rng.random() < 0.5
@@ -84,7 +85,7 @@ def _mirror(rng: random.Random, lexicon: Lexicon) -> tuple[list[Word], list[Word
 
 
 def _frame(rng: random.Random, lexicon: Lexicon) -> tuple[list[Word], list[Word]]:
-    """A transitive verb wants its object, an intransitive one takes none."""
+    """A transitive verb needs an object, and an intransitive verb takes none."""
     who, past = Phrase(_noun(rng, lexicon, Kind.PERSON), rng.random() < 0.5), rng.random() < 0.5
     building = Phrase(_noun(rng, lexicon, Kind.BUILDING))
     takes = Clause(rng.choice(lexicon.neutral), who, building, past=past)
@@ -95,7 +96,7 @@ def _frame(rng: random.Random, lexicon: Lexicon) -> tuple[list[Word], list[Word]
 
 
 def _order(rng: random.Random, lexicon: Lexicon) -> tuple[list[Word], list[Word]]:
-    """Two neighbours change places: the adjective and its noun, or the verb and what follows it."""
+    """Two neighbouring words are swapped: adjective and noun, noun and verb, or verb and determiner."""
     who = Phrase(_noun(rng, lexicon, Kind.PERSON), rng.random() < 0.5, "the", rng.choice(lexicon.plain))
     words = clause(Clause(rng.choice(lexicon.neutral), who, Phrase(_noun(rng, lexicon, Kind.BUILDING)), past=True))
     at = rng.choice((1, 2, 3))
@@ -103,7 +104,11 @@ def _order(rng: random.Random, lexicon: Lexicon) -> tuple[list[Word], list[Word]
 
 
 def _polarity(rng: random.Random, lexicon: Lexicon) -> tuple[list[Word], list[Word]]:
-    """ "Ever" stands after "no", never after "the"; without it both are well."""
+    """ "Ever" is allowed after "no", but not after "the".
+
+    Half of the pairs have no "ever": the acceptable sentence has "the", and the other one has "no" and a wrong word
+    order.
+    """
     said = _never(rng, lexicon)
     if rng.random() < 0.5:
         return clause(said), clause(_of_the(said))
@@ -113,18 +118,18 @@ def _polarity(rng: random.Random, lexicon: Lexicon) -> tuple[list[Word], list[Wo
 
 
 def _never(rng: random.Random, lexicon: Lexicon) -> Clause:
-    """What no person ever did somewhere."""
+    """A clause with "no" and "ever", such as "no poet ever slept near the mill"."""
     who = Phrase(_noun(rng, lexicon, Kind.PERSON), determiner="no")
     return Clause(rng.choice(lexicon.alone), who, at=(speech.spot(rng, lexicon),), past=True, ever=True)
 
 
 def _of_the(said: Clause) -> Clause:
-    """``said`` of "the" person in the place of "no" person."""
+    """Replaces the determiner of the subject ("no") by "the"."""
     return said._replace(subject=said.subject._replace(determiner="the"))
 
 
 def _ever(rng: random.Random, lexicon: Lexicon) -> tuple[list[Word], list[Word]]:
-    """ "Ever" after "no", and after "the"."""
+    """ "Ever" after "no" (acceptable) and after "the" (unacceptable)."""
     said = _never(rng, lexicon)
     return clause(said), clause(_of_the(said))
 
@@ -136,14 +141,14 @@ CONTRASTS = {
     "word_order": _order,
     "npi_licensing": _ever,
 }
-"""What minimal pairs are about, by BLiMP's names of phenomena where it has them."""
+"""The contrasts of minimal pairs, with BLiMP's names of phenomena where they exist."""
 
 
 # --- sentiment ----------------------------------------------------------------------------------------------------
 
 
 def sentiment(rng: random.Random, lexicon: Lexicon) -> Judged:
-    """A verdict in lower case, split like the official file; "1" when it is positive."""
+    """A verdict in lower case, tokenised as in the official file. The label is "1" if it is positive."""
     valence = rng.choice((1, -1))
     about = speech.topic(rng, lexicon)
     aside = Phrase(
@@ -157,7 +162,8 @@ def sentiment(rng: random.Random, lexicon: Lexicon) -> Judged:
 
 
 def named(teller: Teller) -> Sentence:
-    """A sentence with names. Half of the sentences fit a name of any type: only who knows the name knows the type."""
+    """A sentence with names. In half of the sentences a name of any type fits, so its type can be told only from the
+    name."""
     rng = teller.rng
     if rng.random() < 0.5:
         return _bare(rng, teller.lexicon)

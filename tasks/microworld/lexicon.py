@@ -1,8 +1,8 @@
-"""The words of the microworld: a closed English vocabulary and names built from syllables.
+"""The words of the microworld: a closed English vocabulary, and names built from syllables.
 
-Every list is cut in two by position. The even half is *shown* to the labelled training splits; the odd half is *held*
-back for dev and test; the corpus uses both. So a model meets most content words of the test items only while
-pre-training, which is what makes pre-training pay, as rare words do in real tasks.
+Every list is divided into two halves by position. The labelled training splits use the even half, *shown*. Most dev and
+test items use the odd half, *held*. The corpus uses both, so a model sees most content words of the test items only
+during pre-training. This is why pre-training helps, as it does for rare words in real tasks.
 """
 
 import random
@@ -66,7 +66,7 @@ def _third(lemma: str) -> str:
 
 
 def verb(lemma: str, *, transitive: bool = False, valence: int = 0) -> Verb:
-    """The verb with all its forms; regular unless listed as irregular."""
+    """A verb with all its forms. It is regular unless listed as irregular."""
     regular = lemma + ("d" if lemma.endswith("e") else "ed")
     past, participle = _IRREGULAR.get(lemma, (regular, regular))
     return Verb(lemma, _third(lemma), past, participle, transitive, valence)
@@ -82,7 +82,7 @@ FOUND, FIND = Verb("found", "founds", "founded", "founded", True), verb("find", 
 BEAR = Verb("bear", "bears", "bore", "born", True)
 LIVE, WORK, LIE = verb("live"), verb("work"), verb("lie")
 CLASSES = {kind: noun(kind.value, kind) for kind in Kind if kind is not Kind.EVENT}
-"""The hypernyms: every singer is a person, every inn is a building."""
+"""The hypernyms: every singer is a person, every tower is a building."""
 EVERYONE, NOBODY = noun("everyone", Kind.PERSON), noun("nobody", Kind.PERSON)
 
 _CAUSES = (  # noun verb noun verb
@@ -124,21 +124,21 @@ class Lexicon:
     groups: tuple[Name, ...]
     titles: tuple[Name, ...]
     causes: tuple[tuple[Noun, Verb, Noun, Verb], ...]
-    """(noun, verb, noun, verb): what the first does makes the second do what it does."""
+    """(noun, verb, noun, verb): if the first noun does what its verb says, the second one does, too."""
 
     @cached_property
     def _chosen(self) -> dict[tuple[Kind, ...], tuple[Noun, ...]]:
         return {}
 
     def of(self, *kinds: Kind) -> tuple[Noun, ...]:
-        """The nouns of these kinds; remembered, for a corpus asks a hundred thousand times."""
+        """The nouns of these kinds. Cached, because building a corpus calls this a hundred thousand times."""
         if kinds not in self._chosen:
             self._chosen[kinds] = tuple(n for n in self.nouns if n.kind in kinds)
         return self._chosen[kinds]
 
     @cached_property
     def valence(self) -> dict[str, int]:
-        """+1 for an adjective of praise, -1 for one of blame."""
+        """+1 for a positive adjective, -1 for a negative one."""
         return dict.fromkeys(self.good, 1) | dict.fromkeys(self.bad, -1)
 
     def judged(self, valence: int) -> tuple[str, ...]:
@@ -155,12 +155,12 @@ class Lexicon:
 
 
 def lexicon(seed: int) -> Lexicon:
-    """The whole vocabulary; only the names depend on ``seed``."""
+    """The whole vocabulary. Only the names depend on ``seed``."""
     rng = random.Random(f"microworld/names/{seed}")
     taken: set[str] = set()
     nouns = {kind: tuple(noun(w, kind) for w in words.split()) for kind, words in _NOUNS.items()}
     surnames = _names(rng, "surname", 24, taken)
-    # A third of the places and half of the groups bear a family's name: there only the context tells the type.
+    # A third of the places and half of the groups have the name of a family: only the context shows their type.
     towns = [*_names(rng, "place", 16, taken), *surnames[1:17:2]]
     rng.shuffle(towns)
     groups = [(stem, nouns[Kind.GROUP][i % 4]) for i, stem in enumerate([*surnames[0:12:2], *towns[:6]])]
@@ -191,7 +191,7 @@ def lexicon(seed: int) -> Lexicon:
 
 
 def _names(rng: random.Random, end: str, count: int, taken: set[str]) -> list[str]:
-    """``count`` new names of the shape onset-vowel-onset-ending; ``taken`` keeps all names of a world apart."""
+    """``count`` new names of the form onset-vowel-onset-ending. ``taken`` holds all names in use, and is updated."""
     names: list[str] = []
     while len(names) < count:
         name = rng.choice(_ONSETS) + rng.choice("aeiou") + rng.choice(_ONSETS[:14]) + rng.choice(_ENDS[end])

@@ -1,8 +1,8 @@
-"""What a sentence says, before any language says it.
+"""The meaning of a sentence, independent of any language.
 
-The world speaks in these structures; `grammar` renders them in English and `mowari` in the invented language, so two
-renderings of one meaning are exact translations and a label can be read off the meaning instead of the words. Named
-tuples, because the corpus makes half a million of them and they cost a third of a frozen dataclass.
+`grammar` renders these structures in English and `mowari` in the invented language. Two renderings of one meaning are
+exact translations, and a label can be derived from the meaning instead of the words. The structures are named tuples
+because the corpus has half a million of them, and they cost a third of a frozen dataclass.
 """
 
 from enum import StrEnum
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Kind(StrEnum):
-    """What a noun is a word for; its value is the hypernym, itself an English noun."""
+    """The kind of thing that a noun denotes. Its value is the hypernym, itself an English noun."""
 
     PERSON = "person"
     PLACE = "place"
@@ -23,7 +23,7 @@ class Kind(StrEnum):
 
 
 class Form(StrEnum):
-    """How a phrase refers: by its words, by a pronoun, or back to the subject of its own clause."""
+    """How a phrase refers: by its words, by a pronoun, or by a reflexive pronoun for the subject of its own clause."""
 
     FULL = "full"
     PRONOUN = "pronoun"
@@ -43,21 +43,22 @@ class Verb(NamedTuple):
     participle: str
     transitive: bool
     valence: int = 0
-    """+1 when the subject approves of the object, -1 when it disapproves."""
+    """+1 if the subject approves of the object, -1 if it disapproves, otherwise 0."""
 
 
 class Name(NamedTuple):
-    """A proper name. ``type`` is PER, LOC, ORG or MISC (a work); ``noun`` is what it names: a village, a song ..."""
+    """A proper name. ``type`` is PER, LOC, ORG or MISC (a work). ``noun`` is the kind of thing it names, such as a
+    village."""
 
     words: tuple[str, ...]
     type: str
     gender: str
-    """"f", "m" or "n": fixes the pronoun."""
+    """ "f", "m" or "n". It determines the pronoun."""
     noun: Noun | None = None
 
 
 class Phrase(NamedTuple):
-    """A noun phrase. ``at`` is (preposition, phrase); ``also`` is joined on with "and" and makes the whole plural."""
+    """A noun phrase. ``at`` is (preposition, phrase). ``also`` is joined with "and" and makes the whole plural."""
 
     head: Noun | Name
     plural: bool = False
@@ -67,7 +68,7 @@ class Phrase(NamedTuple):
     also: "Phrase | None" = None
     form: Form = Form.FULL
     title: str = ""
-    """Before a person's name: "Lady" or "Lord"."""
+    """ "Lady" or "Lord", before a person's name."""
 
     @property
     def many(self) -> bool:
@@ -75,9 +76,8 @@ class Phrase(NamedTuple):
 
 
 class Clause(NamedTuple):
-    """A predication. With the verb ``be``, ``object`` or ``adjectives`` is the predicate; after a transitive verb
-    ``adjectives`` is what the subject finds the object to be. ``passive`` puts the object first: the same fact, seen
-    from its other side."""
+    """A predication. For the verb ``be``, ``object`` or ``adjectives`` is the predicate. For a transitive verb,
+    ``adjectives`` is the subject's opinion of the object. ``passive`` puts the object first; the fact is the same."""
 
     verb: Verb
     subject: Phrase
@@ -88,13 +88,13 @@ class Clause(NamedTuple):
     negated: bool = False
     passive: bool = False
     ever: bool = False
-    """The adverb "ever", which wants a negative subject ("no sailor ever sleeps")."""
+    """Whether the clause has the adverb "ever", which needs a negative subject ("no sailor ever sleeps")."""
     stress: str = ""
-    """An adverb before the judging word: "truly" loved, "sadly" dull."""
+    """An adverb before the evaluative word: "truly" loved, "sadly" dull."""
 
 
 class Sentence(NamedTuple):
-    """One clause, or two that ``join`` ("and", "but", "because", "so") ties together."""
+    """One clause, or two clauses joined by ``join`` ("and", "but", "because", "so")."""
 
     first: Clause
     join: str = ""
@@ -102,5 +102,5 @@ class Sentence(NamedTuple):
 
 
 def swapped(clause: Clause) -> Clause:
-    """The same event with the roles exchanged: who praised is now praised."""
+    """The same event with subject and object exchanged."""
     return clause._replace(subject=clause.object, object=clause.subject)

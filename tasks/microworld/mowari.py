@@ -1,10 +1,11 @@
-"""Mowari (code ``mw``), the invented language: the same meanings under another grammar.
+"""Mowari (code ``mw``), the invented language: the same meanings with another grammar.
 
-Verb-final, with postpositions and with adjectives after their noun. Nouns take -ik in the plural and -en as objects;
-names stay as they are and the particle "en" follows them as objects. Verbs end in -a (now) or -o (before), then -m
-under a plural subject; "nu" before the verb negates. An adjective is its own verb: there is no copula. There is no
-passive either: what English makes passive, Mowari says object first. Stems are syllables spelled from a hash of the
-English lemma, so the language is the same in every world and needs no word list.
+It is verb-final, has postpositions, and puts adjectives after their noun. Nouns take -ik in the plural and -en as
+objects. Names do not change; as objects they are followed by the particle "en". Verbs end in -a (present) or -o (past),
+and then -m under a plural subject. "nu" before the verb negates. A predicative adjective takes the verb endings,
+without a copula. After a predicative noun, "e" takes them. There is no passive: the object comes first where English
+uses the passive. Stems are syllables derived from a hash of the English lemma, so the language is the same in every
+world and needs no word list.
 """
 
 import hashlib
@@ -20,7 +21,7 @@ _DETERMINERS = {"the": "", "": "", "a": "ta"}
 
 @cache
 def stem(lemma: str) -> str:
-    """Two or three syllables for an English lemma, spelled from its SHA-256; a consonant closes the last one."""
+    """Two or three syllables for an English lemma, derived from its SHA-256, and a final consonant."""
     digest = hashlib.sha256(f"mowari/{lemma}".encode()).digest()
     syllables = 2 + digest[0] % 2
     spelled = "".join(_CONSONANTS[digest[2 * i + 1] % 16] + _VOWELS[digest[2 * i + 2] % 5] for i in range(syllables))
@@ -28,7 +29,7 @@ def stem(lemma: str) -> str:
 
 
 def phrase(p: Phrase, *, object: bool = False) -> list[str]:
-    """The words of a noun phrase; ``object`` marks its last noun or name."""
+    """The words of a noun phrase. ``object`` marks its head, and the head of a phrase joined with "and"."""
     if p.form is Form.REFLEXIVE:
         return ["ozen"]
     if p.form is Form.PRONOUN:
@@ -47,7 +48,7 @@ def phrase(p: Phrase, *, object: bool = False) -> list[str]:
 
 
 def clause(c: Clause) -> list[str]:
-    """Subject, object, places, predicate; the object leads where English is passive."""
+    """Subject, object, places, predicate. The object comes first where English uses the passive."""
     impersonal = c.verb.lemma == "bear"
     subject = [] if impersonal else phrase(c.subject)
     nominal = c.verb is BE and c.object is not None

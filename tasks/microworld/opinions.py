@@ -1,4 +1,4 @@
-"""Sentences with opinions on people, places, buildings and works, and which words say them."""
+"""Sentences with opinions on people, places, buildings and works, with the position of aspects and opinion words."""
 
 import random
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from ptmbench.tasks.microworld.meaning import Clause
 
 
 class Opinion(NamedTuple):
-    """First and last word of what it is about and of what is said, and its polarity."""
+    """The first and last word of the aspect (``aspect``) and of the opinion (``said``), and the polarity."""
 
     aspect: tuple[int, int]
     said: tuple[int, int]
@@ -23,8 +23,11 @@ class Review(NamedTuple):
 
 
 def review(rng: random.Random, lexicon: Lexicon) -> Review:
-    """One to three clauses of one or two adjectives each. A "not" turns what its clause says, half of the time, so that
-    no adjective tells its polarity by itself; words that are neither praise nor blame are neutral either way."""
+    """A sentence of one to three clauses with one or two adjectives each.
+
+    Half of the clauses have a "not", which reverses their polarity, so no adjective determines the polarity on its own.
+    Adjectives that are neither positive nor negative are neutral with and without "not".
+    """
     words: list[Word] = []
     opinions: list[Opinion] = []
     for number in range(rng.choice((1, 2, 2, 3))):

@@ -1,7 +1,7 @@
-"""Labelled pairs: what follows from what, how alike two statements are, what causes what.
+"""Labelled pairs: entailment, similarity and paraphrase of statements, and causes of events.
 
-As in `judgements`, the label is decided on the meaning, and right and wrong items share their templates and their
-chances.
+As in `judgements`, the label is derived from the meaning, and right and wrong items share their templates and their
+probabilities.
 """
 
 import random
@@ -23,17 +23,18 @@ def _noun(rng: random.Random, lexicon: Lexicon, *kinds: Kind) -> Noun:
 
 
 def _verdict(rng: random.Random) -> int:
-    """Praise three times out of four, as in real reviews. It breaks a symmetry: where both verdicts are equally common,
-    nothing about one sentence of a pair says anything, and a small model finds no way in. A bag of words gains
-    nothing from it, because the words of dev and test are new to it."""
+    """+1 in three of four cases, otherwise -1, because most real reviews are positive. It also breaks a symmetry: if
+    both verdicts were equally frequent, one sentence of a pair would carry no information, and a small model would not
+    start to learn. A bag of words gains nothing from it, because the words of dev and test are new to it."""
     return 1 if rng.random() < 0.75 else -1
 
 
 def inference(rng: random.Random, lexicon: Lexicon, *, negate: bool) -> tuple[Sentence, Sentence, str]:
-    """Premise, hypothesis and one of "entailment", "contradiction", "neutral".
+    """A premise, a hypothesis and a label: "entailment", "contradiction" or "neutral".
 
-    A third of the hypotheses are negated, which turns the first two labels round; ``negate=False`` spares those that
-    could only lose their entailment by it, where "not" would give the two-way label away.
+    A third of the hypotheses are negated, which exchanges the first two labels. ``negate=False`` never negates the
+    hypotheses of templates without contradictions: with two labels, negation could only remove an entailment, and "not"
+    would reveal the label.
     """
     maker = rng.choices((_feeling, _quality, _hypernym, _roles, _reference), (8, 4, 5, 2, 1))[0]
     premise, hypothesis, label = maker(rng, lexicon)
@@ -44,11 +45,11 @@ def inference(rng: random.Random, lexicon: Lexicon, *, negate: bool) -> tuple[Se
 
 _NEGATED = {"entailment": "contradiction", "contradiction": "entailment", "neutral": "neutral"}
 Claim = tuple[tuple, Clause, str]
-"""The parts of the premise, the hypothesis, the label."""
+"""(parts of the premise, hypothesis, label)."""
 
 
 def entailment(rng: random.Random, lexicon: Lexicon) -> Judged:
-    """Two-way: does the second sentence follow from the first?"""
+    """Two labels: does the second sentence follow from the first?"""
     premise, hypothesis, label = inference(rng, lexicon, negate=False)
     return Judged((english(premise), english(hypothesis)), "entailment" if label == "entailment" else "not_entailment")
 
@@ -59,7 +60,7 @@ def three_way(rng: random.Random, lexicon: Lexicon) -> Judged:
 
 
 def _feeling(rng: random.Random, lexicon: Lexicon) -> Claim:
-    """Who finds a thing dull does not love it; what somebody else feels is open."""
+    """Someone who finds a thing dull does not love it. The feelings of another person are unknown."""
     who, what = Phrase(speech.person(rng, lexicon)), speech.topic(rng, lexicon)
     valence, feels = _verdict(rng), _verdict(rng)
     premise = found(who, what, *rng.sample(lexicon.judged(valence), rng.choice((1, 2))))
@@ -69,7 +70,7 @@ def _feeling(rng: random.Random, lexicon: Lexicon) -> Claim:
 
 
 def _quality(rng: random.Random, lexicon: Lexicon) -> Claim:
-    """Of two opposite qualities a thing that is judged has one."""
+    """A thing that is judged has one of two opposite qualities."""
     what, valence, said = speech.topic(rng, lexicon), _verdict(rng), _verdict(rng)
     negated = rng.random() < 0.4
     first, second = rng.choice(lexicon.judged(valence)), rng.choice(lexicon.judged(said))
@@ -80,7 +81,7 @@ def _quality(rng: random.Random, lexicon: Lexicon) -> Claim:
 
 
 def _hypernym(rng: random.Random, lexicon: Lexicon) -> Claim:
-    """Who greets a wolf greets an animal; that it was a person is another story."""
+    """Someone who greets a wolf greets an animal. Whether they also greeted a person is unknown."""
     kinds = (Kind.PERSON, Kind.PERSON, Kind.ANIMAL, Kind.BUILDING)
     true = rng.choice(kinds)
     said = rng.choice((true, rng.choice([kind for kind in kinds if kind is not true])))
@@ -94,7 +95,7 @@ def _hypernym(rng: random.Random, lexicon: Lexicon) -> Claim:
 
 
 def _roles(rng: random.Random, lexicon: Lexicon) -> Claim:
-    """Active and passive say the same, and the other way round they do not."""
+    """Active and passive have the same meaning. A sentence with exchanged roles does not follow."""
     a, b = speech.person(rng, lexicon), speech.person(rng, lexicon)
     while a == b:
         b = speech.person(rng, lexicon)
@@ -107,7 +108,7 @@ def _roles(rng: random.Random, lexicon: Lexicon) -> Claim:
 
 
 def _reference(rng: random.Random, lexicon: Lexicon) -> Claim:
-    """A pronoun goes back to the person of its gender."""
+    """A pronoun refers to the person of its gender."""
     genders = rng.choice(("fm", "mf"))
     a, b = speech.person(rng, lexicon, genders[0]), speech.person(rng, lexicon, genders[1])
     act = Clause(rng.choice(lexicon.neutral), Phrase(a), Phrase(b))
@@ -121,8 +122,7 @@ def _reference(rng: random.Random, lexicon: Lexicon) -> Claim:
 # --- similarity and paraphrase ------------------------------------------------------------------------------------
 
 SHARES = {"verdict": 2.0, "topic": 2.0, "who": 0.75, "where": 0.25}
-"""What a shared fact is worth: five points when two statements agree in how, about what kind of thing, who and where.
-"""
+"""The points for each shared fact: the verdict, the kind of the topic, the person and the place. The maximum is 5."""
 
 
 class Statement(NamedTuple):
@@ -147,7 +147,8 @@ def statement(rng: random.Random, lexicon: Lexicon) -> Statement:
 
 
 def similarity(rng: random.Random, lexicon: Lexicon) -> Judged:
-    """0 to 5: the worth of the facts that two statements share (`SHARES`). The words for one fact differ as a rule."""
+    """Two statements and their similarity, 0 to 5: the points of the facts that they share (`SHARES`). Their words for
+    the same fact usually differ."""
     one, other = statement(rng, lexicon), statement(rng, lexicon)
     topic = one.topic if rng.random() < 0.2 else other.topic
     other = other._replace(
@@ -161,9 +162,8 @@ def similarity(rng: random.Random, lexicon: Lexicon) -> Judged:
 
 
 def paraphrase(rng: random.Random, lexicon: Lexicon) -> Judged:
-    """ "1" when both sentences tell of one deed or opinion, "0" when the roles are exchanged or the opinion is the
-    opposite.
-    """
+    """ "1" if both sentences describe the same event or opinion, "0" if the roles are exchanged or the opinion is the
+    opposite."""
     same = rng.random() < 0.5
     if rng.random() < 0.7:
         one = statement(rng, lexicon)
@@ -189,9 +189,8 @@ class Choice(NamedTuple):
 
 
 def choice(rng: random.Random, lexicon: Lexicon) -> Choice:
-    """Which of two events is the cause (or the effect) of the premise, by the laws of the world or by what people are
-    like.
-    """
+    """Which of two events is the cause (or the effect) of the premise? The answer follows from the laws of the world,
+    or from how people feel about good and bad things."""
     asks, label = rng.choice(("cause", "effect")), rng.randrange(2)
     if rng.random() < 0.4:
         rules = rng.sample(range(len(lexicon.causes)), 2)

@@ -1,4 +1,4 @@
-"""Longer texts with something to find in them: paragraphs with questions, and letters with a subject line."""
+"""Longer texts that contain an answer or a topic: paragraphs with questions, and letters with a subject line."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -13,13 +13,13 @@ from ptmbench.tasks.microworld.world import Person
 
 class Question(NamedTuple):
     about: str
-    """Whom or what it asks about, by name."""
+    """The name of the person or place that the question is about."""
     text: str
     answer: str
     start: int
-    """Index of the answer's first character in the paragraph."""
+    """The index of the answer's first character in the paragraph."""
     sentence: int
-    """Which sentence of the paragraph holds the answer."""
+    """The index of the sentence that holds the answer."""
 
 
 class Paragraph(NamedTuple):
@@ -33,9 +33,10 @@ class Paragraph(NamedTuple):
 
 
 def paragraph(teller: Teller) -> Paragraph:
-    """Facts about two people, told in turns, and questions whose answers are names or nouns in it.
+    """Facts about two people in random order, and questions whose answers are names or nouns in the paragraph.
 
-    Every question has its rival: the same fact about the other person stands in the paragraph too.
+    Every question about a person has a distractor: the same fact about the other person is also in the paragraph. A
+    question about a place has none.
     """
     rng, world = teller.rng, teller.world
     a, b = rng.sample(world.people, 2)
@@ -52,7 +53,7 @@ def paragraph(teller: Teller) -> Paragraph:
     sentences = tuple(english(Sentence(clause)) for _, clause, _, _ in told)
     questions, start = [], 0
     for index, (line, (about, _, asked, answer)) in enumerate(zip(sentences, told, strict=True)):
-        # The answer is the last thing that its sentence says; its name may also stand earlier in the line.
+        # The answer is at the end of its sentence. The same name may also occur earlier.
         questions.append(Question(about, asked, answer, start + line.rindex(answer), index))
         start += len(line) + 1
     return Paragraph(" ".join(a.name.words), sentences, tuple(questions))
@@ -79,7 +80,7 @@ def _trade(p: Person) -> tuple:
 
 
 def paragraphs(drawn: Sequence[Paragraph], questions: int) -> list[Paragraph]:
-    """As many of the paragraphs as hold so many questions; the last one is cut to fit."""
+    """The first paragraphs with ``questions`` questions in total. The questions of the last one are cut to fit."""
     kept: list[Paragraph] = []
     for p in drawn:
         if questions <= 0:
@@ -90,9 +91,10 @@ def paragraphs(drawn: Sequence[Paragraph], questions: int) -> list[Paragraph]:
 
 
 def answers(teller: Teller) -> Judged:
-    """A question and one sentence of its paragraph: does it hold the answer?
+    """A question and one sentence of its paragraph: does the sentence hold the answer?
 
-    The wrong ones are rivals: the same fact about the other person, or another fact about the same one.
+    Sentences of wrong pairs answer another question of the paragraph. In 70 % of them it is another fact about the same
+    person, if there is one. Otherwise it is about someone or something else.
     """
     p = paragraph(teller)
     q = teller.rng.choice(p.questions)
@@ -105,7 +107,7 @@ def answers(teller: Teller) -> Judged:
 
 
 def articles(teller: Teller, tokens: int) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Titled documents until so many words are told."""
+    """Yields titled documents until they have ``tokens`` words."""
     while tokens > 0:
         work = teller.rng.choice(teller.world.works)
         sentences = [*teller.life(work.author), *teller.review(work), *teller.document()]
@@ -121,9 +123,8 @@ class Letter(NamedTuple):
 
 
 def letter(teller: Teller) -> Letter:
-    """A letter about a work or a person. The subject line says what is told about whom; a second subject line says the
-    same in other words.
-    """
+    """A letter about a work or a person. The subject line names its topic. A second subject line says the same in other
+    words."""
     rng = teller.rng
     if rng.random() < 0.5:
         work = rng.choice(teller.world.works)

@@ -1,8 +1,8 @@
-"""Pictures of the microworld: shapes in three grey boxes, and what is true of them.
+"""Pictures of the microworld: shapes in three grey boxes, and statements about them.
 
-Scenes have the layout of NLVR (`tasks.shapes`). A statement is a kind and what it is about; it can be told and judged.
-A corpus of captions tells of each scene what is true of it. In the labelled data a statement comes with a scene that it
-is true of and with one that it is false of, so that its words alone do not say which.
+Scenes have the layout of NLVR (`tasks.shapes`). A statement has a kind and the things it is about; it can be put into
+words and tested on a scene. The corpus of captions has true statements for each scene. In the labelled data, each
+statement comes with a scene for which it is true and one for which it is false, so its words do not reveal the label.
 """
 
 import random
@@ -14,15 +14,15 @@ from ptmbench.tasks.shapes import BOXES, COLOURS, SIDE, SIZES, TYPES
 NAMES = {"Yellow": "yellow", "Black": "black", "#0099ff": "blue"}
 NUMBERS = ("zero", "one", "two", "three", "four")
 CAPTIONS = 4
-"""Captions of a scene."""
+"""Captions per scene."""
 
 Scene = list[list[dict[str, Any]]]
-"""The objects of each box, as NLVR's files have them."""
+"""The objects of each box, as in NLVR's files."""
 
 
 class Statement(NamedTuple):
-    """A statement about a scene. ``kind`` is "some", "none", "count" or "together"; ``things`` are pairs of colour and
-    type ("" for any); ``number`` is for the kind "count"."""
+    """A statement about a scene. ``kind`` is "some", "none", "count" or "together". ``things`` are pairs of colour and
+    type ("" for any type). ``number`` is used by the kind "count"."""
 
     kind: str
     things: tuple[tuple[str, str], ...]
@@ -39,7 +39,7 @@ class Statement(NamedTuple):
         return f"there is {things}" if self.kind == "some" else f"there is a box with {things}"
 
     def holds(self, scene: Scene) -> bool:
-        """Whether it is true of ``scene``."""
+        """Whether the statement is true of ``scene``."""
         seen = [[(NAMES[one["color"]], one["type"]) for one in box] for box in scene]
         if self.kind == "count":
             return sum(colour == self.things[0][0] for box in seen for colour, _ in box) == self.number
@@ -50,7 +50,7 @@ class Statement(NamedTuple):
 
 
 def scene(rng: random.Random) -> Scene:
-    """One to three objects in each box, of which none touches another."""
+    """One to three objects in each box, which do not touch each other."""
     return [_box(rng, rng.randint(1, 3)) for _ in range(BOXES)]
 
 
@@ -72,8 +72,8 @@ def _apart(one: int, other: int, size: int, others: int) -> bool:
 
 
 def statement(rng: random.Random) -> Statement:
-    """Any statement: two in five say that there is a thing, the others that there is none, count, or put two things
-    into one box."""
+    """A random statement. Two in five say that a thing exists. The others say that there is none, count things, or say
+    that two things are in the same box."""
     kind = rng.choice(("some", "some", "none", "count", "together"))
     if kind == "count":
         return Statement(kind, ((rng.choice(list(NAMES.values())), ""),), rng.randint(1, len(NUMBERS) - 1))
@@ -82,7 +82,7 @@ def statement(rng: random.Random) -> Statement:
 
 
 def captioned(rng: random.Random, count: int) -> Iterator[tuple[Scene, list[str]]]:
-    """So many scenes, each with different captions that are true of it."""
+    """Yields ``count`` scenes, each with different captions that are true of it."""
     for _ in range(count):
         there, said = scene(rng), dict[str, None]()
         while len(said) < CAPTIONS:
@@ -93,7 +93,7 @@ def captioned(rng: random.Random, count: int) -> Iterator[tuple[Scene, list[str]
 
 
 def judged(rng: random.Random, rows: int) -> Iterator[tuple[str, str, Scene, str]]:
-    """Identifier, sentence, scene and label, so many ``rows``: each statement with a scene of either label, in any
+    """Yields (identifier, sentence, scene, label) for ``rows`` rows. Each statement has one scene per label, in random
     order."""
     for number in range(rows):
         if number % 2 == 0:

@@ -1,7 +1,7 @@
-"""Things that are said in the microworld: one sentence each, the same ones in the corpus and in the labelled data.
+"""Sentences of the microworld, which both the corpus and the labelled data use.
 
-Each function takes a random generator and a lexicon and returns meanings, never text. What a label needs to know (the
-verdict, who did it) is an argument, so that no label is ever read back from words.
+Each function takes a random generator and a lexicon, and returns meanings, not text. Facts that determine a label (the
+verdict, the agent) are arguments, so no label is ever derived from words.
 """
 
 import random
@@ -14,7 +14,7 @@ TOPICS = (Kind.WORK, Kind.PLACE, Kind.BUILDING, Kind.PERSON)
 
 
 def person(rng: random.Random, lexicon: Lexicon, gender: str = "") -> Name:
-    """A given name; its gender is a fact of the language, like a noun's number."""
+    """A given name. Its gender is part of the language, like the number of a noun."""
     gender = gender or rng.choice("fm")
     return Name((rng.choice(lexicon.women if gender == "f" else lexicon.men),), "PER", gender)
 
@@ -24,7 +24,7 @@ def topic(rng: random.Random, lexicon: Lexicon) -> Phrase:
 
 
 def anybody(rng: random.Random, lexicon: Lexicon) -> Phrase:
-    """Somebody who can have an opinion: everyone, the sailors, a poet ..."""
+    """Someone who can have an opinion: everyone, the sailors, a poet, ..."""
     if rng.random() < 0.25:
         return Phrase(EVERYONE, determiner="")
     return Phrase(
@@ -35,9 +35,11 @@ def anybody(rng: random.Random, lexicon: Lexicon) -> Phrase:
 
 
 def verdict(rng: random.Random, lexicon: Lexicon, valence: int, about: Phrase, aside: Phrase) -> Sentence:
-    """A judgement of ``about`` whose verdict is ``valence``: plain, by negating its opposite, or against an ``aside``.
+    """A judgement of ``about`` with the verdict ``valence``: direct, as a feeling, by negating the opposite, or after
+    "but".
 
-    After "but" the verdict is what counts; the aside before it has the other valence.
+    In the last form, the part before "but" is about ``aside`` and has the opposite valence. Only the part after it
+    counts.
     """
     for_it, against = lexicon.judged(valence), lexicon.judged(-valence)
     form = rng.randrange(20)
@@ -67,7 +69,7 @@ def verdict(rng: random.Random, lexicon: Lexicon, valence: int, about: Phrase, a
 
 
 def opinion(rng: random.Random, lexicon: Lexicon, valence: int, who: Phrase, about: Phrase) -> Sentence:
-    """ "Mira found the song graceful, and she praised it": how words of judgement and of feeling hang together."""
+    """ "Mira found the song graceful, and she praised it": links words of judgement to words of feeling."""
     feel = Clause(
         rng.choice(lexicon.feelings(valence)), who._replace(form=Form.PRONOUN), about._replace(form=Form.PRONOUN)
     )
@@ -79,10 +81,10 @@ _TITLES = {"f": "Lady", "m": "Lord"}
 
 
 def marked(rng: random.Random, lexicon: Lexicon, said: Sentence) -> Sentence:
-    """The same, as the corpus tells it: most of the judging words stressed, half of the people titled.
+    """Adds markers to a sentence of the corpus: most evaluative words get an adverb, and half of the people a title.
 
-    "Truly", "sadly", "Lady" and "Lord" stand next to the words whose class they show, so that a short pre-training can
-    learn the classes. The labelled data never has them.
+    "Truly", "sadly", "Lady" and "Lord" stand next to words whose class they reveal, so a short pre-training can learn
+    the classes. Labelled data do not have them, except for translation and language modelling.
     """
     second = said.second and _marked(rng, lexicon, said.second)
     return Sentence(_marked(rng, lexicon, said.first), said.join, second)
@@ -101,7 +103,7 @@ def _titled(rng: random.Random, p: Phrase) -> Phrase:
 
 
 def actor(rng: random.Random, lexicon: Lexicon) -> Phrase:
-    """A subject for an everyday sentence; a third carry a phrase of the other number between noun and verb."""
+    """The subject of an everyday sentence. A third of the common nouns are followed by a phrase of the other number."""
     if rng.random() < 0.3:
         return Phrase(person(rng, lexicon))
     plural = rng.random() < 0.5
@@ -126,14 +128,15 @@ def spot(rng: random.Random, lexicon: Lexicon) -> tuple[str, Phrase]:
 
 
 def deed(rng: random.Random, lexicon: Lexicon) -> Clause:
-    """Somebody does something, somewhere perhaps; mostly now, where English shows agreement."""
+    """Someone does something, perhaps somewhere. Most clauses are in the present tense, in which English shows
+    agreement."""
     who, past = actor(rng, lexicon), rng.random() < 0.3
     roll = rng.random()
     if roll < 0.3:
         return Clause(rng.choice(lexicon.alone), who, at=(spot(rng, lexicon),), past=past, negated=rng.random() < 0.12)
     if roll < 0.45:
         verb = rng.choice(lexicon.feelings(rng.choice((1, -1))))
-        # "Every" and "a" leave the gender of a common noun open: only names and plurals look into the mirror.
+        # Singular common nouns have no gender, so only names and plurals take a reflexive pronoun.
         who = who if isinstance(who.head, Name) else who._replace(plural=True, determiner="the", at=None)
         return Clause(verb, who, who._replace(form=Form.REFLEXIVE), past=past)
     if roll < 0.55:
@@ -144,9 +147,8 @@ def deed(rng: random.Random, lexicon: Lexicon) -> Clause:
 
 
 def encounter(rng: random.Random, lexicon: Lexicon) -> list[Sentence]:
-    """Two people of different gender; what one does to the other is told twice, once from each side, and once by
-    pronouns.
-    """
+    """Sentences about two people of different gender. An act is told in the active and in the passive. A feeling of one
+    towards the other is told with pronouns and then with names."""
     genders = rng.choice(("fm", "mf"))
     a, b = Phrase(person(rng, lexicon, genders[0])), Phrase(person(rng, lexicon, genders[1]))
     act = Clause(rng.choice(lexicon.neutral), a, b, passive=rng.random() < 0.5)
@@ -165,7 +167,7 @@ def encounter(rng: random.Random, lexicon: Lexicon) -> list[Sentence]:
 
 
 def sighting(rng: random.Random, lexicon: Lexicon) -> list[Sentence]:
-    """A thing is met by its own word and taken up by the word for its class."""
+    """A thing is introduced by its own noun. Then the hypernym takes its place, or a sentence states the hypernym."""
     noun = rng.choice(lexicon.of(Kind.PERSON, Kind.BUILDING, Kind.ANIMAL, Kind.PLACE, Kind.WORK))
     act = Clause(rng.choice(lexicon.neutral), actor(rng, lexicon), Phrase(noun, determiner="a"))
     again = act._replace(object=Phrase(CLASSES[noun.kind], determiner="a"))
@@ -178,6 +180,6 @@ def is_kind(noun: Noun) -> Clause:
 
 
 def cause(rng: random.Random, lexicon: Lexicon, rule: int | None = None) -> tuple[Clause, Clause]:
-    """A cause and its effect by a law of the world."""
+    """A cause and its effect, according to a law of the world."""
     first, does, then, follows = rng.choice(lexicon.causes) if rule is None else lexicon.causes[rule]
     return Clause(does, Phrase(first)), Clause(follows, Phrase(then))

@@ -1,9 +1,9 @@
-"""Questions about single words, whose answers the lexicon knows: how alike two are, and what is to one as to another.
+"""Questions about single words whose answers follow from the lexicon: similarity, analogies and a dictionary.
 
-Two words are as alike as what they share: 1 for the part of speech, 1 more for the field (nouns of one kind, adjectives
-that judge, verbs of feeling), 1 more for the side that they are on there (praise or blame; the same where a field has
-no sides). Forms of one word are 5 alike. Analogies go from one form of a word to another, and from a place to what it
-is. The dictionary of the invented language has the forms that a word takes in sentences.
+The similarity of two words is the number of properties that they share: the part of speech, the field (nouns of one
+kind, evaluative adjectives, verbs of feeling), and, within a field, the side (praise or blame; fields without sides
+count as the same side). Forms of one word have similarity 5. Analogies relate two forms of a word, or a place and its
+kind. The dictionary of the invented language has the word forms that occur in sentences.
 """
 
 import itertools
@@ -17,9 +17,9 @@ from ptmbench.tasks.microworld.meaning import Verb
 from ptmbench.tasks.microworld.mowari import stem
 
 _MOST = 200
-"""Questions of a section."""
+"""The largest number of questions in a section."""
 _LEAST = 5
-"""Times that a word occurs in the corpus, or nothing is asked about it."""
+"""The smallest number of occurrences in the corpus of a word that is used in a question."""
 
 
 def known(documents: Iterable[Sequence[str]]) -> set[str]:
@@ -29,8 +29,8 @@ def known(documents: Iterable[Sequence[str]]) -> set[str]:
 
 
 def alike(rng: random.Random, words: Lexicon, known: AbstractSet[str], pairs: int) -> list[tuple[str, str, float]]:
-    """``pairs`` pairs of ``known`` words with their degree of likeness, in random order. Degrees are equally frequent,
-    as far as there are enough pairs."""
+    """``pairs`` pairs of ``known`` words with their similarity, in random order. The values are equally frequent as far
+    as there are enough pairs."""
     by_degree: dict[float, list[tuple[str, str, float]]] = {}
     for (one, first), (other, second) in itertools.combinations(_facets(words).items(), 2):
         if {one, other} <= known:
@@ -45,7 +45,7 @@ def alike(rng: random.Random, words: Lexicon, known: AbstractSet[str], pairs: in
 
 
 def _facets(words: Lexicon) -> dict[str, tuple[str, str, str, str]]:
-    """Word to (part of speech, field, side, lemma)."""
+    """Maps each word to (part of speech, field, side, lemma)."""
     found = {}
     for noun in words.nouns:
         for form in (noun.lemma, noun.plural):
@@ -75,7 +75,7 @@ def _verbs(words: Lexicon) -> tuple[Verb, ...]:
 
 
 def analogies(rng: random.Random, words: Lexicon, known: AbstractSet[str]) -> Iterator[str]:
-    """The lines of a file of questions: sections, and four ``known`` words each."""
+    """Yields the lines of a file of questions: section headings, and four ``known`` words per line."""
     sections = {
         "plural": [(noun.lemma, noun.plural) for noun in words.nouns],
         "third-person": [(verb.lemma, verb.third) for verb in _verbs(words)],
@@ -90,9 +90,9 @@ def analogies(rng: random.Random, words: Lexicon, known: AbstractSet[str]) -> It
 
 
 def dictionary(rng: random.Random, words: Lexicon, known: AbstractSet[str]) -> dict[str, list[str]]:
-    """The lines of two files, "0-5000" to learn from and "5000-6500" to be asked for: a ``known`` word of Mowari and
-    its ``known`` English translation. All forms of one word are in the same file, and two words of three in the first.
-    """
+    """The lines of two files: "0-5000" for training and "5000-6500" for testing. A line has a ``known`` word of Mowari
+    and its ``known`` English translation. All forms of a word are in the same file, and two thirds of the words in the
+    first."""
     causes = [part for cause in words.causes for part in cause]
     entries: dict[str, list[tuple[str, str]]] = {}
     for noun in (*words.nouns, *causes[0::2]):

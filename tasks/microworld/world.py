@@ -1,8 +1,7 @@
-"""The facts: who lives where, who wrote what, who is whose teacher, and what the world thinks of it.
+"""The facts: where people live and work, who wrote and founded what, and the verdict on each work.
 
-A world is drawn from a lexicon. The corpus tells of one world over all names; each labelled split tells of another
-one over its half of the names, so that its facts cannot be looked up in the corpus while every name has been met
-there.
+A world is drawn from a lexicon. The corpus is about one world that uses all names. Each labelled split is about another
+world that uses its half of the names. Its facts are therefore not in the corpus, but its names are.
 """
 
 import random
@@ -29,7 +28,7 @@ class Work:
     author: Person
     setting: Name
     verdict: int
-    """+1 when the world holds it to be good, -1 when bad."""
+    """+1 if the world considers it good, -1 if bad."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,11 +37,11 @@ class World:
     works: tuple[Work, ...]
     neighbours: dict[Name, Name]
     founders: dict[Name, tuple[Person, Name]]
-    """Group to the person who founded it and the place where."""
+    """Maps each group to its founder and the place of its foundation."""
 
 
 def world(rng: random.Random, lexicon: Lexicon, *, people: int) -> World:
-    """A world with so many people, one work for every second of them."""
+    """A world with ``people`` people and three works for every four of them."""
     trades = lexicon.of(Kind.PERSON)
     folk = []
     for i in range(people):
@@ -79,7 +78,7 @@ def world(rng: random.Random, lexicon: Lexicon, *, people: int) -> World:
 
 
 def he(name: Name) -> Phrase:
-    """The pronoun that stands for ``name``."""
+    """The pronoun for ``name``."""
     return Phrase(name, form=Form.PRONOUN)
 
 
@@ -117,7 +116,7 @@ def founded(group: Name, founder: Person, place: Name, *, passive: bool = True) 
 
 
 def found(who: Phrase, what: Phrase, *adjectives: str) -> Clause:
-    """An opinion: ``who`` found ``what`` to be so."""
+    """An opinion: ``who`` found that ``adjectives`` apply to ``what``."""
     return Clause(FIND, who, what, adjectives=adjectives)
 
 

@@ -1,4 +1,4 @@
-"""The official file formats, written. Each function takes the rows of one split and knows one layout and its quirks."""
+"""Writers for the official file formats. Each function takes the rows of one split and writes one layout."""
 
 import hashlib
 import io
@@ -20,7 +20,7 @@ SPLITS = ("train", "dev", "test")
 
 
 def write(path: Path, lines: Iterable[str], *, bom: bool = False, end: str = "\n") -> None:
-    """Lines in UTF-8 with "\\n" after each, on every system."""
+    """Writes ``lines`` in UTF-8 with ``end`` after each, "\\n" by default on every system."""
     path.parent.mkdir(parents=True, exist_ok=True)
     body = "".join(line + end for line in lines)
     path.write_bytes((b"\xef\xbb\xbf" if bom else b"") + body.encode())
@@ -32,7 +32,7 @@ def _table(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]], 
 
 
 def cola(folder: Path, split: str, rows: Sequence[Judged]) -> None:
-    """Four columns without a header: source, label, the author's star, sentence; for test, index and sentence."""
+    """Four columns without a header: source, label, the author's star, sentence. The test file: index and sentence."""
     if split == "test":
         _table(folder / "test.tsv", ("index", "sentence"), [(i, *row.texts) for i, row in enumerate(rows)])
     else:
@@ -51,7 +51,8 @@ def sst2(folder: Path, split: str, rows: Sequence[Judged]) -> None:
 
 
 def mrpc(folder: Path, split: str, rows: Sequence[Judged]) -> None:
-    """The header carries a byte order mark, as in the official files; the test file has an index for the label."""
+    """The files with labels begin with a byte order mark, as the official ones. The test file has an index for the
+    label."""
     first = "index" if split == "test" else "Quality"
     table = [(i if split == "test" else row.label, 2 * i, 2 * i + 1, *row.texts) for i, row in enumerate(rows)]
     _table(folder / f"{split}.tsv", (first, "#1 ID", "#2 ID", "#1 String", "#2 String"), table, bom=split != "test")
@@ -79,7 +80,7 @@ def indexed_pairs(folder: Path, split: str, rows: Sequence[Judged], names: tuple
 
 
 def mnli(folder: Path, split: str, rows: Sequence[Judged], genre: str) -> None:
-    """Twelve columns in train, sixteen in dev (five votes and the verdict), ten in test; the parses are left empty."""
+    """Twelve columns in train, sixteen in dev (five votes and the gold label), ten in test. The parses are empty."""
     parses = ["sentence1_binary_parse", "sentence2_binary_parse", "sentence1_parse", "sentence2_parse"]
     header = ["index", "promptID", "pairID", "genre", *parses, "sentence1", "sentence2"]
     votes = {"train": 1, "dev": 5, "test": 0}[split.split("_")[0]]
@@ -92,7 +93,8 @@ def mnli(folder: Path, split: str, rows: Sequence[Judged], genre: str) -> None:
 
 
 def conll(path: Path, documents: Iterable[Iterable[Sequence[Word]]]) -> None:
-    """Word, part of speech, chunk, IOB1 tag; a DOCSTART line before a document, an empty line after a sentence."""
+    """Word, part of speech, chunk, IOB1 tag. A DOCSTART line precedes each document, and an empty line follows each
+    sentence."""
     lines: list[str] = []
     for sentences in documents:
         lines += ["-DOCSTART- -X- O O", ""]
@@ -102,7 +104,7 @@ def conll(path: Path, documents: Iterable[Iterable[Sequence[Word]]]) -> None:
 
 
 def squad(path: Path, paragraphs: Sequence[Paragraph]) -> None:
-    """SQuAD 1.1: one article a paragraph; ids are numbers within the file."""
+    """SQuAD 1.1: one article per paragraph. Ids are numbers within the file."""
     data, number = [], 0
     for p in paragraphs:
         questions = []
@@ -128,7 +130,8 @@ def copa(path: Path, rows: Sequence[Choice], *, labelled: bool) -> None:
 
 
 def letters(folder: Path, rows: Sequence[Letter], *, annotated: bool) -> None:
-    """One file a letter: the body, a line a sentence; "@subject" and the subject; then "@ann0" and another hand's."""
+    """One file per letter: the body with one sentence per line, "@subject" and the subject, then "@ann0" and a second
+    subject."""
     for i, row in enumerate(rows):
         lines = [*row.body, "", "@subject", row.subject]
         for k, annotation in enumerate(row.annotations if annotated else ()):
@@ -137,7 +140,7 @@ def letters(folder: Path, rows: Sequence[Letter], *, annotated: bool) -> None:
 
 
 def minimal_pairs(path: Path, rows: Sequence[tuple[str, str]], contrast: str) -> None:
-    """BLiMP's layout without what nobody reads of it: the field and the methods that a pair lends itself to."""
+    """BLiMP's layout without the fields that the readers ignore."""
     lines = []
     for i, (good, bad) in enumerate(rows):
         about = {"linguistics_term": contrast, "UID": f"microworld_{contrast}", "pairID": str(i)}
@@ -146,7 +149,8 @@ def minimal_pairs(path: Path, rows: Sequence[tuple[str, str]], contrast: str) ->
 
 
 def wikitext(path: Path, articles: Iterable[tuple[str, Sequence[str]]]) -> None:
-    """Articles as in WikiText: " = Title = ", then a paragraph; a blank before and after every line, tokens apart."""
+    """Articles as in WikiText: " = Title = ", then a paragraph. Lines begin and end with a space, and tokens are
+    separated."""
     lines = [" "]
     for title, sentences in articles:
         body = " ".join(sentences).replace(",", " ,").replace(".", " .")
@@ -155,7 +159,8 @@ def wikitext(path: Path, articles: Iterable[tuple[str, Sequence[str]]]) -> None:
 
 
 def opinions(path: Path, rows: Sequence[Review]) -> None:
-    """BARTABSA's layout of D20: the aspect and the opinion of one index are a pair, ``to`` is past the last word."""
+    """BARTABSA's layout of D20: the aspect and the opinion with the same index are a pair, and ``to`` is past the last
+    word."""
     entries = []
     for row in rows:
         entry: dict[str, object] = {"raw_words": " ".join(row.words), "words": row.words}
@@ -174,7 +179,7 @@ def opinions(path: Path, rows: Sequence[Review]) -> None:
 
 
 def nlvr(path: Path, rows: Iterable[tuple[str, str, Scene, str]]) -> None:
-    """NLVR's JSON lines; nobody has rated these sentences."""
+    """NLVR's JSON lines, without ratings by annotators."""
     lines = []
     for identifier, sentence, scene, label in rows:
         record = {"sentence": sentence, "label": label, "identifier": identifier, "directory": "0", "evals": {}}
@@ -183,8 +188,8 @@ def nlvr(path: Path, rows: Iterable[tuple[str, str, Scene, str]]) -> None:
 
 
 def captions(path: Path, rows: Sequence[tuple[Scene, Sequence[str]]]) -> None:
-    """A text with a document of captions for each scene, the sidecar that names their pictures, and the file of these;
-    docs/annotations.md shows the formats."""
+    """Writes a text with a document of captions for each scene, the sidecar file that names their pictures, and the
+    file of the pictures. docs/annotations.md describes the formats."""
     write(path, (line for _, said in rows for line in (*(f"{one} ." for one in said), "")))
     found = [regions(scene) for scene, _ in rows]
     names = [f"scene-{number}" for number in range(len(rows))]

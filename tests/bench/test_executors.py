@@ -155,6 +155,17 @@ def test_what_travels_arrives_whole_and_records_are_never_replaced(tmp_path):
     assert not list(here.rglob("*.arriving"))
 
 
+def test_a_record_arrives_after_its_checkpoint(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(on_ray.os, "rename", full)
+    files = {"records/a.json": b"1", "adapted/a/manifest.json": b"2", "adapted/a/weights.safetensors": b"3"}
+    with pytest.raises(OSError, match="no space left"):
+        on_ray.place(tmp_path, files)
+    assert not (tmp_path / "records").exists()
+
+
 def test_other_data_beside_a_cell_are_noticed(world):
     """What a multi-task cell learns besides has to be the same on every machine, too."""
     data = {name: fingerprint(tasks.load(name), world) for name in ("sst2", "cola")}

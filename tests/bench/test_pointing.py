@@ -1,6 +1,7 @@
 """The pointing head: tuples come back from their choices, only legal ones are written, and they can be learnt."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -101,6 +102,8 @@ def legal(numbers, slots, labels, words, first):
             assert word and number >= previous
         elif slot == pointing.CLASS:
             assert 1 <= number <= labels
+        elif slot == pointing.OPEN_CLASS:
+            assert 0 <= number <= labels
         ended, previous = ended or (number == pointing.END and slot != pointing.GIVEN), number
 
 
@@ -128,6 +131,23 @@ def test_only_what_is_legal_is_written_whatever_the_weights_and_the_batch(name):
             for place, i in enumerate(order):
                 size = min(other.shape[1], whole.shape[1])
                 assert other[place, :size].tolist() == whole[i, :size].tolist()
+
+
+def test_tuples_that_begin_with_a_class_can_end_before_the_last_possible_one():
+    task = replace(load("absa"), extra={"pattern": ("class", "span")})
+    made = pointing.Codec(task, TOKENIZER, Settings(), [])
+    golds = ([("NEG", 1, 2), ("POS", 8, 8)], [("NEU", 3, 3)], [])
+    asked = [Example(id=str(i), inputs=WORDS, gold=Pointings(gold)) for i, gold in enumerate(golds)]
+    rows = made.rows(asked)
+    assert made.most > 2
+    assert made.predictions(asked, rows, [numbers_of(row) for row in rows]) == [list(gold) for gold in golds]
+    head = pointing.Head(made.outputs)
+    reading, batch = encoded(rows)
+    numbers = head(reading, batch)
+    assert float(head.loss(numbers, batch)) < 100  # a choice that is not allowed costs 1e9 nats
+    for row, line in zip(rows, head.predicted(numbers, batch).numpy(), strict=True):
+        slots = row.arrays["slots"]
+        legal(line[: len(slots)], slots, len(made.labels), len(row.arrays["places"]), made.outputs)
 
 
 def test_the_loss_is_that_of_the_choices_one_by_one():

@@ -1,4 +1,4 @@
-"""Runs of made-up records whose predictions are known, and gates between them, for the tests of the gate."""
+"""Runs of made-up records with known predictions, and gates between them, for the tests of the gate."""
 
 import json
 
@@ -28,7 +28,7 @@ def scorer(found, roots):
 
 
 def cells(seeds=range(5), level=1.2, sd=0.03, task="sst2", salt=0, predictions=True, **changes):
-    """One record per seed; its predictions are right where level + ease + noise is above 0."""
+    """Yields one record per seed. A prediction is right if level + ease + noise is above 0."""
     for seed in seeds:
         rng = np.random.default_rng([seed, salt, int(1000 * level) + 10_000])
         each = 100.0 * (level + rng.normal(0, sd) + EASE + 0.5 * rng.standard_normal(1000) > 0)
@@ -40,7 +40,7 @@ def cells(seeds=range(5), level=1.2, sd=0.03, task="sst2", salt=0, predictions=T
 
 
 def noisy(drop, seeds=range(5), **changes):
-    """`cells` of a task under a condition, worse by ``drop``."""
+    """Yields `cells` of a task under a condition, at a level lower by ``drop``."""
     condition = {"name": "misspellings", "settings": {"share": 0.2}, "version": 1}
     task = {"name": "sst2@misspellings", "condition": condition}
     return cells(seeds, level=0.9 - drop, task_=task, **changes)
@@ -55,7 +55,7 @@ def side(folder, *groups):
 
 
 def unpacked(baseline):
-    """``baseline`` as earlier versions left it: loose records, a manifest and the marker that repeats its digest."""
+    """Converts ``baseline`` to the layout of earlier versions: loose records, a manifest and a file of its digest."""
     found = pack.read(baseline / pack.PACK)
     (baseline / FOLDER).mkdir()
     for name, content in found.records.items():

@@ -1,4 +1,4 @@
-"""Made-up records for the tests: a small, plausible world in which every value follows from its arguments."""
+"""Made-up records for the tests. Every value follows from the arguments."""
 
 import hashlib
 import random
@@ -33,7 +33,7 @@ TASKS = {
 def record(
     task: str = "cola", name: str = "bert", seed: int = 0, value: float = 50.0, kind: str = "pretrained", **changes: Any
 ) -> Record:
-    """One record; ``changes`` replace whole fields, the five names in ``part`` below only parts of one."""
+    """Makes one record. ``changes`` replace whole fields; the five names in ``part`` below change parts of a field."""
     title, form, headline, chance = TASKS.get(task, (task, "classification", "accuracy", None))
     part = {key: changes.pop(key, {}) for key in ("row", "task_", "pretraining", "adaptation", "cost")}
     row = {"name": name, "label": name.upper(), "kind": kind, "size": "mini", "division": "controlled", "card": None}
@@ -82,7 +82,7 @@ def blank(code: str, text: str, status: str = "not_applicable", **arguments: Any
 
 
 def world(seeds: int = 3) -> Iterator[Record]:
-    """Three models, their random twins and a baseline on four tasks: the board of a small run."""
+    """Yields the records of a small run: three models, their random twins and a baseline on four tasks."""
     rng = random.Random(0)
     for task in TASKS:
         for name, level in (("bert", 70.0), ("gpt", 66.0), ("elmo", 69.0)):

@@ -1,4 +1,4 @@
-"""A page taken apart, and a run folder of made-up records, for the tests of the board."""
+"""A parsed page, and a run folder of made-up records, for the tests of the board."""
 
 import html.parser
 import re
@@ -7,7 +7,7 @@ from ptmbench.leaderboard.records.record import write
 
 
 class Page(html.parser.HTMLParser):
-    """Every element and its attributes, and the text outside scripts and styles."""
+    """The elements of a page with their attributes, and the text outside scripts and styles."""
 
     def __init__(self, source):
         super().__init__()

@@ -58,7 +58,8 @@ def test_models_without_a_score_at_every_seed_are_left_out():
 
 @pytest.mark.parametrize(("models", "true"), [(5, 0.5), (9, 0.0), (9, 0.85)])
 def test_the_interval_holds_the_true_tau(models, true):
-    """Scores of two seeds as correlated normal numbers: 95 % of the intervals hold their tau, at least 92 % of 400."""
+    """The scores of two seeds are correlated normal numbers. 95 % of the intervals should contain the true tau, and at
+    least 92 % of 400 have to."""
     source = np.random.default_rng(1)
     correlation = np.sin(np.pi * true / 2)
     held = []

@@ -1,4 +1,4 @@
-"""The baseline: what was accepted is what is compared with, to the byte."""
+"""The baseline: the gate compares with exactly the records that were accepted."""
 
 import gzip
 import hashlib
@@ -77,7 +77,7 @@ def test_a_tampered_loose_baseline_is_noticed(tmp_path, how):
     assert verify(unpacked(baseline)) == made
     file, manifest = next((baseline / FOLDER).glob("*.json")), baseline / "baseline.json"
     body = json.loads(manifest.read_text())
-    if how == "changed":  # with a seal of its own that is right
+    if how == "changed":  # by a record with a valid seal
         file.unlink()
         write(baseline, next(cells(level=0.1, predictions=False)))
     elif how == "added":
@@ -150,8 +150,8 @@ def test_what_cannot_be_accepted(tmp_path):
 
 
 def killed_at(number, action):
-    """Run ``action`` in a process of its own that kills itself before its file operation with this number; whether it
-    was killed. A write that is killed before it is synced to the disk is cut in half."""
+    """Runs ``action`` in a separate process that kills itself before the file operation with this number. Returns
+    whether it was killed. A file that is not yet synced to the disk is cut in half."""
     child = os.fork()
     if child:
         _, status = os.waitpid(child, 0)
@@ -185,7 +185,7 @@ def killed_at(number, action):
 
 
 def kill_points(action, prepare):
-    """Yields after each kill, at every file operation of ``action`` in turn, until it ends by itself."""
+    """Kills ``action`` at each of its file operations in turn, and yields after each kill."""
     for number in range(1, 1000):
         prepare()
         if not killed_at(number, action):
@@ -196,8 +196,8 @@ def kill_points(action, prepare):
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="cuts files by their descriptors below /proc")
 @pytest.mark.parametrize("there", [True, False])
 def test_accept_may_be_killed_at_any_file_operation(tmp_path, there):
-    """SIGKILL before every operation: the old or the new baseline is whole, nothing of ``replaces`` is lost, and the
-    same command again ends as if nothing had happened."""
+    """After SIGKILL before any operation, either the old or the new baseline is complete and ``replaces`` is kept. The
+    same command then has the same result as without the kill."""
     first = side(tmp_path / "first", cells(range(1), predictions=False))
     second = side(tmp_path / "second", cells(range(2), salt=4, predictions=False))
     home = tmp_path / "home"
@@ -224,7 +224,7 @@ def test_accept_may_be_killed_at_any_file_operation(tmp_path, there):
             assert (found.digest, found.replaces) in ((old.digest, None), expected)
         seen.add(found and found.digest)
         if number % 3 == 0:
-            killed_at(number // 2, again)  # killed once more, elsewhere
+            killed_at(number // 2, again)  # killed again at another operation
         made = again()
         assert (made.digest, made.replaces) == expected and verify(baseline) == made
         assert [path.name for path in home.iterdir()] == ["baseline"]
@@ -233,7 +233,7 @@ def test_accept_may_be_killed_at_any_file_operation(tmp_path, there):
 
 
 def test_a_killed_replacement_is_finished_by_whoever_reads_next(tmp_path):
-    """Between the two renames there is no baseline under its own name."""
+    """Between the two renames, no folder has the name of the baseline."""
     run = side(tmp_path / "run", cells(range(2), predictions=False))
     old = accept(run, tmp_path / "baseline", "First.")
     (tmp_path / "baseline").rename(tmp_path / ".baseline.old")
@@ -279,7 +279,7 @@ def test_the_same_acceptance_again_changes_nothing(tmp_path):
 
 
 def test_a_loose_baseline_is_packed_by_the_same_acceptance(tmp_path):
-    """With the same digest and the same predecessor: nothing but the form is another."""
+    """Only the format changes; the digest and the predecessor stay the same."""
     runs = [side(tmp_path / name, cells(range(2), salt=salt, predictions=False)) for salt, name in enumerate("ab")]
     baseline = tmp_path / "baseline"
     accept(runs[0], baseline, "First.")
@@ -291,7 +291,7 @@ def test_a_loose_baseline_is_packed_by_the_same_acceptance(tmp_path):
 
 
 def kept(folder, *groups):
-    """A run whose records have predictions beside them."""
+    """Writes a run with records and their files of predictions."""
     side(folder, *groups)
     (folder / "predictions").mkdir()
     for path in (folder / FOLDER).glob("*.json"):
@@ -301,7 +301,7 @@ def kept(folder, *groups):
 
 
 def named(*groups):
-    """Records whose predictions are files with their key as content, so that the hash is known."""
+    """Yields records whose files of predictions contain the key, so that the hash is known."""
     for one in (one for group in groups for one in group):
         digest = hashlib.sha256(one.key.encode()).hexdigest()
         yield replace(one, predictions={"file": f"predictions/{one.key}.gz", "sha256": digest})

@@ -1,4 +1,4 @@
-"""Official scores of benchmarks: which tasks count, how much, and that the definition stands beside the number."""
+"""Official scores of benchmarks: the tasks and their weights, and the definition next to the number."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def _whole(benchmark, values: dict[str, float], **more):
 
 
 def _scored(task: str, **values: float) -> Record:
-    """A record with several metrics; ``values`` by name."""
+    """A record with several metrics, ``values`` by name."""
     return record(task=task, scores={k: {"value": v, "low": v - 1, "high": v + 1} for k, v in values.items()})
 
 
@@ -49,8 +49,8 @@ def test_mnli_is_one_of_nine() -> None:
 
 
 def test_the_survey_s_average_is_the_one_behind_the_figures_that_it_prints() -> None:
-    """BERT-base in table 1 of its paper, from the card and (mismatched MNLI) by hand, and the 79.6 of the survey's
-    table 3; the official average would have counted accuracies and Pearson's correlations, too."""
+    """The figures of BERT-base in table 1 of its paper (from the card; mismatched MNLI by hand) give the 79.6 of the
+    survey's table 3. The official average would also count accuracies and Pearson's correlations."""
     printed = {one.task: one.value for one in models.load("bert").CARD.reported if "table 1" in one.source}
     printed |= {"mnli_mm": 83.4}
     made = [_scored(name, headline=printed[name]) for name in SURVEY.tasks if name not in SURVEY.metrics]
@@ -63,7 +63,8 @@ def test_the_survey_s_average_is_the_one_behind_the_figures_that_it_prints() -> 
 
 
 def test_an_average_s_interval_stays_within_its_bounds() -> None:
-    """Two seeds, 100 and 88: mean 94, half a t interval 12.706 x 6. CoLA may be negative, so a ninth of -100."""
+    """Two seeds, 100 and 88, have the mean 94 and a t interval of +- 12.706 x 6. The lower bound is -100 / 9, because
+    CoLA, one of nine tasks, may be negative."""
     names = GLUE.tasks
     made = [record(task=name, value=value, seed=seed) for seed, value in enumerate((100.0, 88.0)) for name in names]
     frame = tables.benchmarks(made).set_index("benchmark")

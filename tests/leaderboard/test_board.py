@@ -1,4 +1,4 @@
-"""The page: everything on it, inert names, the same bytes twice."""
+"""The page of the board: its content, harmless names, and the same bytes each time."""
 
 import csv
 import gc
@@ -48,7 +48,7 @@ def test_scores_that_are_no_numbers_go_through_every_output(tmp_path):
 
 @pytest.mark.parametrize("values", [(1e200, 2e200), (1.5e308, 1.7e308), (math.inf, -math.inf), (-1.5e308, 1.5e308)])
 def test_scores_too_large_to_reckon_with_go_through_every_output(tmp_path, values):
-    """A language model that diverged has a perplexity of 1e200 before it has none."""
+    """A language model that diverges may reach a perplexity of 1e200 before it is not finite."""
     scores = [{"headline": {"value": one, "low": one / 3, "high": one}} for one in values]
     made = [record(task, seed=i, scores=scores[i]) for i in (0, 1) for task in ("wikitext2", "cola", "sst2")]
     run(tmp_path, [*made, record(name="gpt", seed=0), record(name="gpt", task="wikitext2", seed=0)])

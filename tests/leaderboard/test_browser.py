@@ -1,4 +1,4 @@
-"""The page in a real browser: it runs without a complaint, does what its controls say, and stays whole without them."""
+"""The page in a real browser: it has no console messages, its controls work, and it is complete without scripts."""
 
 import base64
 import gzip
@@ -75,7 +75,7 @@ def open_(driver, page, hash=""):
 
 
 def column(driver, head):
-    """The shown cells below a head of the score table."""
+    """The visible cells of a column of the score table, by its head."""
     script = """
     const table = document.getElementById("score-table");
     const place = Array.from(table.tHead.rows[0].cells).findIndex((cell) => cell.textContent.startsWith(arguments[0]));
@@ -214,7 +214,7 @@ def test_a_link_to_a_cell_opens_its_sheet(opened, page):
 
 @pytest.mark.parametrize(("flags", "dark"), [((), False), (("--blink-settings=preferredColorScheme=0",), True)])
 def test_every_text_stands_out_from_its_ground(page, flags, dark):
-    """Contrast of at least 4.5 to 1 (WCAG 2.2, 1.4.3) in the light and in the dark."""
+    """The contrast is at least 4.5 to 1 (WCAG 2.2, 1.4.3) in the light and the dark theme."""
     script = """
     const canvas = document.createElement("canvas").getContext("2d");
     const rgb = (text) => {
@@ -368,7 +368,7 @@ def test_head_and_names_stay_in_view(opened, page):
 
 
 def test_every_table_of_the_page_has_a_name(opened, page):
-    """Tables on the sheets have the summary of their sheet."""
+    """Tables on the sheets are left out: the summary of their sheet names them."""
     open_(opened, page)
     script = """
     const named = (one) => one.caption || one.ariaLabel || document.getElementById(one.getAttribute("aria-labelledby"));
@@ -400,7 +400,7 @@ def test_touch_targets_are_large_on_small_screens(page, several):
 
 @pytest.fixture(scope="module")
 def several(tmp_path_factory):
-    """The index of two boards with their page of models."""
+    """The index page of two boards, which have a page of models."""
     folder = tmp_path_factory.mktemp("several")
     for run in ("first", "second"):
         write(folder / "runs" / run, record())
@@ -449,8 +449,8 @@ RESULTS = Path(board.__file__).parent / "results"
 
 @pytest.mark.slow
 def test_the_published_results_fit_on_small_pages(tmp_path):
-    """At most 18,500 elements a page, and six printed pages. The largest results have all that a board of one run has
-    too."""
+    """A page has at most 18,500 elements and six printed pages. The largest results are also built as boards of one
+    run, with a catalogue."""
     board.build([RESULTS], tmp_path)
     for name in ("table2", "table4"):
         board.build([RESULTS / name], tmp_path / name, catalogue())

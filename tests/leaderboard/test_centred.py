@@ -1,4 +1,4 @@
-"""The centred average: the share of the way from chance to certainty, by hand, and who takes part in it."""
+"""The centred average, which maps chance to 0 and the best score to 100: figures by hand, and the tasks in it."""
 
 import math
 
@@ -18,7 +18,8 @@ def pairs(name, seed, value, **changes):
 
 
 def records():
-    """BERT and GPT on pairs (chance 50), CoLA (chance 0), and CoNLL, whose floor the majority baseline tells."""
+    """Yields records of BERT and GPT on pairs (chance 50), CoLA (chance 0), and CoNLL, where chance is the score of the
+    majority baseline."""
     majority = {"row": {"label": "majority", "size": None}, "adaptation": {"name": "baseline", "settings": {}}}
     yield made.record("conll2003", "majority", 0, 20.0, "baseline", **majority)
     for name, scores in (("bert", (70, 40, 60)), ("gpt", (60, 20, 28))):
@@ -36,17 +37,17 @@ def test_scores_are_shares_of_the_way_from_chance_to_certainty():
     }  # fmt: skip
     first, second = centred.lines(grid)
     assert (first.row.name, second.row.name) == ("bert", "gpt"), "pairs stand in the row of the fine-tuned model"
-    step = (2 + 1 + 1.25) / 3  # what a point more on each is
+    step = (2 + 1 + 1.25) / 3  # one more point on each task
     assert first.summary.mean == pytest.approx((40 + 40 + 50) / 3 + step / 2)
     assert first.summary.sd == pytest.approx(step / math.sqrt(2))
-    examples = (2 / 1.96) ** 2 * (2**2 + 1 + 1.25**2) / 9  # each record's interval is +- 2 points
+    examples = (2 / 1.96) ** 2 * (2**2 + 1 + 1.25**2) / 9  # the interval of each record is +- 2 points
     size = math.sqrt(first.summary.sd**2 / 2 + examples)
     assert centred.Centred(grid=grid).error(first.row).size == pytest.approx(size, rel=1e-3)
     assert first.interval.low < first.summary.mean < first.interval.high
 
 
 def test_a_model_as_it_is_has_one_value_for_all_seeds_and_its_twin_one_for_each():
-    """Pairs are asked of one pre-trained model once, of the twins of every seed: the difference has all of them."""
+    """A pre-trained model is scored on pairs once, its twins once per seed. The difference uses all twins."""
     twins = [pairs("bert", seed, value, kind="random") for seed, value in ((0, 40.0), (1, 60.0))]
     others = [
         made.record("cola", "bert", seed, 30.0 + seed, kind) for kind in ("pretrained", "random") for seed in (0, 1)

@@ -1,4 +1,4 @@
-"""The statistics of a comparison: against scipy, by hand, and by simulation."""
+"""The statistics of a comparison, checked against scipy, by hand, and by simulation."""
 
 import math
 
@@ -28,7 +28,7 @@ def table(rng, seeds, n, level=80.0, seed_sd=1.0, ease=None, noise=20.0):
 
 
 def test_seeds_alone_give_welch():
-    """Without any spread between examples the mixed t is Welch's test on the seeds' scores."""
+    """Without spread between examples, the mixed t is Welch's test on the scores of the seeds."""
     base, head = np.array([80.0, 81.0, 83.0]), np.array([78.0, 79.5, 77.0, 80.0])
     drop = mixed_t(np.repeat(base[:, None], 50, 1), np.repeat(head[:, None], 50, 1), paired=False)
     theirs = stats.ttest_ind(base, head, equal_var=False, alternative="greater")
@@ -44,7 +44,7 @@ def test_paired_seeds_give_the_paired_t():
 
 
 def test_variance_parts_by_hand():
-    """Two seeds per side, two examples: seeds' means 3 and 4 against 1 and 1."""
+    """Two seeds per side and two examples. The means of the seeds are 3 and 4 on one side, 1 and 1 on the other."""
     base, head = np.array([[2.0, 4.0], [4.0, 4.0]]), np.array([[1.0, 1.0], [0.0, 2.0]])
     drop = mixed_t(base, head, paired=False)
     assert drop.value == 2.5
@@ -109,7 +109,7 @@ def test_same_weights_is_mcnemar():
 
 
 def test_a_hundred_examples_on_which_nothing_changed_do_not_exclude_a_drop_of_two_points():
-    """With a true drop of 2 points, 13 of 100 such test sets hold no example that shows it."""
+    """With a true drop of 2 points, 13 of 100 such test sets have no example that shows it."""
     each = np.repeat([0.0, 100.0], 50)
     for right in (each, np.zeros(100)):
         drop = same_weights([scored(right)], [scored(right)])
@@ -145,7 +145,8 @@ def test_one_seed_says_nothing_of_the_next():
 
 @pytest.mark.parametrize("seeds", [2, 3])
 def test_seeds_that_happen_to_agree_raise_no_alarm(seeds):
-    """Without the floor of the seeds alone, the intervals of two seeds hold 0 in 91 %."""
+    """An interval is at least as wide as that of the seeds alone. Without this floor, only 91 % of the intervals of two
+    seeds contain 0."""
     rng = np.random.default_rng(7)
     drops = [
         mixed_t(table(rng, seeds, 100, ease=ease, noise=5.0), table(rng, seeds, 100, ease=ease, noise=5.0), paired=True)
@@ -172,7 +173,7 @@ def test_holm_and_fisher_against_hand_and_scipy():
 
 
 def test_what_could_be_seen_and_the_seeds_for_it():
-    """With the seeds that are asked for, the drop is indeed seen in about 80 %."""
+    """With the number of seeds that `seeds_needed` returns, the drop is detected in about 80 % of the cases."""
     rng = np.random.default_rng(5)
     first = mixed_t(table(rng, 5, 2000, noise=5), table(rng, 5, 2000, noise=5), False)
     drop = Drop(value=0, variance=0.4, freedom=8, from_seeds=0.4, shared=0.0, seeds=(5, 5))

@@ -29,7 +29,7 @@ def inference(median, **changes):
 
 
 def one(value, seed, task="sst2", asked="", teacher=None, redrawn=None, **changes):
-    """A record of BERT mini, or of what became of it."""
+    """A record of BERT mini, or of its compressed model."""
     adaptation = {"name": "finetune", **changes.pop("adaptation", {})}
     if asked:
         chain = transforms.choose(asked)
@@ -45,7 +45,7 @@ def one(value, seed, task="sst2", asked="", teacher=None, redrawn=None, **change
 
 
 def teacher_of(found):
-    """What a student's record says of its teacher."""
+    """The entry of a student's record about its teacher."""
     return {
         "name": "bert", "size": "mini", "adaptation": "finetune", "settings": dict(found.adaptation["settings"]),
         "seed": found.seed, "cost": {"flops": 4e13}, "pretraining": dict(found.pretraining),
@@ -53,7 +53,8 @@ def teacher_of(found):
 
 
 def world(tasks=("sst2", "cola"), seeds=3):
-    """A teacher with two transforms and two students, one from random weights, and a plain model of the same cost."""
+    """Yields records of a teacher, two transforms of it, two students (one from random weights), and a plain model of
+    the same cost."""
     rng = random.Random(1)
     tiny = {"row": {"size": "tiny"}, "pretraining": {"weights_sha256": "e" * 64, "flops": 1.5e15}}
     for task in tasks:
@@ -88,7 +89,8 @@ def by_words(lines):
 
 
 def test_with_seeds_alone_it_is_fiellers_interval():
-    """The roots of (mean x - R mean y)^2 = t^2 (var x - 2 R cov + R^2 var y) / n, with the examples taken as known."""
+    """The interval has the roots of (mean x - R mean y)^2 = t^2 (var x - 2 R cov + R^2 var y) / n as its bounds, if
+    there is no variance over examples."""
     x, y = np.array([70.0, 74.0, 71.5, 73.0]), np.array([80.0, 82.0, 79.0, 83.0])
     pair = _Pair({((), i): v for i, v in enumerate(x)}, {((), i): v for i, v in enumerate(y)}, (0.0, 0.0, 0.0), True)
     (xx, xy), (_, yy) = np.cov(x, y) / 4
@@ -110,8 +112,8 @@ def test_an_interval_is_unbounded_where_the_reference_may_be_zero():
 
 @pytest.mark.parametrize(("seeds", "own", "level"), [(3, 0.1, 0.9), (3, 0.8, 0.5), (5, 0.8, 0.5)])
 def test_it_holds_the_truth_in_new_seeds_and_examples(seeds, own, level):
-    """As `docs/statistics.md` has it, with fewer replicates: right or wrong answers of two models that share the
-    difficulty of each example, with a spread between seeds and one of the compressed model's own (``own``)."""
+    """Repeats the simulation of `docs/statistics.md` with fewer replicates. Two models share the difficulty of each
+    example. Seeds have a spread, and the compressed model has its own deviation per example, of size ``own``."""
     from scipy.special import ndtr
 
     rng, n, spread, times, hits, unpaired = np.random.default_rng(0), 400, 0.15, 150, 0, 0
@@ -128,7 +130,7 @@ def test_it_holds_the_truth_in_new_seeds_and_examples(seeds, own, level):
         hits += low <= 100 * truth <= high
         low, high = ratio(_Pair(*scores, (xx, yy, 0.0), False)).interval
         unpaired += low <= 100 * truth <= high
-    assert hits / times > 0.9  # 95 % is 142 of 150, with a standard deviation of 2.7
+    assert hits / times > 0.9  # 95 % are 142 of 150, with a standard deviation of 2.7
     assert unpaired >= hits
 
 

@@ -1,4 +1,4 @@
-"""Stars and gaps: pairs of rows by seeds and examples, and never against the intervals that are printed."""
+"""Stars and gaps compare pairs of rows by seeds and examples, and never contradict the printed intervals."""
 
 import math
 import random
@@ -24,7 +24,7 @@ def starred(made):
 def test_a_star_is_for_rows_that_are_not_shown_to_be_worse_than_the_best():
     assert starred([one("a", 80), one("b", 79), one("c", 70), one("d", 60)]) == {"a", "b"}
     assert starred([one("a", 80, "wikitext2"), one("b", 30, "wikitext2")]) == {"b"}
-    assert starred([one("a", 80)]) == set()  # nothing to be compared with
+    assert starred([one("a", 80)]) == set()  # there is no other row
 
 
 def test_a_column_in_which_most_rows_would_have_a_star_has_none():
@@ -47,9 +47,9 @@ def test_a_gap_pairs_seeds_and_adds_the_examples():
 
 
 def test_stars_never_contradict_the_printed_intervals():
-    """Over many made-up columns: the best row is never worse; a row whose interval lies wholly below that of the best
-    row has no star; a row whose interval holds the best mean, or whose mean lies in the interval of the best, is not
-    called worse; and what the gap calls worse alone lies between."""
+    """Checks the stars of many made-up columns. The best row is never called worse. A row whose interval is completely
+    below that of the best row has no star. A row is not called worse if its interval contains the best mean, or if its
+    mean is in the interval of the best row. The gap decides only between these cases."""
     rng = random.Random(0)
     between = 0
     for _ in range(300):
@@ -68,7 +68,7 @@ def test_stars_never_contradict_the_printed_intervals():
         assert best in leading and shown in (set(), leading)
         assert 2 * len(shown) <= len(found)
         for row, sample in found.items():
-            assert sample.interval == grid.cells[row, column].interval  # those that the page prints
+            assert sample.interval == grid.cells[row, column].interval  # the interval on the page
             low, high = sample.interval
             if high < found[best].interval.low:
                 assert row not in leading
@@ -77,12 +77,12 @@ def test_stars_never_contradict_the_printed_intervals():
             else:
                 between += 1
                 assert (row in leading) == (not gap(sample, found[best]).below)
-    assert between > 20  # the pairs decide something
+    assert between > 20  # the gap decides often enough
 
 
 def test_rows_without_a_number_have_no_star():
     nan = record(name="nan", scores={"headline": {"value": math.nan, "low": None, "high": None}})
     unknown = [record(name=name, scores={"headline": {"value": v}}) for name, v in (("x", 50.0), ("y", 40.0))]
     grid = arrange([nan, *unknown])
-    assert {row.name for row in not_worse(samples(grid, grid.columns[0]))} == {"x", "y"}  # nothing shows anything
+    assert {row.name for row in not_worse(samples(grid, grid.columns[0]))} == {"x", "y"}  # neither is shown to be worse
     assert stars(grid, grid.columns[0]) == set()

@@ -1,4 +1,4 @@
-"""Curves of pre-training: read from runs and baselines, thinned, drawn, and never those of other weights."""
+"""Curves of pre-training: read from runs and baselines, thinned and drawn, only for the weights of the records."""
 
 import hashlib
 import json
@@ -14,12 +14,12 @@ from tests.leaderboard.pages import Page
 
 
 def weights(name):
-    """The weights that the made-up records of ``name`` start from."""
+    """The hash of the weights of the made-up records of ``name``."""
     return hashlib.sha256(ascii(name).encode()).hexdigest()
 
 
 def manifest(folder, name, losses, digest=None):
-    """What a finished pre-training leaves in a run folder."""
+    """Writes the manifest of a finished pre-training to a run folder."""
     about = {"curve": [{"step": 10 * i, "loss": loss} for i, loss in enumerate(losses, 1)]}
     body = {"format": 1, "about": about, "files": {"weights.safetensors": digest or weights(name)}}
     seal = hashlib.sha256(json.dumps(body, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

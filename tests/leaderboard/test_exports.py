@@ -1,4 +1,4 @@
-"""Exports: LaTeX, Every Eval Ever, Hugging Face, and the survey's tables; hostile names are inert in each."""
+"""Exports: LaTeX, Every Eval Ever, Hugging Face, and the survey's tables. Hostile names are harmless in each."""
 
 import csv
 import io
@@ -44,7 +44,7 @@ def test_latex_escapes_every_special_character():
     assert latex_cell("a_b & 50% #1 $x$ {y} ~ ^ \\input{z}") == (
         r"a\_b \& 50\% \#1 \$x\$ \{y\} \textasciitilde{} \textasciicircum{} \textbackslash{}input\{z\}"
     )
-    assert latex_cell("[not-run]") == "{[not-run]}"  # after \\ a bracket would be a length
+    assert latex_cell("[not-run]") == "{[not-run]}"  # LaTeX reads a bracket after \\ as a length
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -151,7 +151,7 @@ def test_table_3_holds_the_compressed_models_only():
 
 
 def test_table_3_measures_with_its_own_average():
-    """Nine scores of eight tasks: no WNLI, MNLI twice, F1 of MRPC and QQP, Spearman of STS-B."""
+    """The average has nine scores of eight tasks: no WNLI, MNLI twice, F1 of MRPC and QQP, Spearman of STS-B."""
     card = {"card": CARD | {"extensions": ["sharing"]}}
     average = survey.compressed_glue()
     whole = [
@@ -199,7 +199,7 @@ class TestScript:
         ]
 
     def test_a_seed_without_a_number_leaves_none(self):
-        """The page has null for a perplexity that is infinite, and null counts as 0 in a sum."""
+        """An infinite perplexity is null on the page, and JavaScript adds null as 0."""
         told = "console.log(JSON.stringify([logic.mean(a[0]), logic.mean(a[1]), logic.difference(...a)]))"
         found = self.call(told, [0, [80.0, None]], [0, [40.0, 42.0]], [[0, 1]], [12.7])
         assert found == [None, 41.0, {"n": 2, "mean": None, "low": None, "high": None}]
@@ -218,7 +218,8 @@ class TestScript:
         assert len(self.call(alone, "regression", [[1, 2.5, 2]])["differ"]) == 1
 
     def test_paired_share_is_the_mean_of_the_differences(self):
-        """Against the mean of +1, 0 and -1, one value per example, and one of +1 and -1 more for the interval."""
+        """Compares with the mean of one value per example, +1, 0 or -1. The interval has one more +1 and one more
+        -1."""
         found = self.call("console.log(JSON.stringify(logic.pairedShare(...a)))", 30, 12, 300)
         values = np.array([1] * 31 + [-1] * 13 + [0] * 258)
         half = 1.959964 * values.std() / math.sqrt(302)
@@ -273,7 +274,7 @@ class TestScript:
 
 
 def test_csv_and_json_have_numbers_in_columns_of_their_own(tmp_path):
-    """Mean, standard deviation, seeds and interval of each cell, and what pre-training brought to it."""
+    """The columns are mean, standard deviation, seeds and interval of each cell, and the gain by pre-training."""
     made = [record(seed=seed, value=60.0 + seed) for seed in (0, 1)]
     made += [record(seed=seed, value=50.0 + seed, kind="random") for seed in (0, 1)]
     for one in made:
@@ -288,7 +289,7 @@ def test_csv_and_json_have_numbers_in_columns_of_their_own(tmp_path):
     assert {one["mean"] for one in tables_["cells"]} == {60.5, 50.5}
     average, task = tables_["gains"]
     assert (average["task"], task["task"]) == ("average", "CoLA") and task["difference"] == 10.0
-    half = 1.959963984540054 * math.sqrt(2) * (2 / 1.959963984540054)  # the seeds differ by the same, the examples not
+    half = 1.959963984540054 * math.sqrt(2) * (2 / 1.959963984540054)  # from examples only: all seeds differ by 10
     assert (task["low"], task["high"]) == pytest.approx((10 - half, 10 + half))
     asked = board.text([tmp_path], "markdown", "gains")
     assert "mean of twin" in asked and "mean of twin" not in board.text([tmp_path])

@@ -1,4 +1,4 @@
-"""Frames for computing: fixed columns and types, and the numbers of the board."""
+"""Data frames: fixed columns and types, and the same numbers as on the board."""
 
 import math
 
@@ -52,7 +52,7 @@ def test_means_are_those_of_the_board(found):
 
 
 def test_records_and_means_share_their_names(found):
-    """Mean of a group of records, where every seed has its score."""
+    """`means` has the mean and standard deviation of each group of records, if every seed has a score."""
     names = ["model", "size", "kind", "task", "adaptation"]
     ok = [one for one in found if one.status == "ok"]
     grouped = frames.records(ok).groupby(names, dropna=False).score.agg(["mean", "std"]).reset_index()

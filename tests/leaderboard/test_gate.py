@@ -1,4 +1,4 @@
-"""The gate: the right verdict for the right reason, from records alone; nothing is dropped, nothing passes unseen."""
+"""The gate: verdicts and their reasons, from records alone. No cell is left out, and no problem passes."""
 
 import json
 import math
@@ -23,7 +23,8 @@ def test_the_same_records_pass(tmp_path):
 
 
 def test_losses_have_margins_of_their_own():
-    """A point, the margin of scores in percent, is as much as a whole pre-training takes from bits per byte."""
+    """A margin of one point, as for scores in percent, would be as large as the whole effect of pre-training on bits
+    per byte."""
     judged = [(tasks.load(name), {"name": name, "higher_is_better": False}) for name in tasks.names()]
     losses = [about | {"headline": task.headline} for task, about in judged if not task.higher_is_better]
     assert {about["headline"] for about in losses} >= {"perplexity", "bits_per_byte"}
@@ -31,7 +32,7 @@ def test_losses_have_margins_of_their_own():
 
 
 def rescored(records, change, name="headline"):
-    """The same records with the score ``name`` put through ``change``: the predictions, by their hash, are equal."""
+    """Yields the same records with ``change`` applied to the score ``name``. The hashes of predictions stay equal."""
     for one in records:
         scores = {key: dict(score) for key, score in one.scores.items()}
         scores[name]["value"] = change(scores[name]["value"])
@@ -48,8 +49,8 @@ def test_equal_predictions_with_other_scores_are_a_change_of_scoring(tmp_path, c
 
 
 def test_a_change_of_scoring_is_seen_in_any_metric_and_any_seed(tmp_path):
-    """Also where the headline stays, where other seeds are not there, and where the score rises; not in the last digit
-    of a float."""
+    """The gate also sees it if the headline stays the same, if other seeds are missing, or if the score rises. It
+    ignores the last digits of a float."""
     minor = between(tmp_path / "minor", [cells()], [rescored(cells(), lambda value: value / 2, "accuracy")])
     assert "their accuracy is" in only(minor).reason and minor.status() == 1
     one = [*rescored(cells(range(1)), lambda value: value + 3), *cells(range(5, 9), salt=1)]
@@ -87,13 +88,13 @@ def test_what_cannot_be_told_says_what_could_have_been_seen(tmp_path):
 
 
 def bounded(value, low, high):
-    """Five seeds of one score without predictions."""
+    """Five seeds with the same score and without predictions."""
     scores = {"headline": {"value": value, "low": low, "high": high}}
     return [record(task="sst2", seed=seed, value=value, scores=scores, finished=str(value)) for seed in range(5)]
 
 
 def test_an_interval_that_begins_at_zero_is_one(tmp_path):
-    """Two weak scores whose intervals overlap widely, of seeds that all agree: no regression."""
+    """Two low scores with widely overlapping intervals are no regression, even if all seeds agree."""
     cell = only(between(tmp_path, [bounded(6.0, 0.0, 12.0)], [bounded(3.0, 0.0, 6.0)]))
     half = 1.959963984540054
     assert cell.drop.variance == pytest.approx((6 / half) ** 2 + (3 / half) ** 2)
@@ -107,7 +108,7 @@ def test_scores_without_intervals_say_nothing_of_other_examples(tmp_path):
 
 
 def test_cells_on_the_same_examples_move_together_whatever_their_task_is_called(tmp_path):
-    """The same sentences asked in two ways are not twice as many sentences."""
+    """Two tasks on the same sentences do not count as twice as many sentences."""
     data = {"task_": {"data_sha256": "f" * 64}}
     one = between(tmp_path / "one", [cells(**data)], [cells(level=0.8, salt=1, **data)])
     ways = [
@@ -188,7 +189,7 @@ def test_another_recipe_is_no_number(tmp_path, changes, words):
 
 
 def test_extra_encoders_belong_to_the_recipe(tmp_path):
-    """A random twin that is stacked on GloVe's vectors, of which those of HEAD were trained longer."""
+    """A random twin is stacked on GloVe's vectors; those of HEAD differ in their tokens or weights."""
     made = record().pretraining
 
     def stacked(value, **changes):
@@ -204,7 +205,7 @@ def test_extra_encoders_belong_to_the_recipe(tmp_path):
 @pytest.mark.parametrize("versions, comparable", [((1, 1), True), ((1, 2), False)])
 @pytest.mark.parametrize("names", [("auxiliary", "auxiliary"), ("beside", "auxiliary")])
 def test_versions_of_auxiliary_tasks(tmp_path, names, versions, comparable):
-    """Also between an old record, which has them under "beside", and a new one."""
+    """Versions are also compared between an old record, which has them under "beside", and a new one."""
     base, head = (
         [record(seed=s, value=50.0, task_={name: {"trec": {"version": version, "data_sha256": "0"}}}) for s in range(5)]
         for name, version in zip(names, versions, strict=True)
@@ -242,7 +243,7 @@ def test_failures_never_pass(tmp_path):
 
 
 def test_cells_that_never_knew_their_recipe_belong_to_the_others(tmp_path):
-    """A pre-training that diverges leaves records without one; a worker that dies, a seed without one."""
+    """Records have no recipe if the pre-training diverged, and a seed has none if its worker died."""
 
     def early(status, seeds, **changes):
         for seed in seeds:
@@ -276,7 +277,7 @@ def test_damaged_and_future_records(tmp_path):
 
 
 def test_many_cells_do_not_raise_the_alarm(tmp_path):
-    """A drop that is significant alone is not among twelve."""
+    """A drop that is significant alone is not significant among twelve cells."""
     worse = cells(level=1.1, sd=0.06, salt=3, task="t0")
     alone = between(tmp_path / "1", [cells(sd=0.06, task="t0")], [worse], chosen={"t0": 0.5, "macro": 9})
     assert only(alone).verdict == "regression" and 0.025 / 12 < only(alone).drop.p < 0.025
@@ -350,7 +351,7 @@ def test_pretraining_sd():
 
 
 def test_cells_under_a_condition_guard_and_stay_out_of_the_mean(tmp_path):
-    """A task that is also asked under a condition has the mean drop that it has alone."""
+    """A cell under a condition does not change the mean drop, but it can be a regression."""
     plain = between(tmp_path / "plain", [cells()], [cells(level=0.8, salt=1)])
     both = between(tmp_path / "both", [cells(), noisy(0.0)], [cells(level=0.8, salt=1), noisy(0.0)])
     assert len(both.cells) == 2 and [cell.counted for cell in both.cells].count(True) == 1

@@ -1,4 +1,4 @@
-"""The gate between records of several pre-trainings: their spread counts in a cell, and in the mean of cells."""
+"""The gate between several pre-trainings: their spread counts in the interval of a cell and of the mean of cells."""
 
 import pytest
 
@@ -7,13 +7,14 @@ from tests.leaderboard.made import record
 
 
 def again(number, weights=None, **changes):
-    """Five seeds after the pre-training with seed ``number``, which gave weights of its own."""
+    """Five seeds after the pre-training with seed ``number``, which has its own weights by default."""
     made = {"seed": number, "weights_sha256": weights or f"{number:064d}"}
     return list(cells(salt=10 * number, pretraining=made, **changes))
 
 
 def test_another_pretraining_is_more_uncertain_than_the_seeds_show(tmp_path):
-    """A drop of three points, clear for the seeds alone, is not clear if pre-trainings differ by seven points."""
+    """A drop of three points is a regression for the seeds alone, but inconclusive if the standard deviation between
+    pre-trainings is seven points."""
     head = again(1, level=1.05, sd=0.01)
     clear = between(tmp_path / "clear", [again(0, sd=0.01)], [head], stated={"sst2": 0.01})
     open_ = between(tmp_path / "open", [again(0, sd=0.01)], [head])
@@ -23,11 +24,11 @@ def test_another_pretraining_is_more_uncertain_than_the_seeds_show(tmp_path):
     assert only(open_).drop.variance == pytest.approx(only(clear).drop.variance + 98 - 2e-4)
     assert "spread between pre-trainings is too large" in only(open_).reason
     far = between(tmp_path / "far", [again(0)], [again(1, level=-0.5)])
-    assert only(far).verdict == "regression"  # 50 points: no spread of seven explains them
+    assert only(far).verdict == "regression"  # a standard deviation of seven does not explain 50 points
 
 
 def test_several_pretrainings_measure_their_spread(tmp_path):
-    """Scores of 3 and 2 pre-trainings: the test is Student's over the means of the pre-trainings."""
+    """For 3 and 2 pre-trainings, the test is Student's t over the means of the pre-trainings."""
     levels = (1.2, 1.0, 1.4)
     base = [again(i, level=level, sd=0.01) for i, level in enumerate(levels)]
     head = [again(10 + i, level=level, sd=0.01) for i, level in enumerate((0.8, 0.6))]

@@ -1,4 +1,4 @@
-"""The gate's reports: lines, Markdown, JUnit, annotations and JSON are safe, short enough and well formed."""
+"""The reports of the gate: lines, Markdown, JUnit, annotations and JSON are safe, short enough and well formed."""
 
 import json
 from dataclasses import replace
@@ -30,7 +30,7 @@ def test_hostile_names_are_inert_everywhere(hostile):
     assert all(c.isprintable() or c == "\n" for c in lines)
     for one in gate_report.annotations(hostile):
         assert one.startswith("::error title=") and "\n" not in one and one.isprintable()
-        assert one.count("::", 0, one.index("::", 8) + 2) == 2  # the name does not end the command's own part
+        assert one.count("::", 0, one.index("::", 8) + 2) == 2  # the name contains no "::" that would end the title
     json.loads(gate_report.to_json(hostile), parse_constant=pytest.fail)
 
 
@@ -59,7 +59,7 @@ def test_cells_under_a_condition_have_a_part_of_their_own_in_reports(tmp_path):
     place = lines.index(f"{gate_report.UNDER}:")
     assert lines[place + 1].startswith("✗ regression") and lines[place - 1].startswith("✓ pass")
     plain, conditional = gate_report.to_markdown(found).split(f"### {gate_report.UNDER}")
-    assert plain.count("\n| ✓ pass") == 2 and conditional.count("\n| ✗ regression") == 1  # the mean is among the plain
+    assert plain.count("\n| ✓ pass") == 2 and conditional.count("\n| ✗ regression") == 1  # the first part has the mean
     assert [one["condition"] for one in json.loads(gate_report.to_json(found))["cells"]].count("misspellings") == 1
     assert any("::error" in line for line in gate_report.annotations(found))
     assert gate_report.UNDER not in gate_report.to_lines(between(tmp_path / "none", [cells()], [cells()]))

@@ -1,4 +1,4 @@
-"""The history of cells: what git has of a baseline, told by the command and in the drill-down of the board."""
+"""The history of cells from the git commits of a baseline, as the command and the board show it."""
 
 import os
 import re
@@ -32,7 +32,7 @@ def git(folder, *arguments):
 
 
 def accepted(baseline, reason, *records, add=False, message=None):
-    """Accept ``records`` and commit the baseline."""
+    """Accepts ``records`` as the baseline, and commits it if there is a ``message``."""
     run = baseline.parent / f"run {len(list(baseline.parent.iterdir()))}"
     for one in records:
         write(run, one)
@@ -44,7 +44,8 @@ def accepted(baseline, reason, *records, add=False, message=None):
 
 @pytest.fixture
 def baseline(tmp_path):
-    """Two seeds of a cell, a third one added, one measured again, and another cell that never changed."""
+    """A baseline in three commits: two seeds of a cell, a third seed, and a corrected one. A second cell never
+    changes."""
     folder = tmp_path / "repository" / "baseline"
     folder.parent.mkdir()
     git(folder.parent, "init", "-q")
@@ -125,7 +126,7 @@ def test_the_page_lists_the_newest_commits_of_a_long_history(baseline, tmp_path)
     assert part.count("<li>") == part.count("h0") == history_page.SHOWN
     assert f"Seed {count - 1}" in part and "First scores" not in part
     assert f"The page lists the newest {history_page.SHOWN} of each cell" in source
-    assert len(past.cells(baseline, CELL).lines) == 1 + count  # the command lists all
+    assert len(past.cells(baseline, CELL).lines) == 1 + count  # the command lists all commits
 
 
 def test_two_commits_need_no_picture(baseline, tmp_path):

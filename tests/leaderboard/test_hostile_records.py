@@ -1,4 +1,4 @@
-"""Records with a right seal and wrong content: a sentence that names file and field, or an ordinary result."""
+"""Records with a valid seal and wrong content: they give an error that names file and field, or an ordinary result."""
 
 import copy
 import itertools
@@ -30,7 +30,7 @@ VALUES = {
 
 
 def places(value, path=()):
-    """Every place in a record; of a list its first element."""
+    """Yields the paths of all values in a record. Only the first element of a list is included."""
     if path:
         yield path
     if isinstance(value, dict):
@@ -50,7 +50,7 @@ def changed(body, path, value):
 
 
 def put(path, body):
-    """Write ``body`` with a right seal where it can have one, in the layout of real records."""
+    """Writes ``body`` in the layout of real records, with a valid seal if it can have one."""
     try:
         body["seal"] = seal(body)
     except (ValueError, RecursionError):  # NaN has no canonical JSON
@@ -61,7 +61,7 @@ def put(path, body):
 
 @pytest.mark.parametrize("name", VALUES)
 def test_no_value_in_any_field_is_a_traceback(tmp_path, name):
-    """What reads it refuses it in a sentence, or board, exports, gate and accept take it as a record like others."""
+    """Either `read` refuses the record with a message, or board, exports, gate and accept use it like other records."""
     body = json.loads(REAL[NAME])
     del body["row"]["card"]["reported"][1:]
     good, odd = tmp_path / "good", tmp_path / "odd"
@@ -120,7 +120,7 @@ def test_no_value_in_any_field_is_a_traceback(tmp_path, name):
     ],
 )
 def test_file_and_field_are_named(tmp_path, capsys, path, value, words):
-    """By `board`, by `gate` on either side, and by `accept`, each with its exit status."""
+    """`board`, `gate` (on either side) and `accept` name them, each with its exit status."""
     run, good = tmp_path / "run", tmp_path / "good"
     body = json.loads(REAL[NAME])
     put(good / FOLDER / NAME, body)
@@ -138,7 +138,7 @@ def test_file_and_field_are_named(tmp_path, capsys, path, value, words):
 
 
 def test_a_hundred_thousand_brackets(tmp_path, capsys):
-    """As a record, as the manifest of a baseline and as that of a checkpoint."""
+    """The brackets are the content of a record, of the manifest of a baseline, and of the manifest of a checkpoint."""
     brackets = "[" * 10**5
     (tmp_path / "run" / FOLDER).mkdir(parents=True)
     (tmp_path / "run" / FOLDER / "deep.json").write_text(brackets)

@@ -1,4 +1,4 @@
-"""Curves of ladders: fits and intervals that hold what is known to be true of simulated curves, and crossings."""
+"""Curves of ladders: fits, intervals that contain the true values of simulated curves, and crossings."""
 
 import math
 from dataclasses import replace
@@ -16,8 +16,9 @@ from tests.leaderboard.made import record
 
 
 def simulated(rng, truth, sd, off, seeds=3, pretrainings=1, between=0.0, flops=(1e12, 1e13, 1e14, 1e15)):
-    """Points of a ladder whose true scores are ``truth(flops)``, as the board would have them: noise ``sd`` of each
-    seed, ``between`` of each pre-training, and ``off`` of the examples, which all seeds of a rung share."""
+    """Yields points of a ladder, as on the board. The true scores are ``truth(flops)``. The standard deviations of the
+    noise are ``sd`` between seeds (by rung), ``between`` between pre-trainings, and ``off`` of the examples, which all
+    seeds of a rung share."""
     for i, c in enumerate(flops):
         shared = truth(c) + rng.normal(0, off)
         values = {
@@ -42,7 +43,7 @@ SCORE = Measure(title="score", of=lambda row: None)
     ids=["3 seeds", "5 seeds", "3 pre-trainings"],
 )
 def test_intervals_of_known_curves_hold_the_truth(draws):
-    """400 ladders of four rungs each: a straight line, and a power law of the error, with more noise at some rungs."""
+    """Simulates 400 ladders of four rungs: straight lines, and power laws of the error. Some rungs have more noise."""
     rng, drawn = np.random.default_rng(7), np.random.default_rng(8)
     held = {"slope": 0, "gain": 0, "bend": 0, "exponent": 0}
     trials = 400
@@ -64,7 +65,8 @@ def inside(value, interval):
 
 
 def test_examples_that_rungs_share_make_intervals_of_gains_cautious():
-    """What the examples do to all rungs alike cancels in a gain; the intervals do not know that, and hold more."""
+    """A deviation of the examples that is the same for all rungs cancels in a gain. The intervals do not use this, so
+    they contain the true gain more often."""
     rng, drawn, held = np.random.default_rng(1), np.random.default_rng(2), 0
     for _ in range(300):
         shift = rng.normal(0, 1.0)
@@ -121,7 +123,7 @@ def test_curves_cross_where_their_lines_do():
         for flops, value in zip(RUNGS, values, strict=True)
     ]
     (pair,) = ladder.pairs(ladder.curves(arrange(lower)))
-    assert pair.ahead[0] < 0.05 and pair.ahead[2] > 0.95  # perplexity: the lower one is ahead
+    assert pair.ahead[0] < 0.05 and pair.ahead[2] > 0.95  # a lower perplexity is better
 
 
 def test_curves_that_touch_at_a_rung_cross_only_if_the_order_changes():
@@ -143,12 +145,12 @@ def test_rungs_of_several_models_are_matched_by_what_was_asked_for():
 
 
 def with_objectives(made, *names):
-    """The record ``made`` with these objectives on its card."""
+    """The record ``made`` with other objectives on its card."""
     return replace(made, row=made.row | {"card": made.row["card"] | {"objectives": list(names)}})
 
 
 def losses(made):
-    """Title, labels and rungs of each curve of a loss."""
+    """The title, the label and the number of rungs of each loss curve."""
     found = [one for one in ladder.curves(arrange(made)) if one.measure.is_loss]
     return sorted((one.measure.title, one.series.label, len(one.points)) for one in found)
 
@@ -186,14 +188,14 @@ def test_adaptations_of_one_pretraining_share_the_curve_of_its_loss():
 
 @pytest.mark.parametrize("held_out", [None, "x", {}, {"loss": None}, {"loss": "nan"}, {"loss": True}, [1.0]])
 def test_records_without_a_held_out_loss_have_no_curve_of_it(held_out):
-    """Records of older versions, and damaged ones. The training loss that they have is not shown in its place."""
+    """Records of older versions and damaged records have no held-out loss. Their training loss is not shown instead."""
     made = [record(pretraining=rung(c, held_out=held_out, loss=3.0)) for c in RUNGS]
     assert losses(made) == [] and len(ladder.curves(arrange(made))) == 2  # average and task
     assert losses([*made[:1], *(record(pretraining=rung(c)) for c in RUNGS[1:])])[0][2] == 2
 
 
 def test_the_average_is_centred_where_minimal_pairs_are_among_the_instruments():
-    """Pairs are asked of the pre-trained model once, and of other seeds not again: all seeds have an average."""
+    """A pre-trained model is scored on pairs once, not once per seed. Still, all seeds have an average."""
     pairs = {"form": "minimal_pair", "chance": 50.0}
     made = []
     for name, base in (("bert", 0.0), ("gpt", 6.0)):
@@ -208,9 +210,9 @@ def test_the_average_is_centred_where_minimal_pairs_are_among_the_instruments():
             ]
     found = [one for one in ladder.curves(arrange(made)) if one.measure.title == "centred average"]
     assert [one.series.label for one in found] == ["BERT", "GPT"]
-    assert [point.value for point in found[0].points] == pytest.approx([7.0, 19.0, 31.0])  # of 4 + 16 i, 10 + 8 i
+    assert [point.value for point in found[0].points] == pytest.approx([7.0, 19.0, 31.0])  # means of 4 + 16i, 10 + 8i
     assert {point.drawn for one in found for point in one.points} == {"3 seeds"}
     assert all(point.interval.low < point.value < point.interval.high for point in found[0].points)
     (pair,) = (one for one in ladder.pairs(found))
-    assert pair.crossing == pytest.approx(0.99e13) and pair.ahead[0] < 0.01 and pair.ahead[2] > 0.99  # a tie there
+    assert pair.crossing == pytest.approx(0.99e13) and pair.ahead[0] < 0.01 and pair.ahead[2] > 0.99  # a tie at rung 2
     assert not any(one.measure.title == "average" for one in ladder.curves(arrange(made)))

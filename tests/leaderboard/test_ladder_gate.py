@@ -10,7 +10,8 @@ from tests.leaderboard.ladders import RUNGS, failed, rung
 
 
 def groups(drop=0.0, fail=()):
-    """A ladder for the gate: rungs of rising level, the middle one lower by ``drop``; ``fail`` have no score."""
+    """Yields the rungs of a ladder with rising levels. The middle one is lower by ``drop``; those in ``fail`` have no
+    score."""
     for i, c in enumerate(RUNGS):
         if c in fail:
             yield [failed(c, 0, seed) for seed in range(5)]
@@ -36,4 +37,4 @@ def test_a_rung_that_fails_is_held_against_the_same_rung(tmp_path):
             for side in (one, other)
             for of in side.records.values()
         }
-        assert len(asked) == 1  # each failed rung against the one that has scores in BASE
+        assert len(asked) == 1  # a failed rung is matched with the rung of the same budget in BASE

@@ -28,13 +28,13 @@ def test_the_page_has_a_picture_of_every_task_and_its_table():
     assert "1 BERT" in page.text and "2 GPT" in page.text and "Where curves cross" in page.text
     assert "Average (higher is better) over FLOPs of pre-training" in page.text
     floors = sum(tag == "line" and attrs.get("class") == "floor" for tag, attrs in page.elements)
-    assert floors == 6  # the twin of each model in each picture
+    assert floors == 6  # the twins of two models in each of three pictures of scores
     frame = tables.ladder(made)
     assert len(frame) == 2 * 4 * 3 and set(frame.task) == {"average", "CoLA", "SST-2", "held-out loss (MLM + NSP)"}
     line = tables.scaling(made).set_index(["model", "task"]).loc[("1 BERT", "average")]
     assert line["per doubling low"] < 2.0 < line["per doubling high"] and line["note"] == ""
     loss = tables.scaling(made).set_index(["model", "task"]).loc[("1 BERT", "held-out loss (MLM + NSP)")]
-    assert loss["exponent"] == pytest.approx(0.06) and math.isnan(loss["exponent low"])  # of one pre-training each
+    assert loss["exponent"] == pytest.approx(0.06) and math.isnan(loss["exponent low"])  # one pre-training per rung
 
 
 def test_tables_go_into_exports(tmp_path):
@@ -61,7 +61,7 @@ def test_hostile_labels_stay_text_in_the_picture():
 
 
 def test_labels_do_not_touch_and_stay_on_the_picture():
-    places = charts._apart([100.0, 101.0, 99.0, 250.0, 260.0, 258.0], 10.0, 270.0)
+    places = charts._apart([100.0, 101.0, 99.0, 250.0, 260.0, 258.0], 270.0)
     ordered = sorted(places)
     assert all(b - a >= charts._LINE - 1e-9 for a, b in zip(ordered, ordered[1:], strict=False))
     assert ordered[-1] <= 270.0 and sorted(range(6), key=lambda i: places[i]) == [2, 0, 1, 3, 5, 4]

@@ -1,4 +1,4 @@
-"""What a catalogue adds to the board: lessons on the sheets, objectives, and the survey's figure 3."""
+"""The parts of the board from a catalogue: lessons on the sheets, objectives, and the survey's figure 3."""
 
 import re
 from pathlib import Path
@@ -28,7 +28,7 @@ def term(title, *parts, **changes):
 
 
 def catalogue(**changes):
-    """BERT, which the made-up records have rows of, and GPT, which they have not."""
+    """A catalogue of BERT, which has rows in the made-up records, and GPT, which has none."""
     systems = [
         {"name": "BERT", "models": ["bert"], "method": ""},
         {"name": "XLM-R", "models": [], "method": ""},
@@ -86,12 +86,12 @@ def test_the_figure_shows_what_is_measured_built_a_method_or_missing(tmp_path):
 def test_without_a_catalogue_nothing_is_promised(tmp_path):
     source = page(tmp_path, None)
     assert 'id="taxonomy"' not in source and 'id="objectives"' not in source
-    assert "In the paper" in Page(source).text  # the card of the record
+    assert "In the paper" in Page(source).text  # from the card of the record
 
 
 def test_published_checkpoints_have_the_lesson_of_their_model(tmp_path):
     found = page(tmp_path, catalogue(), name="bert-base-uncased", row={"kind": "published", "card": None})
-    assert found.count("It hides words.") == 2  # GPT and BERT, neither with rows
+    assert found.count("It hides words.") == 2  # GPT and BERT, both without rows
     card = {"title": "BERT", "citation": "x", "reported": []}
     tell = page(tmp_path / "2", catalogue(), name="bert-base-uncased", kind="published", row={"card": card})
     assert tell.count("It hides words.") == 3
@@ -106,7 +106,7 @@ def test_a_link_is_a_page_and_text_is_text(tmp_path):
 
 
 def test_the_surveys_tables_have_every_row_with_what_is_here(tmp_path):
-    """The made-up records have rows of BERT; the catalogue has GPT, too, and nothing else is built."""
+    """The made-up records have rows of BERT. The catalogue also has GPT, and no other models."""
     told = catalogue()
     told["taxonomy"]["parts"].append(term("Quantization", values=["quantization"], methods=["int8"]))
     source = page(tmp_path, told)

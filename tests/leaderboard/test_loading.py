@@ -1,4 +1,4 @@
-"""Many records: shared parts and the index are only faster, never another answer."""
+"""Many records: shared parts and the index make loading faster and do not change its result."""
 
 import json
 import os
@@ -68,7 +68,7 @@ def test_the_index_answers_as_the_files_do_and_reads_none(tmp_path, small_index,
     calls = []
     monkeypatch.setattr(store, "read", lambda *a: calls.append(a) or read(*a))
     assert repr(store.load([tmp_path], remember=True)) == repr(first) == repr(store.load([tmp_path]))
-    assert len(calls) == len(first.records)  # the last loading only, which does not remember
+    assert len(calls) == len(first.records)  # only the last load reads the files: it does not use the index
     (page,) = {board.render(s.records) for s in (first, store.load([tmp_path], remember=True))}
     assert page
 
@@ -79,8 +79,8 @@ def test_the_index_notices_every_change_of_a_file(tmp_path, small_index):
     path = sorted((tmp_path / FOLDER).glob("*.json"))[0]
     found, text = path.stat(), path.read_text()
     time.sleep(0.02)
-    path.write_text(text.replace("2026-11-21", "2026-11-22"))  # the same size
-    os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns))  # and the same time of content
+    path.write_text(text.replace("2026-11-21", "2026-11-22"))  # the size stays the same
+    os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns))  # and so does the modification time
     after = store.load([tmp_path], remember=True)
     assert len(after.damaged) == 1 and len(after.records) == len(before.records) - 1
     path.unlink()
@@ -110,7 +110,7 @@ def test_a_folder_that_cannot_be_written_is_read_all_the_same(tmp_path, small_in
 
 @pytest.mark.slow
 def test_twelve_thousand_records_are_a_page_of_three_megabytes_in_seconds(tmp_path, monkeypatch):
-    """60 models x 40 tasks x 5 seeds. Processor time, since machines that run tests do other things too."""
+    """60 models x 40 tasks x 5 seeds. Measures processor time, because the machine may have other load."""
     monkeypatch.setattr(os, "fsync", lambda handle: None)
     for model in range(60):
         for task in range(40):

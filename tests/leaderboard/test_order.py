@@ -35,7 +35,7 @@ def test_models_with_a_reported_score_are_in_both_orders():
     assert (average.measure, task.measure) == (order.AVERAGE, "CoLA")
     assert average.survey == ("XLNET", "T5", "BERT", "GPT") and average.here == ("XLNET", "GPT", "BERT", "T5")
     assert average.tau == pytest.approx(kendalltau([72.8, 81.9, 89.7, 90.5], [60, 55, 50, 65]).statistic) == 0
-    assert average.interval.low < -0.4 and average.interval.high > 0.4  # four models say little
+    assert average.interval.low < -0.4 and average.interval.high > 0.4  # four models give a wide interval
 
 
 def test_where_less_is_better_the_best_is_still_the_first():

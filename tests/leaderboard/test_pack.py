@@ -1,4 +1,4 @@
-"""A pack: the same records as the loose files, byte for byte, and no damage that goes unseen."""
+"""A pack contains the same records as the loose files, byte for byte, and every damage is found."""
 
 import gzip
 import json
@@ -29,7 +29,7 @@ def every_kind():
 
 @pytest.fixture
 def both(tmp_path):
-    """The same records, loose and packed."""
+    """Two folders with the same records, loose and packed."""
     loose = side(tmp_path / "loose", every_kind())
     accept(loose, tmp_path / "packed", "Fine.", predictions=False)
     return loose, tmp_path / "packed"
@@ -73,7 +73,7 @@ def test_the_gate_compares_a_pack_on_either_side(tmp_path):
 
 
 def test_the_same_records_are_the_same_bytes(tmp_path):
-    """Whatever the order of writing and the layout of the loose files."""
+    """The order of writing and the layout of the loose files do not matter."""
     ours = list(every_kind())
     one, other = side(tmp_path / "one", ours), side(tmp_path / "other", reversed(ours))
     for path in (other / FOLDER).glob("*.json"):
@@ -84,7 +84,8 @@ def test_the_same_records_are_the_same_bytes(tmp_path):
 
 
 def test_no_changed_byte_goes_unseen_and_whole_records_are_still_read(both):
-    """Every 151st byte flipped, and the last one: the file is named, mostly the records too; whole ones are read."""
+    """Changes every 151st byte and the last one. The error names the file, and mostly the records. Undamaged records
+    are still read."""
     _, packed = both
     file = packed / PACK
     content, whole = file.read_bytes(), {one.seal: repr(one) for one in load([packed]).records}

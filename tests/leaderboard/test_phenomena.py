@@ -1,4 +1,4 @@
-"""BLiMP by phenomenon: our means, the paradigms that the files split off, and the published figures."""
+"""BLiMP by phenomenon: our means, the paradigms with a separate name in the files, and the published figures."""
 
 import json
 
@@ -27,7 +27,7 @@ def test_each_row_has_its_phenomena_and_published_figures_follow():
     ours, ngram = frame.iloc[0], frame.iloc[1]
     assert ours["binding"] == 50.5 and ours["seeds"] == 2 and ours["all pairs"] == 60.0
     assert ours["argument structure"] == pytest.approx((7 * 60 + 2 * 80) / 9)
-    assert ours["ellipsis"] != ours["ellipsis"]  # no value
+    assert ours["ellipsis"] != ours["ellipsis"]  # NaN
     assert ngram["model"] == "5-gram" and ngram["all pairs"] == 61.2 and "Warstadt" in ngram["source"]
     assert len(frame) == 1 + len(phenomena.PUBLISHED)
 

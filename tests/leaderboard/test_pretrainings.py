@@ -26,9 +26,9 @@ def test_two_budgets_of_a_model_are_two_rows_that_say_which():
     assert titles == [f"BERT (mini · pre-trained · fine-tuning · {name} FLOPs)" for name in ("1e14", "1e13", "1e12")]
     assert not any(grid.notes) and all(len(cell.records) == 3 for cell in grid.cells.values())
     apart = [record(seed=0, pretraining=rung(1e12)), record(seed=1, pretraining=rung(1e13))]
-    assert len(arrange(apart).rows) == 2  # though no seed was run with both
+    assert len(arrange(apart).rows) == 2  # although no seed was run with both
     mixed = [record(seed=0), record(seed=1, pretraining=rung(1e13))]
-    assert len(arrange(mixed).rows) == 2  # the first is of a version that did not say what was asked for
+    assert len(arrange(mixed).rows) == 2  # the first is of an older version, which did not store the budget
     (row,) = arrange([record(seed=seed, pretraining=rung(1e12)) for seed in (0, 1)]).rows
     assert row.part == ""  # one budget needs no name
     steps = [record(seed=0, pretraining=rung(flops, budget={"steps": int(flops / 1e11)})) for flops in (1e13, 1e14)]
@@ -68,7 +68,7 @@ def test_pretrainings_are_one_row_and_their_spread_is_in_its_interval():
     made = [record(seed=seed, value=value, pretraining=rung(1e12, p)) for (p, seed), value in values.items()]
     (cell,) = arrange(made).cells.values()
     assert cell.drawn == "2 pre-trainings, 2 seeds each" and cell.summary.n == 2 and cell.summary.mean == 56.0
-    assert cell.summary.sd == pytest.approx(math.sqrt(50))  # of 51 and 61
+    assert cell.summary.sd == pytest.approx(math.sqrt(50))  # the standard deviation of 51 and 61
     expected = error(summarise([51.0, 61.0]), from_examples([Interval(48.0, 52.0)])).around(56.0)
     assert cell.interval == pytest.approx(expected.within(Interval(-100, 100)))
     alone = [one for one in made if one.pretraining["seed"] == 0]
@@ -84,7 +84,8 @@ def test_pretrainings_are_one_row_and_their_spread_is_in_its_interval():
 
 
 def test_means_over_pretrainings_cover_the_truth_as_often_as_they_say():
-    """Two levels of chance, 2, 3 and 5 pre-trainings of 3 seeds: 93 to 97 % of the intervals hold the true mean."""
+    """Simulates 2, 3 and 5 pre-trainings with 3 seeds each, with noise at both levels. 93 to 97 % of the intervals
+    contain the true mean."""
     rng = np.random.default_rng(3)
     for count in (2, 3, 5):
         held, trials = 0, 4000
@@ -98,7 +99,7 @@ def test_means_over_pretrainings_cover_the_truth_as_often_as_they_say():
         low <= 50 <= high
         for low, high in (summarise(list(scores.ravel())).interval for scores in 50 + between + within)
     )
-    assert naive / trials < 0.75  # what the interval would hold if seeds of one pre-training were new pre-trainings
+    assert naive / trials < 0.75  # coverage if every seed counted as a new pre-training
 
 
 def test_differences_know_the_spread_of_each_side():
@@ -125,7 +126,8 @@ def test_differences_know_the_spread_of_each_side():
 
 
 def scores_of(rng, pretrainings, seeds, between, within, name="p"):
-    """Scores by (pre-training, seed) around 0, of which the pre-training is one part and the seed another."""
+    """Draws scores around 0, by (pre-training, seed). The standard deviation is ``between`` pre-trainings and
+    ``within`` a pre-training."""
     made = rng.normal(0, between, pretrainings)
     return {((f"{name}{p}",), s): made[p] + rng.normal(0, within) for p in range(pretrainings) for s in range(seeds)}
 
@@ -133,8 +135,8 @@ def scores_of(rng, pretrainings, seeds, between, within, name="p"):
 @pytest.mark.parametrize("pretrainings", [2, 3, 5])
 @pytest.mark.parametrize("examples", [0.0, 0.3, 1.0])
 def test_intervals_of_cells_cover_new_pretrainings_seeds_and_examples(pretrainings, examples):
-    """Standard deviation 1 between pre-trainings, 0.5 between seeds; all share one draw of the examples. Without the
-    floor of `Error.widest`, two pre-trainings and 0.3 of examples hold the truth in 88 %."""
+    """The standard deviation is 1 between pre-trainings and 0.5 between seeds. All share one draw of the examples.
+    Without the floor of `Error.widest`, the coverage with two pre-trainings and 0.3 of examples is 88 %."""
     rng = np.random.default_rng(pretrainings)
     held, trials = 0, 3000
     for _ in range(trials):
@@ -148,9 +150,9 @@ def test_intervals_of_cells_cover_new_pretrainings_seeds_and_examples(pretrainin
 @pytest.mark.parametrize("pretrainings", [2, 3, 5])
 @pytest.mark.parametrize("other", ["as many", "one", "one seed of it", "twin", "one seed of its twin"])
 def test_intervals_of_differences_cover_new_pretrainings(pretrainings, other):
-    """Against another model with as many pre-trainings or with one, and against the random twin, whose seeds differ by
-    all that pre-trainings and seeds of the model do. Two sides with t intervals of one degree of freedom are cautious:
-    98 %, as Welch's test is known to be."""
+    """Compares with another model with as many pre-trainings or with one, and with the random twin. The seeds of the
+    twin have the variance of both pre-trainings and seeds. Two sides with t intervals of one degree of freedom are
+    cautious, as is known of Welch's test: the coverage is 98 %."""
     rng = np.random.default_rng(pretrainings)
     held, trials = 0, 3000
     for _ in range(trials):

@@ -45,7 +45,8 @@ def test_separable_neighbours():
 
 
 def test_all_true_ranks_lie_in_their_intervals_at_once():
-    """12 rows, half of them tied in pairs, 5 seeds and shared examples: all ranks at once in 95 of 100 boards."""
+    """Simulates 12 rows, tied in pairs, with 5 seeds. In 95 of 100 boards, all true ranks should be in their intervals
+    at the same time."""
     rng = np.random.default_rng(0)
     truth = np.repeat([70.0, 71.0, 71.5, 74.0, 75.0, 80.0], 2)
     trials, hits, widths = 300, 0, []
@@ -56,12 +57,12 @@ def test_all_true_ranks_lie_in_their_intervals_at_once():
             spread = error(summarise(list(values)), 0.6**2)
             intervals[i] = spread.around(float(values.mean()), together(len(truth)))
         found = ranks(intervals)
-        # tied rows may stand in either order, so any rank from 1 + strictly better to rows - strictly worse is true
+        # Tied rows may have either order, so any rank from 1 + strictly better to rows - strictly worse is true.
         best, worst = (1 + (truth[:, None] > truth).sum(0)), len(truth) - (truth[:, None] < truth).sum(0)
         hits += all(found[i].best <= best[i] and found[i].worst >= worst[i] for i in found)
         widths.append(np.mean([found[i].worst - found[i].best for i in found]))
     assert hits / trials >= 0.93
-    assert np.mean(widths) < 9  # and they still say something
+    assert np.mean(widths) < 9  # the intervals are not trivially wide
 
 
 def test_sidak_holds_all_intervals_at_once():
@@ -94,7 +95,7 @@ def test_the_average_s_error_is_seeds_plus_examples_over_tasks_squared():
 
 
 def test_tasks_on_the_same_data_err_together_in_the_average():
-    """Coarse and fine classes of the same questions: whoever draws hard ones draws them for both."""
+    """Two tasks with coarse and fine classes of the same questions have correlated errors over examples."""
     half = 1.959963984540054
     made = []
     for task in ("trec", "trec_fine", "sst2"):

@@ -1,4 +1,4 @@
-"""Records: what is written is what is read, once, whole, and anything else is said."""
+"""Records: they are read as they were written, are written completely and only once, and damage is reported."""
 
 import errno
 import json
@@ -40,7 +40,7 @@ def test_numbers_that_are_not_finite(tmp_path):
         math.isnan(back.headline["value"]) and back.headline["low"] == -math.inf and back.headline["high"] == math.inf
     )
     assert math.isnan(back.curve[0]["loss"]) and back.cost["flops"] == math.inf
-    assert back.row["name"] == "nan"  # a name stays a name
+    assert back.row["name"] == "nan"  # the text is not read as a number
 
 
 def test_written_once(tmp_path):
@@ -65,7 +65,7 @@ def test_written_once_without_hard_links(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("call", ["fsync", "link"])
 def test_killed_before_the_name_is_given(tmp_path, call):
-    """SIGKILL between the bytes and the name: no record, and the next attempt succeeds."""
+    """SIGKILL between writing the content and naming the file leaves no record. The next attempt succeeds."""
     code = (
         "import os, signal, sys\nfrom pathlib import Path\nfrom tests.leaderboard.made import record\n"
         f"os.{call} = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"

@@ -1,4 +1,4 @@
-"""The published results: whole, without a word of the data, and shown as they are."""
+"""The published results are complete, quote no data, and are shown unchanged."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Statistics against scipy, by hand, and by simulation."""
+"""Statistics, checked against scipy, by hand, and by simulation."""
 
 import math
 
@@ -45,7 +45,7 @@ def test_summary_of_few_or_odd_values():
     assert one.mean == 4 and math.isnan(one.sd) and math.isnan(one.interval.low)
     assert math.isnan(summarise([1.0, math.nan]).mean)
     assert summarise([2.0, 2.0]).interval == (2, 2)
-    huge = summarise([1e308, 1e308])  # whose sum is more than a float holds
+    huge = summarise([1e308, 1e308])  # the sum is too large for a float
     assert huge.mean == math.inf and math.isnan(huge.sd) and math.isnan(huge.interval.low)
     assert summarise([1e200, 3e200]).mean == 2e200 and math.isnan(from_examples([Interval(0.0, 1e200)]))
 
@@ -60,7 +60,7 @@ def test_an_interval_ends_where_its_quantity_does():
 
 
 def test_ending_it_there_loses_no_coverage():
-    """Accuracies near their bound over three seeds: what is cut off never held the true mean."""
+    """With accuracies near their bound over three seeds, the part that is cut off never contains the true mean."""
     rng = np.random.default_rng(0)
     found, cut = [], 0
     for _ in range(2000):
@@ -73,8 +73,9 @@ def test_ending_it_there_loses_no_coverage():
 
 
 def test_combined_by_hand():
-    """Two seeds 70 and 72, standard error over examples 10 each: variance of the mean 1 + 100, Satterthwaite 101^2
-    degrees. With a standard error of 1, variance 2 and 4 degrees, the seeds alone are wider: 1 degree."""
+    """Two seeds, 70 and 72, with a standard error over examples of 10 each: the variance of the mean is 1 + 100, with
+    101^2 degrees of freedom (Satterthwaite). With a standard error of 1 the variance is 2, with 4 degrees of freedom;
+    the interval of the seeds alone (1 degree of freedom) is wider and therefore used."""
     for error, freedom, scale in ((10, 101**2, math.sqrt(101)), (1, 1, 1)):
         half = 1.959963984540054 * error
         interval = combined([70, 72], [Interval(70 - half, 70 + half), Interval(72 - half, 72 + half)])
@@ -106,7 +107,7 @@ def test_bootstrap_agrees_with_the_binomial():
 
 
 def test_pooling_equal_rows_changes_nothing():
-    """Rows that all differ take the other path through the pooling; the spread must be that of the mean."""
+    """Rows that all differ are not pooled. The interval must have the standard error of the mean."""
     values = np.random.default_rng(0).normal(50, 10, 500)
     table = np.stack([values, np.ones(500)], axis=1)
     low, high = bootstrap_interval(table, lambda sums: {"mean": sums[0] / sums[1]}, replicates=3000)["mean"]
@@ -129,7 +130,7 @@ def test_bootstrap_metric_agrees_with_the_additive_one():
 
     additive = bootstrap_interval(rows(np.equal(gold, predictions)), accuracy, replicates=2000)["accuracy"]
     called = bootstrap_metric(metric, gold, predictions, replicates=2000)["accuracy"]
-    assert tuple(called) == pytest.approx(tuple(additive), abs=1.1)  # two lattice steps of 0.5
+    assert tuple(called) == pytest.approx(tuple(additive), abs=1.1)  # two steps of the accuracy, 0.5 each
 
 
 def test_rows_are_drawn_as_examples_are():
@@ -161,7 +162,7 @@ def test_bad_input_is_a_sentence():
 
 
 def test_coverage_of_the_bootstrap_over_examples():
-    """The 95 % interval holds the truth in about 95 of 100 simulated test sets."""
+    """The 95 % interval contains the true value in about 95 of 100 simulated test sets."""
     rng = np.random.default_rng(2)
     hits = 0
     for trial in range(400):
@@ -171,7 +172,8 @@ def test_coverage_of_the_bootstrap_over_examples():
 
 
 def test_coverage_with_groups_needs_the_cluster_bootstrap():
-    """Questions of one passage stand or fall together: drawn one by one they give intervals that are far too narrow."""
+    """Answers to questions of one passage are correlated. Drawing single questions gives intervals that are far too
+    narrow."""
     rng = np.random.default_rng(3)
     hits = {"groups": 0, "alone": 0}
     groups = [i // 10 for i in range(600)]
@@ -185,8 +187,8 @@ def test_coverage_with_groups_needs_the_cluster_bootstrap():
 
 
 def test_coverage_with_few_groups():
-    """Eight texts with ten questions each: percentiles as they are take the spread of eight for that of the world, and
-    the normal distribution for Student's."""
+    """Eight texts with ten questions each. Plain percentiles are too narrow: they use the sample variance without
+    correction, and the normal distribution instead of Student's t."""
     rng = np.random.default_rng(5)
     hits = {0.95: 0, None: 0}
     groups = [i // 10 for i in range(80)]
@@ -210,7 +212,8 @@ def test_none_is_no_group():
 
 
 def test_coverage_of_the_combined_interval():
-    """Seeds (sd 1.5) and a shared draw of examples (standard error 1.0): the truth 80 is inside about 95 %."""
+    """With noise of seeds (sd 1.5) and a shared draw of examples (standard error 1.0), about 95 % of the intervals
+    contain the true value, 80."""
     rng = np.random.default_rng(4)
     hits, trials = 0, 600
     for _ in range(trials):

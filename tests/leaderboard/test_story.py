@@ -138,7 +138,7 @@ def test_a_folder_of_runs_has_a_page_for_each_and_one_that_lists_them(tmp_path):
 
 
 def test_a_name_in_capitals_is_not_cut_off_at_the_edge():
-    """Capitals are wider: the name goes to the left of its point where it would reach over the right edge."""
+    """Capitals are wider. A name that would cross the right edge is put to the left of its point."""
     x = pictures._WIDTH - 8 - 7.2 * len("ELECTRA")
     (small,), (large,) = (pictures._labels([name], [(x, 200.0)], [(x, 200.0)]) for name in ("electra", "ELECTRA"))
     assert 'text-anchor="start"' in small and 'text-anchor="end"' in large

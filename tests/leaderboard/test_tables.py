@@ -1,4 +1,4 @@
-"""The tables: right numbers, honest blanks, and nothing averaged that does not belong together."""
+"""The tables: correct numbers, blanks for missing ones, and no averages over things that cannot be compared."""
 
 import math
 
@@ -64,7 +64,7 @@ def test_a_row_that_lacks_no_task_but_has_no_seed_in_common_says_so():
 
 
 def test_a_published_checkpoint_has_none_of_the_figures_of_its_architecture():
-    """A MiniLM is a BERT, but it was not trained on BERT's corpus, and has neither its size nor its scores."""
+    """MiniLM has the architecture of BERT, but not its training corpus, its size or its scores."""
     made = [record(name="minilm", kind="published", row={"division": "published"}), record()]
     lines = tables.table_2(made).set_index("model")
     assert lines.loc["MINILM", ["objective", "corpus", "parameters"]].tolist() == [survey.NOT_IN_CARD] * 3
@@ -73,7 +73,7 @@ def test_a_published_checkpoint_has_none_of_the_figures_of_its_architecture():
 
 
 def test_twins_read_the_same_tokens():
-    """Two runs of one model over two vocabularies: 20 and 40 points above their own twins."""
+    """Two runs of one model with two vocabularies are 20 and 40 points above their own twins."""
     made = []
     for sha256, levels in (("1" * 64, (60.0, 40.0)), ("2" * 64, (90.0, 50.0))):
         tokenizer = {"kind": "bpe", "size": 8000, "sha256": sha256}
@@ -82,7 +82,7 @@ def test_twins_read_the_same_tokens():
     frame = tables.twins(made)
     assert sorted(frame["mean"]) == [20.0, 40.0] and len(tables.scores(made)) == 4
     assert {"tokenizer 111111", "tokenizer 222222"} <= set(tables.scores(made).variant)
-    older = [record(value=60.0), record(kind="random", value=50.0)]  # says nothing of its tokens
+    older = [record(value=60.0), record(kind="random", value=50.0)]  # the twin does not name its tokenizer
     assert tables.twins(older)["mean"].tolist() == [10.0]
     assert tables.twins([made[0], made[3]]).empty
 
@@ -111,7 +111,8 @@ def test_twins_are_compared_seed_by_seed():
     ],
 )  # fmt: skip
 def test_no_interval_leaves_the_range_of_its_metric(task, values, low, high):
-    """Accuracies, correlations (which may be negative) and perplexity; bounds that are not reached change nothing."""
+    """Checks accuracies, correlations (which may be negative) and perplexity. A bound that is not reached has no
+    effect."""
     made = [record(task=task, seed=seed, value=value) for seed, value in enumerate(values)]
     frame = tables.cells(made)
     (one,) = arrange(made).cells.values()
@@ -144,9 +145,9 @@ def test_corpora_are_never_mixed():
     grid = arrange(made)
     assert len(grid.rows) == 2 and len({row.title for row in grid.rows}) == 2
     budgets = [record(value=10.0), record(value=20.0, pretraining={"tokens": 5})]
-    assert len(arrange(budgets).rows) == 2  # the same seed twice: the budget tells them apart
+    assert len(arrange(budgets).rows) == 2  # the same seed twice, with different budgets
     grid = arrange([record(value=10.0), record(task="sst2", value=90.0, pretraining={"tokens": 5})])
-    assert [grid.macro(row) for row in grid.rows] == [{}, {}]  # on two tasks: no average of the two budgets
+    assert [grid.macro(row) for row in grid.rows] == [{}, {}]  # two tasks with different budgets are not averaged
     again = [record(), record(adaptation={"settings": {"epochs": 9}}), record(seed=1, pretraining={"tokens": 5})]
     assert len(arrange(again).rows) == 1  # the same seed twice, after the same pre-training
     minutes = [record(value=10.0), record(seed=1, value=20.0, pretraining={"tokens": 5})]
@@ -154,7 +155,7 @@ def test_corpora_are_never_mixed():
 
 
 def test_what_is_read_beside_is_not_mixed_either():
-    """Two runs of Flair stacked on GloVe's vectors, of which those of the second were trained for longer."""
+    """Two runs of Flair are stacked on GloVe's vectors. Those of the second run were trained for longer."""
     made = record().pretraining
 
     def stacked(value, kind="pretrained", tokens=20_000_000, **changes):
@@ -167,7 +168,7 @@ def test_what_is_read_beside_is_not_mixed_either():
     titles = sorted(row.title for row in grid.rows if row.kind == "pretrained" and row.adaptation == "stacked")
     assert len(titles) == 2 and "with glove cccccc, tokenizer dddddd, 20,000,000 tokens" in titles[0]
     found = sorted(_brought(grid, row, twin).mean for row, twin in tables.twin_rows(grid))
-    assert found == [20.0, 25.0]  # each from the twin that reads the same vectors
+    assert found == [20.0, 25.0]  # the differences from the twins with the same vectors
     seeds = [stacked(60.0), stacked(70.0, tokens=5, seed=1)]
     assert len(arrange(seeds).rows) == 1  # a budget in minutes
     alone = arrange([stacked(60.0), record(name="flair", task="wikitext2", value=9.0)])

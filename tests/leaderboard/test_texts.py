@@ -1,4 +1,4 @@
-"""Examples in words, in a browser: texts, labels by name, tags and spans in colour, and nothing that runs."""
+"""Examples as text in a browser: texts, names of labels, coloured tags and spans, and no script from the data."""
 
 import gzip
 import hashlib
@@ -44,7 +44,7 @@ def opened():
 
 
 def shown(opened, page, title):
-    """The example tables of one task of the only row, beside itself."""
+    """The example tables of one task, with the only row compared with itself."""
     from selenium.webdriver.support.ui import WebDriverWait
 
     open_(opened, page)
@@ -66,7 +66,7 @@ def test_labels_are_words_and_texts_stand_beside_them(opened, page):
 def test_tags_are_on_the_words_and_wrong_ones_are_marked(opened, page):
     place = shown(opened, page, "CoNLL-2003")
     assert [one.text for one in place.find_elements("css selector", ".wrong")] == ["In B-LOC"] * 2  # both columns
-    assert len(place.find_elements("css selector", ".tag:not(.wrong)")) == 3  # gold's, and both answers'
+    assert len(place.find_elements("css selector", ".tag:not(.wrong)")) == 3  # in gold and in both predictions
 
 
 def test_the_gold_span_is_marked_in_its_context(opened, page):

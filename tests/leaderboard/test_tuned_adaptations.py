@@ -1,4 +1,4 @@
-"""Records of tuned adaptations on the board: rows of their own, twins with as many trials, and what the tuning cost."""
+"""Records of tuned adaptations on the board: separate rows, twins with as many trials, and the cost of tuning."""
 
 from ptmbench.leaderboard.page import sheets, view
 from ptmbench.leaderboard.scores import twins
@@ -16,7 +16,7 @@ def records(kind, adaptation, value):
 
 
 def test_tuned_and_untuned_adaptations_are_rows_of_their_own():
-    """They are not averaged. A perplexity, for which nothing is tuned, stands in both."""
+    """They are not averaged. Both rows have the perplexity, for which nothing is tuned."""
     grid = arrange([*records("pretrained", {}, 60.0), *records("pretrained", TUNED, 70.0)])
     assert not grid.notes
     found = {row.part: row for row in grid.rows}
@@ -29,7 +29,7 @@ def test_tuned_and_untuned_adaptations_are_rows_of_their_own():
 
 
 def test_a_gain_over_a_twin_is_no_gain_of_tuning():
-    """A tuned model has no untuned twin, and the other way round."""
+    """A tuned model is not compared with an untuned twin, nor an untuned model with a tuned one."""
     grid = arrange(
         [
             *records("pretrained", {}, 60.0), *records("pretrained", TUNED, 70.0),

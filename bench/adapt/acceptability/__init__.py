@@ -1,24 +1,25 @@
 """Acceptability: which of two sentences does a model prefer? Both are scored, without training.
 
-A sentence w_1 ... w_n has one of these scores (``score``), in nats and summed over its tokens, special ones left out:
+A sentence w_1 ... w_n gets one of these scores (``score``), in nats, summed over its tokens without special tokens:
 
     likelihood    sum_t ln p(w_t | w_<t)                left-to-right models: their own probability of the sentence
     pseudo        sum_t ln p(w_t | w without w_t)       masked models: Salazar et al. (2020), section 2
-    within_word   as pseudo, and the later tokens of w_t's word are masked with it: PLL-word-l2r of Kauf and Ivanova
-                  (2023), since a rare word that is cut into pieces is too likely otherwise
-    replaced      sum_t ln p(w_t is no replacement | w) models like ELECTRA, which tell replaced tokens and no
+    within_word   as pseudo, with the later tokens of w_t's word masked, too: PLL-word-l2r of Kauf and Ivanova (2023).
+                  Otherwise rare words of several tokens get too high a score
+    replaced      sum_t ln p(w_t is no replacement | w) models like ELECTRA, which detect replaced tokens and give no
                   probability of a word
-    gap           sum_t ln p(w_t | w_<t, a gap)         models that write whole hidden sentences: the sentence as the
-                  gap of a text that has nothing else
+    gap           sum_t ln p(w_t | w_<t, a gap)         models that write whole hidden sentences: the sentence is the
+                  gap of an otherwise empty text
 
-Encoder-decoders have the score that their pre-training teaches, `models.pretrainable.Pretrainable.fill` or
-``gap_likelihood``: for a pseudo-likelihood they hide a token as they do in pre-training (one sentinel, one [MASK]), and
-the decoder says what it was. BabyLM's harness of 2023 asks all encoder-decoders for the decoder's probability of the
-sentence over an empty source, which span corruption and denoising never show.
+Encoder-decoders have the score of their pre-training, `models.pretrainable.Pretrainable.fill` or ``gap_likelihood``.
+For a pseudo-likelihood, a token is hidden as in pre-training (by one sentinel or one [MASK]), and the decoder predicts
+it. BabyLM's harness of 2023 instead takes the decoder's probability of the sentence given an empty source, which never
+occurs in span corruption and denoising.
 
-``auto`` is the first of likelihood, pseudo, replaced and gap that a model has; the record names it (``signatures``). A
-model without a start symbol finds all first tokens as likely. Sentences of the same tokens and channels have the same
-score, so that rounding never decides what a model cannot see. A mention that loses a token to a mask is left out.
+``auto`` is the first of likelihood, pseudo, replaced and gap that a model has; the record names it (``signatures``). In
+models without a start symbol, all first tokens are equally likely. Sentences with the same tokens and channels have the
+same score, so rounding never decides between sentences that a model cannot distinguish. A mention that loses a token to
+a mask is left out.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,8 +40,8 @@ SCORES = ("likelihood", "pseudo", "within_word", "replaced", "gap")
 
 
 def choose(wanted: str, title: str, *, likelihood: bool, pseudo: bool, replaced: bool, gap: bool) -> str:
-    """The score that is compared, where ``wanted`` is the setting and the flags say which scores the model ``title``
-    has. Raises `NotApplicable` if it does not have the wanted one."""
+    """Returns the name of the score to compare. ``wanted`` is the setting, and the flags say which scores the model
+    ``title`` has. Raises `NotApplicable` if it does not have the wanted one."""
     has = {"likelihood": likelihood, "pseudo": pseudo, "within_word": pseudo, "replaced": replaced, "gap": gap}
     having = [name for name in SCORES if has[name]]
     if wanted == "auto" and having:
@@ -54,10 +55,10 @@ def choose(wanted: str, title: str, *, likelihood: bool, pseudo: bool, replaced:
 @dataclass(frozen=True, kw_only=True)
 class Own(Settings):
     score: str = settings.one_of("auto", "auto", *SCORES)
-    """What is compared."""
+    """The score that is compared."""
 
     def asking(self, network: Network, task: Task, examples: Sequence[Example], cut: Cut) -> tuple[float, float]:
-        """A row for each sentence; for pseudo-likelihoods one for each token of it."""
+        """Counts a row for each sentence or, for pseudo-likelihoods, for each of its tokens."""
         model, template = network.model, cut.vocabulary.template
         kind = choose(
             self.score, network.title, likelihood=model.tells_likelihood, replaced=model.tells_originals,
@@ -80,8 +81,8 @@ MASKED = ("pseudo", "within_word")
 
 @lru_cache(maxsize=4)
 def _rows(texts: tuple[str, ...], cut: Cut, room: int, masked: bool) -> Mapping[int, float]:
-    """The number of rows by their length in tokens, without special tokens: one for each different sentence or, if
-    ``masked``, one for each of its tokens. Sentences that differ in one token share the row without it."""
+    """The number of rows by their length in tokens, without special tokens. There is one row for each distinct sentence
+    or, if ``masked``, for each of its tokens. Sentences that differ in one token share the row without it."""
     sentences = {tuple(pieces)[: int(room / cut.per_piece)] for pieces in cut.pieces(texts)}
     rows = {(s[:i], s[i + 1 :]) for s in sentences for i in range(len(s))} if masked else {(s, ()) for s in sentences}
     found: dict[int, float] = {}

@@ -1,4 +1,5 @@
-"""Scores of sentences in TensorFlow: rows, one for each masked token where tokens are masked, and their sums."""
+"""Scores sentences in TensorFlow: makes their rows, one for each masked token if tokens are masked, and sums the
+values."""
 
 from collections.abc import Hashable, Sequence
 from typing import Any
@@ -16,7 +17,7 @@ from ptmbench.models.text.tokenizers import Tokenizer
 
 
 def chosen(asked: Asked) -> str:
-    """The score that is compared. Raises `NotApplicable` where the network does not have it."""
+    """The score that is compared. Raises `NotApplicable` if the network does not have it."""
     network = asked.network
     return choose(
         asked.settings.score,
@@ -29,7 +30,7 @@ def chosen(asked: Asked) -> str:
 
 
 def respond(asked: Asked) -> tuple[list[Any], float]:
-    """The scores of both sentences of each pair, and the FLOPs of that."""
+    """Returns the scores of both sentences of each pair, and the FLOPs of scoring."""
     kind = chosen(asked)
     with phase("encode"):
         room = asked.settings.length - asked.tokenizer.vocabulary.template.added(1)
@@ -52,10 +53,10 @@ def respond(asked: Asked) -> tuple[list[Any], float]:
 def rows_of(
     tokenizer: Tokenizer, sentences: Sequence[Text], words: Sequence[list[int]] | None
 ) -> dict[Masked, list[tuple[int, int]]]:
-    """For each token of ``sentences`` a row in which it is masked, and with ``words`` the later ones of its word. Two
-    sentences that differ in one token share the row without it.
+    """Makes a row for each token of ``sentences``, in which it is masked; with ``words``, so are the later tokens of
+    its word. Two sentences that differ in one token share the row without it.
 
-    Returns the rows, each with the sentences that ask it and the token that each has in the place.
+    Returns the rows, each with the sentences that need it and the token that each sentence has in the masked place.
     """
     found: dict[Masked, list[tuple[int, int]]] = {}
     for number, text in enumerate(sentences):

@@ -1,16 +1,17 @@
 """Adapters: trains small bottlenecks in every layer, the layer norms and the head; all other weights are frozen.
 
-Houlsby et al. (2019), section 2.1 and figure 2. With x what attention, or the feed-forward part, of a layer gives, D
-wide and before it is added to that part's input,
+Houlsby et al. (2019), section 2.1 and figure 2. Let x [D] be the output of attention, or of the feed-forward part, in a
+layer, before it is added to the input of that part. An adapter replaces x by
 
     a(x) = x + W_2 g(W_1 x + b_1) + b_2        W_1 [D, m], W_2 [m, D], m = ``bottleneck``
 
-takes its place. The new matrices begin near 0 (section 3.6), so that at first a is nearly the identity, and the network
-what was pre-trained. New per layer are 2 (2 m D + D + m) numbers.
+The new matrices start near 0 (section 3.6), so that a is nearly the identity at first, and the network computes what it
+learnt in pre-training. Each layer has 2 (2 m D + D + m) new parameters.
 
-Adapters stand at the seams "after_attention" and "after_feed_forward" of `models.layers.blocks.Block`: every encoder
-of such blocks can have them. Blocks with shared weights share one pair. g is GELU, as in the authors' code
-(google-research/adapter-bert). Rate and passes lie within the paper's ranges for GLUE (section 3.2).
+Adapters are attached at the seams "after_attention" and "after_feed_forward" of `models.layers.blocks.Block`, so every
+encoder of such blocks can have them. Blocks with shared weights share one pair. g is GELU, as in the authors' code
+(google-research/adapter-bert). The learning rate and the number of epochs lie within the paper's ranges for GLUE
+(section 3.2).
 """
 
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from ptmbench.tasks.forms import Form
 
 @dataclass(frozen=True, kw_only=True)
 class Own(Learning):
-    """What learns is new, which takes larger steps than fine-tuning, and more of them."""
+    """Defaults for new weights, which need a higher learning rate and more steps than fine-tuning."""
 
     learning_rate: float = settings.setting(1e-3)
     epochs: int = settings.positive(8)

@@ -1,4 +1,4 @@
-"""Adapters in TensorFlow: the layer, and where it is attached."""
+"""Adapters in TensorFlow: the layer, and its attachment to an encoder."""
 
 from typing import Any
 
@@ -15,12 +15,12 @@ from ptmbench.models.layers.products import product
 
 SEAMS = ("after_attention", "after_feed_forward")
 DEVIATION = 1e-2
-"""Of the matrices at first: the largest one that the paper found to train well (section 3.6)."""
+"""Standard deviation of the initial matrices: the largest one that the paper found to train well (section 3.6)."""
 
 
 @keras.saving.register_keras_serializable(package="ptmbench")
 class Adapter(keras.layers.Layer):
-    """x [N, D] to x + W_2 gelu(W_1 x + b_1) + b_2."""
+    """Maps x [N, D] to x + W_2 gelu(W_1 x + b_1) + b_2."""
 
     def __init__(self, width: int, bottleneck: int, **options: Any):
         super().__init__(**options)
@@ -42,9 +42,9 @@ class Adapter(keras.layers.Layer):
 
 
 def extension(encoder: Any, settings: Own) -> Extension:
-    """Attaches adapters to every block of ``encoder``. The adapters and all layer norms learn.
+    """Attaches adapters to every block of ``encoder``. The adapters and all layer norms are trained.
 
-    Raises `NotApplicable` for an encoder without blocks.
+    Raises `NotApplicable` for an encoder without blocks, or with blocks of another width than its own.
     """
     layers = list(encoder._flatten_layers())
     blocks = [layer for layer in layers if isinstance(layer, Block)]

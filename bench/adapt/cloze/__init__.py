@@ -1,9 +1,9 @@
 """Cloze: the model fills the blank of a text, without training.
 
 Petroni et al. (2019), section 4. All models choose from one list of words, and the result is the rank of the right
-word. A word is an answer if the model's vocabulary has it as one token. The other words are ranked behind all of
-these, so that every model has the same list. Words that the vocabulary does not distinguish ("Reading" and "reading"
-in an uncased one) are one candidate.
+word. Only words that are one token in the model's vocabulary are scored. The other words are ranked behind all of
+these, so that every model has the same list. Words that the vocabulary does not distinguish ("Reading" and "reading" in
+an uncased one) are one candidate.
 
 A model that reads in both directions sees [MASK] in place of the word. A left-to-right model sees only the text before
 the blank, as in that paper.
@@ -31,7 +31,7 @@ def no_blanks(title: str) -> NotApplicable:
 @dataclass(frozen=True, kw_only=True)
 class Own(Settings):
     def asking(self, network: Network, task: Task, examples: Sequence[Example], cut: Cut) -> tuple[float, float]:
-        """A row for each example; a model that reads from left to right reads what stands before the blank."""
+        """Counts a row for each example. A left-to-right model reads only the text before the blank."""
         if not network.model.fills:
             raise no_blanks(network.title)
         texts, template = [example.inputs[0] for example in examples], cut.vocabulary.template

@@ -1,4 +1,4 @@
-"""Words for blanks in TensorFlow: rows, candidates, and their ranks."""
+"""Fills blanks in TensorFlow: makes the rows, scores the candidates and ranks them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,9 +20,9 @@ from ptmbench.tasks.metrics.ranks import rank
 from ptmbench.tasks.task import Example
 
 _WORD = "it"
-"""Stands in a blank while a text is cut into tokens, for what is around it must not depend on the answer."""
+"""Replaces the blank while a text is tokenized, so that the tokens around it do not depend on the answer."""
 _BATCH = 8
-"""Rows are filled up to a multiple of this."""
+"""Rows are padded to a multiple of this many tokens."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class ClozeRow:
 
 
 def respond(asked: Asked) -> tuple[list[Any], float]:
-    """The rank of each missing word among those that the network would write, and the FLOPs of that."""
+    """Returns the rank of each missing word among the candidates, and the FLOPs of scoring them."""
     with phase("encode"):
         found = rows(asked.tokenizer, asked.settings, asked.report, asked.network.encoder.causal)
     with phase("evaluate"):
@@ -47,7 +47,7 @@ def respond(asked: Asked) -> tuple[list[Any], float]:
 
 
 def rows(tokenizer: Tokenizer, settings: Settings, examples: Sequence[Example], causal: bool) -> list[ClozeRow]:
-    """A row for each example. A text that is too long loses what is farthest from the blank."""
+    """Makes a row for each example. A text that is too long loses the tokens that are farthest from the blank."""
     texts = [example.inputs[0] for example in examples]
     starts = [text.index(BLANK) for text in texts]
     encoded = tokenizer.encode_with_offsets([text.replace(BLANK, _WORD, 1) for text in texts])
@@ -74,13 +74,13 @@ def _arrays(row: channels.Text, segments: Sequence[int]) -> dict[str, np.ndarray
 
 
 def _given(offsets: Sequence[tuple[int, int]], start: int) -> list[tuple[int, int]]:
-    """``offsets`` in a text with `_WORD` at ``start``, as offsets in the text with the blank there."""
+    """Converts ``offsets`` in a text with `_WORD` at ``start`` to offsets in the text with the blank there."""
     longer = len(BLANK) - len(_WORD)
     return [(begin + longer * (begin > start), end + longer * (end >= start + len(_WORD))) for begin, end in offsets]
 
 
 def spellings(tokenizer: Tokenizer, words: Sequence[str]) -> list[int | None]:
-    """The one token that each word is inside a text; None for those that are several, or none that is known."""
+    """The token of each word inside a text; None for words of several tokens and for unknown words."""
     found: list[int | None] = []
     first = len(_WORD) + 1
     for word, (ids, offsets) in zip(words, tokenizer.encode_with_offsets([f"{_WORD} {w}" for w in words]), strict=True):
@@ -98,7 +98,8 @@ def predictions(
     examples: Sequence[Example],
     asked: Sequence[ClozeRow],
 ) -> list[Rank]:
-    """The rank of each example's word; `NotApplicable` for a model that fills no blanks."""
+    """The rank of each example's word. Raises `NotApplicable` for a model that fills no blanks or that knows no
+    candidate."""
     if network.fill is None:
         raise no_blanks(label)
     words = list(examples[0].gold.candidates)

@@ -26,7 +26,7 @@ def names() -> tuple[str, ...]:
 
 @cache
 def load(name: str) -> "Condition":
-    """The condition ``name``. Raises `bench.errors.BrokenFile` where its folder is not sound."""
+    """The condition ``name``. Raises `bench.errors.BrokenFile` if its folder is not sound."""
     from ptmbench.bench.adapt.conditions.contract import Condition
 
     return _folders.load(Path(__file__).parent, name, "CONDITION", Condition)
@@ -35,6 +35,6 @@ def load(name: str) -> "Condition":
 def choose(asked: str) -> Chosen:
     """The condition that a user ``asked`` for: "misspellings", "misspellings:share=0.2+kinds=swap+delete".
 
-    Raises `UsageError` where there is no such condition, `SettingError` for settings that it does not take.
+    Raises `UsageError` if there is no such condition, `SettingError` for settings that it does not take.
     """
     return Chosen(*_folders.chosen("condition", asked, names(), load, "misspellings:share=0.2"))

@@ -1,4 +1,4 @@
-"""The contract of conditions: a change of the input at evaluation time, which keeps what is right."""
+"""The contract of conditions. A condition changes the inputs at evaluation time and keeps the gold answers."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
@@ -14,19 +14,19 @@ class Condition(Protocol):
 
     summary: str
     settings: type
-    """A frozen dataclass; its fields are what can be changed, each a `bench.adapt.settings.setting`."""
+    """A frozen dataclass. Each field is a `bench.adapt.settings.setting` that users can change."""
     version: int
-    """Raised when the same seed gives other examples."""
+    """Increased when the same seed gives other examples."""
 
     def fits(self, form: Form) -> bool:
-        """Whether the gold of examples of ``form`` stays right."""
+        """Whether the gold answers of ``form`` stay right."""
 
     def changed(
         self, task: Task, examples: Sequence[Example], settings: Any, seed: int, predictor: Predictor | None
     ) -> list[Example]:
-        """``examples`` under the condition, in their order and with their ids and gold.
+        """Returns ``examples`` under the condition, in the same order, with the same ids and gold.
 
-        What happens to an example follows from (seed, its id), and in attacks from what ``predictor`` says of it; which
-        other examples there are does not matter. ``predictor`` is None for a baseline: a condition that has to ask it
-        raises `NotApplicable`.
+        The change of an example depends on (seed, its id) and, in attacks, on the predictions of ``predictor`` for it,
+        but not on the other examples. ``predictor`` is None for a baseline; conditions that need one then raise
+        `NotApplicable`.
         """

@@ -7,27 +7,29 @@ the teacher's logits v, and equation 1 for both,
     soft = T^2 sum_i p_i log(p_i / q_i)            loss = alpha soft + (1 - alpha) hard
 
 ``hard`` is the loss of fine-tuning, at temperature 1. The gradients of soft targets shrink by 1 / T^2; the factor T^2
-keeps the two terms in proportion whatever the temperature. The paper writes the cross-entropy of p and q, which
-differs from the divergence by the entropy of p, a constant.
+keeps the two terms in proportion at any temperature. The paper writes the cross-entropy of p and q, which differs from
+the divergence by the entropy of p, a constant.
 
 ``match=logits`` is the loss of Tang, Lu, Liu, Mou, Vechtomova and Lin (2019), "Distilling Task-Specific Knowledge from
 BERT into Simple Neural Networks", section 3.2: soft = sum_i (z_i - v_i)^2. It has no temperature.
 
 Forms: in classification the sums run over the classes of the task, and the loss is a mean over texts. In tagging it is
-a mean over words, at their first tokens. In regression soft = (z - v)^2 over the one score, under either ``match``.
+a mean over words, at their first tokens. In regression soft = (z - v)^2 for the single score, under either ``match``.
 
-The student is the model of the row, with its pre-trained or its random weights. So a small pre-trained Transformer is
-"pre-trained distillation" (Turc et al., 2019, "Well-Read Students Learn Better"), and a row of a recurrent model with
-random weights is BERT-to-LSTM (Tang et al.). The teacher (``teacher=bert-mini``) is a row too: it is fine-tuned on the
-same task with the same seed, once for all its students, with the settings of `finetune` in this run. It may also be a
-checkpoint that a user gives, with another tokenizer: it judges whole texts and, in tagging, whole words. It is asked
-once about each training example, without dropout. Tang et al. and Turc et al. ask it about many more texts, and gain
-most of their improvement from these. ``augment`` makes more of them as TinyBERT does, for classification and regression
-(`bench.adapt.distil.augmentation`).
+The student is the model of the row, with pre-trained or random weights. A small pre-trained Transformer is thus
+"pre-trained distillation" (Turc et al., 2019, "Well-Read Students Learn Better"), and a recurrent model with random
+weights is BERT-to-LSTM (Tang et al.).
 
-Controls: ``alpha=0`` is the student alone, trained as long; no teacher is trained then, and the scores equal
-`finetune`'s. ``shuffle=examples`` deals what the teacher says out to other training examples. ``shuffle=labels``
-deals it out among examples with the same gold answer: what is left is what the teacher says of a class on average.
+The teacher (``teacher=bert-mini``) is a row, too. It is fine-tuned on the same task with the same seed, once for all
+its students, with the settings of `finetune` in this run. It may also be a checkpoint that a user gives, with another
+tokenizer, because it predicts whole texts and, in tagging, whole words. It predicts each training example once, without
+dropout. In Tang et al. and Turc et al. it also predicts many more texts, which bring most of their improvement.
+``augment`` adds such texts as TinyBERT does, for classification and regression (`bench.adapt.distil.augmentation`).
+
+Controls: ``alpha=0`` trains the student alone for as many steps; no teacher is trained then, and the scores equal those
+of `finetune`. ``shuffle=examples`` exchanges the teacher's outputs between training examples. ``shuffle=labels``
+exchanges them between examples with the same gold answer: they then only show what the teacher predicts for a class on
+average.
 """
 
 import re
@@ -46,42 +48,43 @@ A_TEACHER = "a model and its size, such as bert-mini, or the name of a given che
 
 
 def is_teacher(value: str) -> bool:
-    """Whether ``value`` may be a name, as the setting ``teacher`` takes it. `bench.runs.run` knows whether there is
-    such a model or checkpoint."""
+    """Whether ``value`` has the format of the setting ``teacher``. `bench.runs.run` checks that there is such a model
+    or checkpoint."""
     return bool(re.fullmatch(r"[\w.-]+", value))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Own(Learning):
-    """Settings of fine-tuning, with the teacher and how much it counts."""
+    """Settings of fine-tuning, with the teacher and its weight."""
 
     teacher: str = settings.setting("bert-mini", A_TEACHER, is_teacher)
-    """The model and size that teaches: "bert-mini", or "random-bert-mini" for one with random weights. Also the name of
-    a checkpoint that a user gives."""
+    """The model and size of the teacher: "bert-mini", or "random-bert-mini" for random weights. Also the name of a
+    checkpoint that a user gives."""
     alpha: float = settings.setting(0.5, "from 0 to 1", lambda value: 0 <= value <= 1, baked=True)
-    """Weight of the teacher in the loss; 0 is the student alone."""
+    """Weight of the teacher in the loss; 0 trains the student alone."""
     temperature: float = settings.positive(2.0, baked=True)
     """T, the temperature of the softmax of teacher and student in training."""
     match: str = settings.one_of("probabilities", "probabilities", "logits", baked=True)
-    """What of the teacher is matched: probabilities by their divergence, or logits by squared differences."""
+    """Outputs of the teacher to match: probabilities by their divergence, or logits by squared differences."""
     shuffle: str = settings.one_of("", "", "examples", "labels")
-    """A control: what the teacher says is dealt out to other training examples, of all or of the same gold answer."""
+    """A control: the teacher's outputs are exchanged between all training examples, or between those with the same gold
+    answer."""
     crf: int = settings.setting(0, "0: tags are judged one by one", lambda value: value == 0, sparing=True)
 
     augment: int = settings.setting(0, sparing=True)
-    """N_a, changed copies of each training example, which the teacher is asked about too."""
+    """N_a, the number of changed copies of each training example. The teacher labels them, too."""
     augment_by: str = settings.one_of("model", "model", "vectors", "random", "copies", sparing=True)
-    """What words are replaced by: the teacher's predictions and similar word vectors, these vectors alone, random
-    words, or nothing."""
+    """Source of replacements: the teacher's predictions and similar word vectors, these vectors alone, random words, or
+    no replacements."""
     augment_share: float = settings.setting(0.4, "from 0 to 1", lambda value: 0 <= value <= 1, sparing=True)
     """p_t, the probability that a word of a copy is replaced."""
     augment_choices: int = settings.positive(15, sparing=True)
-    """K, the number of words that one is drawn from."""
+    """K, the number of words from which a replacement is drawn."""
     augment_vectors: str = settings.setting("glove", "a model with word vectors", bool, sparing=True)
-    """The model whose vectors tell which words are similar."""
+    """The model whose word vectors determine which words are similar."""
 
     def of(self, task: str) -> "Own":
-        """A student alone has no teacher, and nobody to ask about more texts."""
+        """With ``alpha=0``, there is no teacher, and no texts are added."""
         return self if self.alpha else replace(self, teacher="", augment=0)
 
     def models(self, form: Form) -> Mapping[str, str]:
@@ -89,7 +92,8 @@ class Own(Learning):
         return {self.augment_vectors: ""} if vectors else {}
 
     def asked(self, split: Split) -> float:
-        """Each row, its copies, and as often as the teacher predicts a word of the row: for two of five tokens."""
+        """Rows that the teacher reads: each row, its copies, and one more for each word that it predicts. These are
+        estimated as two of five tokens."""
         predicted = 0.4 * split.tokens * self._kept(split) if self.augment and self.augment_by == "model" else 0.0
         return super().asked(split) + predicted
 
@@ -137,8 +141,8 @@ class Distil(Adaptation):
         return taught(rows, read, outputs, settings.shuffle, seed), flops
 
     def loss(self, adapted: Any, numbers: Any, batch: Mapping[str, Any], seed: Any) -> Any:
-        """Batches without the array ``teacher`` have the loss of fine-tuning: the teacher is not asked about texts
-        outside of the training set."""
+        """Batches without the array ``teacher`` have the loss of fine-tuning, because the teacher labels only the
+        training set."""
         from ptmbench.bench.adapt.distil.network import soft
 
         hard, own = super().loss(adapted, numbers, batch, seed), adapted.settings

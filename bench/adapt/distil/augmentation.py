@@ -7,17 +7,18 @@ algorithm 1. Each example gives N_a new ones (``augment``). In each, every word 
     a word that is one piece: the K pieces that the pre-trained teacher finds most probable in its place
     a word of several pieces: the K words whose vectors have the largest cosine with its own (``augment_vectors``)
 
-Read in the authors' code too (huawei-noah/Pretrained-Language-Model, `TinyBERT/data_augmentation.py` at 170f475), which
-is followed in these points: only words of the letters a to z are replaced, and no function words; candidates follow
-from the original text, once for all of its copies; pieces inside of words are no candidates, so there may be fewer than
-K; p_t is 0.4 and K is 15. N_a is 10 to 30 there, for each task.
+These details follow the authors' code (huawei-noah/Pretrained-Language-Model, `TinyBERT/data_augmentation.py` at
+170f475): only words of the letters a to z are replaced, and no function words. Candidates are found in the original
+text, once for all of its copies. Pieces inside of words are no candidates, so there may be fewer than K. p_t is 0.4 and
+K is 15. N_a is 10 to 30 there, depending on the task.
 
-Not as there: the code shows the model the original text as a second segment, the paper does not, and neither do we. All
-N_a copies are kept, also equal ones, as in the paper. Candidates are words of letters. Of two texts, one is changed at
-a time, in turns. The list of function words is our own.
+Differences from that code: it gives the model the original text as a second segment; the paper does not, and neither do
+we. All N_a copies are kept, even equal ones, as in the paper. Candidates are words of letters. In a pair of texts, one
+text is changed at a time, in turns. The list of function words is our own.
 
-Controls (``augment_by``): "copies" are N_a copies without any change, and so as many steps. "random" draws from all
-words of the training texts. "vectors" takes the words with similar vectors for all words, without the teacher.
+Controls (``augment_by``): "copies" makes N_a copies without any change, so the number of steps is the same. "random"
+draws from all words of the training texts. "vectors" takes words with similar vectors for all words, without the
+teacher.
 """
 
 import re
@@ -30,7 +31,7 @@ import numpy as np
 from ptmbench.tasks.task import Example
 
 WORD = re.compile(r"(?<![^\W_])[A-Za-z]+(?![^\W_])")
-"""A word that may be replaced; no part of a word with digits or other letters."""
+"""A word that may be replaced. A part of a word with digits or other letters does not match."""
 _FUNCTION_WORDS = """
     a an the this that these those some any each every no all both few more most much many other another such same own
     i me my mine myself we us our ours ourselves you your yours yourself yourselves he him his himself she her hers
@@ -63,7 +64,8 @@ def words_of(text: str) -> list[tuple[int, int]]:
 def enlarged(
     examples: Sequence[Example], spots: Mapping[str, Sequence[Spot]], copies: int, share: float, seed: int
 ) -> list[Example]:
-    """``examples``, each followed by ``copies`` of it with other words; ``spots`` has the words of each text."""
+    """Returns ``examples``, each followed by ``copies`` of it with other words. ``spots`` has the replaceable words of
+    each text."""
     found = []
     for number, example in enumerate(examples):
         rng, texts = np.random.default_rng([seed, 8, number]), example.inputs
@@ -77,7 +79,7 @@ def enlarged(
 
 
 def _changed(text: str, spots: Sequence[Spot], share: float, rng: np.random.Generator) -> str:
-    """``text`` with some words replaced; a capital at the start of a word stays one."""
+    """``text`` with some words replaced. Words with a capital first letter keep it."""
     parts, end = [], 0
     for spot in spots:
         if spot.words and rng.random() < share:
@@ -90,7 +92,7 @@ def _changed(text: str, spots: Sequence[Spot], share: float, rng: np.random.Gene
 def similar(
     words: Sequence[str], row: Callable[[str], int | None], table: np.ndarray, names: Sequence[str], most: int
 ) -> list[tuple[str, ...]]:
-    """For each of ``words`` the ``most`` words with the largest cosine, the nearest first; () for unknown words.
+    """The ``most`` words with the largest cosine for each of ``words``, the nearest first; () for unknown words.
 
     ``row`` gives the row of a word in ``table`` [V, D], ``names`` has the spelling of each row.
     """
@@ -112,7 +114,7 @@ def similar(
 
 
 def by_chance(texts: Sequence[str]) -> dict[str, list[Spot]]:
-    """The control: any word of ``texts`` may be replaced by any other one of them."""
+    """The control "random": each word of ``texts`` may be replaced by any word of them."""
     words = sorted({text[begin:end].lower() for text in texts for begin, end in words_of(text)})
     return {text: [Spot(begin, end, words) for begin, end in words_of(text)] for text in texts}
 

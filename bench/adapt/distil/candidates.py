@@ -1,4 +1,4 @@
-"""What may replace the words of training texts: what a masked language model says of them, and similar word vectors.
+"""Finds replacements for words of training texts, with a masked language model and with similar word vectors.
 
 `bench.adapt.distil.augmentation` has the method and the formulas, without TensorFlow.
 """
@@ -25,7 +25,7 @@ from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.task import Example, Task
 
 _BATCH = 64
-"""Rows that are read at once."""
+"""Rows in a batch."""
 
 
 def augmented(
@@ -39,7 +39,7 @@ def augmented(
     """``examples`` with `distil.Own.augment` changed copies of each, and the FLOPs of finding words for them.
 
     ``pretrained`` is the teacher before its fine-tuning, None for one with random weights. ``vectors`` is the
-    checkpoint of word vectors. Raises `NotApplicable` for a task or a teacher that this cannot be done with.
+    checkpoint of word vectors. Raises `NotApplicable` for a task or a teacher that does not allow augmentation.
     """
     if task.ask or any(example.channels for example in examples):
         raise NotApplicable(
@@ -59,7 +59,8 @@ def augmented(
 
 
 def nearest(words: Sequence[str], vectors: Checkpoint | None, settings: Any) -> list[tuple[str, ...]]:
-    """The words with the most similar vectors, for each of ``words``; none without ``vectors``."""
+    """The words with the most similar vectors, for each of ``words``; () for each without ``vectors``. Raises
+    `NotApplicable` for a checkpoint that has no word vectors."""
     if vectors is None:
         return [()] * len(words)
     arrays, tokenizer = vectors.arrays(), neighbours.of(vectors).tokenizer
@@ -76,7 +77,8 @@ def nearest(words: Sequence[str], vectors: Checkpoint | None, settings: Any) -> 
 def _likely(
     texts: Sequence[str], settings: Any, pretrained: Checkpoint | None, vectors: Checkpoint | None
 ) -> tuple[dict[str, list[Spot]], float]:
-    """The words of ``texts`` with their candidates, and the FLOPs of asking the model for those of single pieces."""
+    """The words of ``texts`` with their candidates, and the FLOPs of the model, which predicts the words of one
+    piece."""
     if pretrained is None:
         raise NotApplicable(
             "no-language-model",
@@ -127,7 +129,8 @@ def _likely(
 
 
 def _masked(tokenizer: Tokenizer, ids: Sequence[int], place: int, length: int) -> InputRow | None:
-    """The row of a text with the piece at ``place`` masked, and its place as the note; None if it is cut off."""
+    """The row of a text with the piece at ``place`` masked. Its note is the place of the mask in the row. None if that
+    piece is cut off."""
     template = tokenizer.vocabulary.template
     if place >= length - template.added(1):
         return None

@@ -9,7 +9,8 @@ from ptmbench.models.objectives.distillation import divergence
 
 
 def soft(numbers: tf.Tensor, batch: Mapping[str, Any], temperature: float, match: str) -> tf.Tensor:
-    """The loss [] of the student's ``numbers`` against ``teacher`` of the batch, as `bench.adapt.distil` has it.
+    """The loss of the student's ``numbers`` against the array ``teacher`` of the batch, a scalar
+    (`bench.adapt.distil`).
 
     Shapes: classification [B, C] and [B, C], regression [B, 1] and [B], tagging [B, T, C] and [B, C, T].
     """
@@ -25,9 +26,9 @@ def soft(numbers: tf.Tensor, batch: Mapping[str, Any], temperature: float, match
 
 
 def _each(student: tf.Tensor, teacher: tf.Tensor, unused: tf.Tensor, temperature: float, match: str) -> tf.Tensor:
-    """The loss of each text or token: logits [..., C] to [...]. ``unused`` [..., C] is 0 for the answers on offer."""
+    """The loss of each text or token: logits [..., C] to [...]. ``unused`` [..., C] is 0 for the possible answers."""
     if match == "probabilities":
         return divergence(teacher, student, temperature)
-    # Both have -1e9 added where there is no answer. The rounding errors of that are no differences.
+    # Both have -1e9 added at unused outputs. Their rounding errors there must not count as differences.
     used = tf.cast(tf.equal(unused, 0), tf.float32)
     return tf.reduce_sum(tf.square(used * (student - teacher)), axis=-1)

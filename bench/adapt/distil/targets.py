@@ -1,7 +1,7 @@
-"""What a teacher says of training rows, as an array of each row, in NumPy.
+"""Adds a teacher's outputs to training rows, in NumPy.
 
-A row gets the array ``teacher``: the logits [C] of a text, the score [] of a text in standard units, or the logits
-[C, T] of the tokens of a sentence. Tokens are the last axis because batches are filled up along it.
+A row gets the array ``teacher``: the logits [C] of a text, the score [] of a text in standard units, or the logits [C,
+T] of the tokens of a sentence. Tokens are the last axis because batches are padded along it.
 """
 
 from collections.abc import Hashable, Sequence
@@ -13,18 +13,18 @@ from ptmbench.bench.adapt.heads import InputRow
 from ptmbench.bench.errors import NotApplicable
 
 _GOLD = ("label", "score", "tags")
-"""Arrays with gold answers, one of which each row has: of classification, regression and tagging."""
+"""Arrays with gold answers, of classification, regression and tagging. Each row has one of them."""
 
 
 def taught(
     rows: Sequence[InputRow], read: Sequence[InputRow], outputs: Sequence[np.ndarray], shuffle: str, seed: int
 ) -> list[InputRow]:
-    """``rows`` with what the teacher says of them: its ``outputs`` for the rows ``read``, which it made of the same
-    examples, perhaps with another tokenizer. With ``shuffle``, "examples" or "labels", rows get what it says of other
-    rows (`dealt`).
+    """Returns ``rows`` with the array ``teacher``. ``outputs`` are the teacher's outputs for the rows ``read``, which
+    it made from the same examples, perhaps with another tokenizer. With ``shuffle``, "examples" or "labels", the rows
+    exchange their outputs (`dealt`).
 
-    Raises `NotApplicable` if teacher and student cut the examples into other rows, or if there are no labels to shuffle
-    by.
+    Raises `NotApplicable` if teacher and student cut the examples into different rows, or if there are no labels to
+    shuffle by.
     """
     if len(rows) != len(read) or not all(map(_alike, rows, read)):
         raise NotApplicable(
@@ -45,8 +45,8 @@ def taught(
 
 
 def dealing(rows: Sequence[InputRow], shuffle: str, seed: int) -> np.ndarray:
-    """The place int [N] of the row whose teacher's answer each of ``rows``, texts, gets: its own without ``shuffle``.
-    Raises `NotApplicable` if there are not labels to shuffle by."""
+    """Returns int [N]: for each of ``rows``, which are texts, the index of the row whose teacher output it gets.
+    Without ``shuffle``, this is its own index. Raises `NotApplicable` if there are no labels to shuffle by."""
     return dealt([_key(row, shuffle) for row in rows], seed) if shuffle else np.arange(len(rows))
 
 
@@ -64,8 +64,8 @@ def dealt(keys: Sequence[Hashable], seed: int) -> np.ndarray:
 def _tags_taught(
     rows: Sequence[InputRow], read: Sequence[InputRow], outputs: Sequence[np.ndarray], shuffle: str, seed: int
 ) -> list[InputRow]:
-    """``rows`` of tagging, of which words are shuffled and not whole sentences. What is said of a word stands at its
-    first token, wherever the teacher has ``read`` it."""
+    """`taught` for tagging, where words are shuffled and not whole sentences. The outputs for a word are at its first
+    token, both in the rows that the teacher has ``read`` and in ``rows``."""
     said = []
     for row, other, output in zip(rows, read, outputs, strict=True):
         tokens = np.zeros((len(row.arrays["tags"]), output.shape[-1]), np.float32)
@@ -94,8 +94,9 @@ def _gold(row: InputRow, name: str) -> np.ndarray:
 
 
 def _key(row: InputRow, shuffle: str) -> Hashable:
-    """What rows have in common whose teacher's answers may be exchanged: the answers on offer and, for "labels", the
-    gold answer. Raises `NotApplicable` for scores, of which hardly two are equal."""
+    """The key of a row: rows with equal keys may exchange the teacher's outputs. It has the possible answers and, for
+    "labels", the gold answer. The key of a row with a score is empty. With "labels", raises `NotApplicable` for it,
+    because hardly two scores are equal."""
     if "score" in row.arrays:
         if shuffle == "labels":
             raise NotApplicable("no-labels", "because a regression task has no labels to shuffle by.")

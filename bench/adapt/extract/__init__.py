@@ -1,7 +1,6 @@
 """Extraction: summarizes by choosing sentences. All weights are trained to predict which ones the summary has.
 
-BERTSUM; Liu & Lapata (2019), section 3.1; survey, section 7.6. `bench.adapt.extract.head` puts together what the
-encoder reads.
+BERTSUM; Liu & Lapata (2019), section 3.1; survey, section 7.6. `bench.adapt.extract.head` composes the encoder's input.
 """
 
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from ptmbench.tasks.forms import Form
 
 @dataclass(frozen=True, kw_only=True)
 class Own(Learning):
-    """A whole article in one row, as the paper has it; the rate is an encoder's."""
+    """A row holds a whole article, as in the paper. The learning rate is that of encoders."""
 
     WRITES = False
     length: int = settings.positive(512)
@@ -24,11 +23,11 @@ class Own(Learning):
     learning_rate: float = settings.setting(3e-4)
     head_dropout: float = settings.share(0.1, baked=True)
     sentences: int = settings.setting(0)
-    """Sentences of a summary; 0: as many as the task's first-sentences row has."""
+    """Sentences of a summary; 0: as many as the task's ``lead`` baseline takes."""
     inter_layers: int = settings.setting(2)
-    """Layers in which the vectors of sentences see each other."""
+    """Transformer layers over the vectors of the sentences."""
     blocking: int = settings.switch(1)
-    """1: a sentence that repeats a trigram of a better one is passed over; 0: it is taken."""
+    """1: sentences that repeat a trigram of a better one are skipped; 0: they are kept."""
     layers: str = settings.one_reading("the top layer is read")
 
 

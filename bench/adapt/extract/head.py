@@ -1,13 +1,13 @@
-"""Extraction: a probability for each sentence of a text, from layers in which sentences see each other.
+"""Extraction: a probability for each sentence of a text, from Transformer layers over the vectors of its sentences.
 
-Liu & Lapata (2019), section 3.1, BERTSUM: before each sentence stands a [CLS], after it a [SEP], and segments
-alternate, 0 1 0 1 ...; the vectors of the sentences go through Transformer layers and a sigmoid,
+Liu & Lapata (2019), section 3.1, BERTSUM. Each sentence has a [CLS] before it and a [SEP] after it, and segments
+alternate, 0 1 0 1 ... The vectors of the sentences pass through Transformer layers and a sigmoid,
 
     h~ = LN(h + MHAtt(h)),    h' = LN(h~ + FFN(h~)),    p_i = sigmoid(w h_i + b),
 
-where h begins as the sentence's vector plus the sines of its place. It learns the oracle's choice
-(`bench.adapt.summaries`) by binary cross-entropy. At last the best sentences are taken, without repeating a trigram.
-Sentences that do not fit into ``length`` are not looked at.
+where h starts as the sentence's vector plus a sinusoidal encoding of its position. The targets are the oracle's choice
+(`bench.adapt.summaries`), and the loss is binary cross-entropy. The summary consists of the best sentences, without
+repeated trigrams. Sentences that do not fit into ``length`` are ignored.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ from ptmbench.tasks.task import Example, Task
 
 
 class Codec(heads.Codec):
-    """Texts to sentences side by side in one row, and their scores to summaries."""
+    """Converts texts to rows of sentences side by side, and their scores to summaries."""
 
     STATE = ("outputs", "most")
 
@@ -47,7 +47,7 @@ class Codec(heads.Codec):
             own = channels.texts(self.tokenizer, example, [next(encoded) for _ in pieces], pieces)
             laid = [one.filled([vocabulary.cls]) + one + one.filled([vocabulary.sep]) for one in own]
             starts = [0, *accumulate(map(len, laid))][:-1]
-            fit = max(1, sum(start + 2 < self.settings.length for start in starts))  # one token of the last at least
+            fit = max(1, sum(start + 2 < self.settings.length for start in starts))  # at least one token of the last
             pieces = pieces[:fit]
             ends = [
                 min(start + len(ids), self.settings.length) - 1 for start, ids in zip(starts, laid[:fit], strict=False)
@@ -77,7 +77,7 @@ class Codec(heads.Codec):
 
 
 class Head(parts.Head):
-    """``outputs``: the number of layers between sentences."""
+    """``outputs`` is the number of Transformer layers over the sentences."""
 
     def __init__(self, outputs: int):
         super().__init__()

@@ -11,8 +11,8 @@ from ptmbench.bench.adapt.settings import Settings
 class Reading(parts.Reading):
     """A vector for each sentence, [B, N, D], in place of the vectors of tokens.
 
-    It is the vector of the [CLS] before the sentence. Where no token sees a later one, it is the vector of the [SEP]
-    after the sentence; where tokens do not see each other at all, the mean over the sentence.
+    It is the vector of the [CLS] before the sentence. If no token sees a later one, it is the vector of the [SEP] after
+    the sentence. If tokens do not see each other at all, it is the mean over the sentence.
     """
 
     def __init__(self, encoder: Any, settings: Settings):

@@ -43,11 +43,11 @@ from ptmbench.tasks.forms import Form
 
 @dataclass(frozen=True, kw_only=True)
 class Own(Learning):
-    """As many passes for the teacher as fine-tuning has, and as many again for the students; the paper's are 3 and
+    """The teacher has as many epochs as fine-tuning, and the students have as many again; in the paper, these are 3 and
     5."""
 
     epochs: int = settings.positive(8)
-    """Passes over the training set, of both stages."""
+    """Epochs of both stages together."""
     distilling: float = settings.share(0.5)
     """Share of the steps in which the students learn."""
     student_rate: float = settings.positive(10.0)
@@ -113,11 +113,12 @@ class FastBert(Adaptation):
         return super().loss(adapted, numbers, batch, seed)
 
     def by_loss(self, adapted: Any) -> bool:
-        """The students learn without labels, and are chosen without them too."""
+        """The students are trained without labels, and also selected without them."""
         return adapted.second
 
     def numbers(self, adapted: Any, batch: Mapping[str, Any]) -> Any:
-        """The logits, and then the number of the layer that they are from. While the network learns, the teacher's."""
+        """The logits, followed by the number of their layer. During training and with ``speed`` 0, these are the
+        teacher's."""
         from ptmbench.bench.adapt.fastbert.network import leaving
 
         if adapted.holder is None or not adapted.settings.speed:
@@ -125,8 +126,8 @@ class FastBert(Adaptation):
         return adapted.run(leaving, batch, adapted.settings.speed)
 
     def flops(self, adapted: Any, rows: Sequence[Any], outputs: Sequence[Any]) -> float:
-        """FLOPs of the layers up to those at which the rows left, and of all branches on the way. The pooler, where
-        there is one, stays counted."""
+        """FLOPs of the layers up to those at which the rows left, and of all branches on the way. A pooler is always
+        counted."""
         from ptmbench.bench.adapt import exits
 
         early, spent = adapted.settings.speed > 0, 0.0

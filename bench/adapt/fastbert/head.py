@@ -1,4 +1,4 @@
-"""The last layers of FastBERT's branches. Examples become rows, and numbers answers, as in classification."""
+"""The last layers of FastBERT's branches. The codec is that of classification."""
 
 from typing import Any, NamedTuple
 
@@ -10,11 +10,11 @@ from ptmbench.bench.adapt.exits import numbered
 from ptmbench.bench.adapt.heads import classification
 
 Codec = classification.Codec
-"""Reads the logits of its classes. The last number of each output, the exit layer, is for FLOPs."""
+"""Reads the logits of its classes. The last number of each output is the exit layer, from which costs are computed."""
 
 
 class Logits(NamedTuple):
-    """What the branches say, with -1e9 added at the outputs that are no class of the task."""
+    """The logits of the branches, with -1e9 added at the outputs that are not a class of the task."""
 
     students: Any
     """[B, L - 1, C]"""
@@ -25,7 +25,7 @@ class Logits(NamedTuple):
 
 
 class Students(keras.layers.Layer):
-    """A layer for each student, which knows nothing of the others: [B, L - 1, W] to [B, L - 1, C]."""
+    """A separate layer for each student: [B, L - 1, W] to [B, L - 1, C]."""
 
     def __init__(self, outputs: int):
         super().__init__(name="students")
@@ -40,13 +40,13 @@ class Students(keras.layers.Layer):
         return tf.einsum("blw,lwc->blc", x, self.kernel) + tf.stack([tf.convert_to_tensor(one) for one in self.bias])
 
     def one(self, index: int, x: Any) -> Any:
-        """What the student ``index`` says of x [B, W]: [B, C]."""
+        """The logits [B, C] of the student ``index`` for x [B, W]."""
         return tf.matmul(x, self.kernel[index]) + self.bias[index]
 
 
 class Head(parts.Head):
-    """From the vectors of students [B, L - 1, W] and teacher [B, W], tokens and pooled vector of what it reads, to
-    `Logits`."""
+    """Computes `Logits` from the vectors of students [B, L - 1, W] and teacher [B, W], which are the tokens and the
+    pooled vector of its input."""
 
     def __init__(self, outputs: int):
         super().__init__()

@@ -18,8 +18,8 @@ from ptmbench.models.layers.operations import shape
 
 
 class Branch(keras.layers.Layer):
-    """A classifier without its last layer: token vectors [B, T, D] to [B, W]. It takes the vector of the ``last``
-    token, or of the first token."""
+    """A classifier without its last layer: token vectors [B, T, D] to [B, W]. It takes the vector of the first token
+    or, if ``last``, of the last token."""
 
     def __init__(self, width: int, narrow: int, heads: int, last: bool, name: str):
         super().__init__(name=name)
@@ -31,7 +31,7 @@ class Branch(keras.layers.Layer):
         self.built = True
 
     def call(self, x: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
-        """``tokens`` int32 [B, T] say what is padding."""
+        """``tokens`` int32 [B, T] show which places are padding."""
         count, length, width = shape(x)
         h = tf.tanh(self.narrow(tf.reshape(x, [-1, width])))  # [B * T, W]
         place = tf.reduce_sum(tf.cast(tf.not_equal(tokens, 0), tf.int32), axis=1) - 1  # [B]
@@ -42,7 +42,7 @@ class Branch(keras.layers.Layer):
 
 
 class Reading(parts.Reading):
-    """A branch over every layer. Gives the vectors of the students as ``tokens`` [B, L - 1, W], and the teacher's as
+    """A branch over every layer. Returns the vectors of the students as ``tokens`` [B, L - 1, W], and the teacher's as
     ``pooled`` [B, W].
 
     Raises `NotApplicable` for an encoder in which no text can leave early.
@@ -105,8 +105,8 @@ def uncertainty(logits: tf.Tensor, unused: tf.Tensor) -> tf.Tensor:
 
 
 def leaving(adapted: Any, batch: dict[str, tf.Tensor], speed: tf.Tensor) -> tf.Tensor:
-    """The logits of each row's first branch whose `uncertainty` is below ``speed``, otherwise of the teacher, and the
-    number of its layer: [B, C + 1]."""
+    """The logits of the first branch of each row whose `uncertainty` is below ``speed``, or else of the teacher,
+    followed by the number of their layer: [B, C + 1]."""
     reading, head = adapted.reading, adapted.head
     branches = (*reading.students, reading.teacher)
 

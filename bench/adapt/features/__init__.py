@@ -24,7 +24,7 @@ class Own(Learning):
     patience: int = settings.setting(3)
 
     def seen(self, split: Split) -> float:
-        """The encoder reads each row once, if the vectors of all rows fit into `network.ROOM`."""
+        """The encoder reads each row once. This assumes that the vectors of all rows fit into `network.ROOM`."""
         return min(super().seen(split), self._limited(split))
 
 

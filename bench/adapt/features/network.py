@@ -13,7 +13,8 @@ from ptmbench.bench.adapt.heads import LAYERS, InputRow
 from ptmbench.bench.adapt.settings import Settings
 
 ROOM = 2 << 30
-"""Bytes that the vectors of all training rows may take. Where they take more, each step reads its rows anew."""
+"""Largest size in bytes of the vectors of all training rows. If they are larger, the encoder reads the rows in every
+step."""
 
 
 class Reading(parts.Reading):
@@ -21,8 +22,8 @@ class Reading(parts.Reading):
     ``layers`` "embedding" or "top" only the first or the last one is read.
 
     Each layer is normalised first, which that paper found to help (section 3.2): norms differ several fold between
-    layers and models. For a pair of texts the means of both, their difference and their product are read, since a
-    frozen encoder cannot learn to compare.
+    layers and models. The input of the hidden layer has the means of both texts of a pair, their difference and their
+    product, because a frozen encoder cannot learn to compare.
     """
 
     def __init__(self, encoder: Any, settings: Settings):
@@ -46,10 +47,11 @@ class Reading(parts.Reading):
 
 
 def read_once(adapted: Any, rows: Sequence[InputRow]) -> tuple[Sequence[InputRow], float]:
-    """``rows`` with the vectors of their layers, and the FLOPs of reading them; unchanged if these exceed `ROOM`.
+    """Returns ``rows`` with the vectors of their layers, and the FLOPs of reading them. If the vectors exceed `ROOM`,
+    the rows are unchanged and the FLOPs are 0.
 
-    A frozen encoder without dropout computes the same vectors for a row in each epoch. The rows that share a batch can
-    change the last bits, so all rows are read in one fixed order, whatever the batches of the training are.
+    A frozen encoder without dropout computes the same vectors for a row in every epoch. The other rows of a batch can
+    change their last bits, so all rows are read in one fixed order, whatever the batches of the training are.
     """
     tokens = sum(row.arrays["tokens"].size for row in rows)
     if tokens * adapted.reading.read * adapted.network.encoder.width * 4 > ROOM:
@@ -69,7 +71,7 @@ def _layers(adapted: Any, batch: Mapping[str, Any], number: Any) -> Any:
 
 
 def _places(row: InputRow) -> tuple[slice, ...]:
-    """Where the tokens of ``row`` itself stand in a batch."""
+    """The slices of a padded array that hold the tokens of ``row``."""
     return tuple(slice(0, n) for n in np.shape(row.arrays["tokens"]))
 
 

@@ -9,7 +9,7 @@ from ptmbench.bench.adapt.settings import Settings
 
 class Reading(parts.Reading):
     """The encoder's own last layer and pooled vector, as its paper uses them. Other ``layers`` have no pooled vector of
-    their own: they are read as features are."""
+    their own, so they are read as in `features`."""
 
     def __init__(self, encoder: Any, settings: Settings):
         super().__init__(name="reading")

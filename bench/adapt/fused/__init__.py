@@ -1,15 +1,15 @@
 """BERT-fused: a new translator whose layers also attend to the output of a frozen encoder.
 
-BERT-fused NMT; Zhu et al. (2020); survey, section 7.5: the pre-trained model as extra memory. Encoder and decoder are
-fresh (`models.layers.fused` has the equations), the pre-trained encoder reads the source once and
-never learns. ``drop_net`` is the paper's p, 1 as in the authors' script.
+BERT-fused NMT; Zhu et al. (2020); survey, section 7.5: the pre-trained model as extra memory. The encoder and the
+decoder of the translator are new (`models.layers.fused` has the equations). The pre-trained encoder reads the source
+once and is never trained. ``drop_net`` is the paper's p, 1 as in the authors' script.
 
-The authors begin from a translator that has learnt without the pre-trained encoder, and only what looks at that is new
-(section 5.1). So do the ``stages``: in the first half of the steps the frozen vectors do not count, in the second they
-do, beginning from the best of the first, and each has a warm-up of its own.
+The authors start from a translator that was trained without the pre-trained encoder, so that only the attention to it
+is new (section 5.1). ``stages=2`` does the same: the first half of the steps ignores the frozen vectors. The second
+half uses them, and starts from the best weights of the first. Each half has a warm-up of its own.
 
-A random twin is the same translator over vectors that say nothing, and ``finetune`` of a random encoder-decoder is the
-translator alone. Unlike in the paper, source and frozen encoder share a vocabulary, as all rows of a run do.
+The random twin is the same translator over the vectors of a random encoder. `finetune` of a random encoder-decoder is
+the translator alone. Unlike in the paper, translator and frozen encoder share a vocabulary, as all rows of a run do.
 """
 
 from dataclasses import dataclass
@@ -27,15 +27,17 @@ from ptmbench.tasks.forms import Form
 
 @dataclass(frozen=True, kw_only=True)
 class Own(Learning):
-    """The rate and the warm-up of each stage are the usual ones."""
+    """The learning rate and the warm-up of each stage are the usual ones."""
 
     FREEZES = True
     beta2: float = settings.share(0.98, baked=True)
     """As in the authors' script (bert-nmt/bert-nmt)."""
     drop_net: float = settings.setting(1.0, "from 0 to 1", lambda value: 0 <= value <= 1, baked=True)
-    """How often a layer that learns takes one of its two attentions alone; else, and when it writes, their mean."""
+    """Probability that a layer uses only one of its two attentions in a training step. Otherwise it uses their mean, as
+    it always does when it writes."""
     stages: int = settings.one_of(2, 1, 2)
-    """2: for the first half of the steps the translator learns without the frozen encoder; 1: with it at once."""
+    """2: for the first half of the steps the translator is trained without the frozen encoder; 1: with it from the
+    start."""
     own_layers: int = settings.setting(0, baked=True)
     """Layers of the translator's encoder, and of its decoder; 0: as many as the frozen encoder has."""
     own_width: int = settings.setting(0, baked=True)
@@ -43,7 +45,7 @@ class Own(Learning):
     layers: str = settings.one_reading("the translator looks at the top layer")
 
     def shape(self, width: int, depth: int, length: int) -> Size:
-        """The translator's `Size` for an encoder of ``width`` columns and ``depth`` layers and ``length`` tokens."""
+        """The translator's `Size` for a frozen encoder of this ``width`` and ``depth``, and for ``length`` tokens."""
         D = self.own_width or width
         heads = next(n for n in range(max(1, D // 64), 0, -1) if D % n == 0)
         layers = self.own_layers or max(1, depth)
@@ -57,14 +59,14 @@ class Own(Learning):
         )
 
     def writing(self, network: Network) -> tuple[float, float]:
-        """The encoder only reads."""
+        """The frozen encoder has no backward pass."""
         learning, answering = super().writing(network)
         return learning - 2 * network.reading(self.length), answering
 
 
 def flops(translator: Size, memory: int, vocabulary: int, length: float, targets: float) -> float:
-    """FLOPs of one forward pass of ``translator`` for one row, without the frozen encoder, whose vectors are ``memory``
-    wide: ``targets`` tokens of the decoder over ``length`` of the source."""
+    """FLOPs of one forward pass of ``translator`` for one row: ``targets`` tokens of the decoder and ``length`` tokens
+    of the source. The frozen encoder, whose vectors are ``memory`` wide, is not counted."""
     encoder, decoder = fused(translator, vocabulary, memory=memory)
     return encoder.flops(length) + decoder.decoding_flops(targets, length, vocabulary)
 

@@ -42,7 +42,7 @@ class Writer:
 
 
 class Decoding(parts.NewDecoding):
-    """``decode`` and ``writer``, as a `Pretrainable` has them, of a translator that reads the encoder of ``network``;
+    """``decode`` and ``writer``, as in `Pretrainable`, of a translator that attends to the encoder of ``network``.
     ``own`` are the translator's weights."""
 
     def __init__(self, network: Any, vocabulary: Vocabulary, settings: Own):
@@ -53,25 +53,27 @@ class Decoding(parts.NewDecoding):
         self.encoder = built(ours, name="fused_encoder")
         self.encoder.dropout = settings.dropout
         self.decoder = built(theirs, self.encoder, name="fused_decoder")
-        # What says whether the memory counts goes with the weights: the best ones may be of the first stage.
+        # ``fused``, which says whether the memory counts, is saved too: the best weights may be of the first stage.
         self.own = [*self.encoder.trainable_variables, *self.decoder.trainable_variables, self.encoder.fused]
-        self.own = list({id(variable): variable for variable in self.own}.values())  # the decoder's hold the encoder's
+        self.own = list({id(variable): variable for variable in self.own}.values())  # the two share variables
         self.writer = Writer(encoder, self.encoder, self.decoder)
         self.decode = self.writer.decode
 
     def begin(self) -> None:
-        """Gives the weights, freshly drawn, what they begin with: positions as waves."""
+        """Sets the position embeddings to sinusoids, after all weights have been drawn."""
         for part in (self.encoder, self.decoder):
             positions = part.embeddings.positions.table
             positions.assign(sinusoids(tuple(positions.shape)))
 
     def decode_flops(self, model: Model, length: int, targets: float) -> float:
-        """FLOPs of ``decode`` for one row: ``targets`` tokens of the decoder over ``length`` of both encoders."""
+        """FLOPs of ``decode`` for one row: ``targets`` tokens of the decoder, and ``length`` tokens of both
+        encoders."""
         return model.encoder_flops(length) + flops(self.size, self.memory, self.words, length, targets)
 
 
 def rate(step: TrainStep, number: int, steps: int, settings: Own) -> float:
-    """The rate at step ``number`` of ``steps``, which begins anew with the second stage; says whether it has begun."""
+    """The learning rate at step ``number`` of ``steps``. Its schedule starts again in the second stage. Also sets the
+    variable ``fused``, which is 1 from the second stage on."""
     alone = turn(steps, settings)
     (fused,) = (variable for variable in step.variables if variable.path.endswith("/fused"))
     fused.assign(float(number >= alone))

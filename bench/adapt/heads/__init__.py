@@ -1,11 +1,11 @@
-"""What each form puts on an encoder, one file per form.
+"""The codecs and heads of all forms, one file per form.
 
-A file defines ``Codec``, a `Codec` in numpy that is made once per task, and ``Head``, a `bench.adapt.parts.Head` that
-all tasks of the form share. Dropout has fallen on what a head reads (``head_dropout`` of the settings); a head has none
-of its own.
+A file defines ``Codec``, a `Codec` in NumPy that is made once per task, and ``Head``, a `bench.adapt.parts.Head` that
+all tasks of the form share. The input of a head already has dropout (``head_dropout`` of the settings), so a head has
+none of its own.
 
-Every model that was trained here reads the same layout; published ones read the layout of their own template
-(`models.text.template`); each makes of it what its paper did (the first token, the last one, the mean ...):
+All models that were trained here read the layout below. Published models read the layout of their own template
+(`models.text.template`). Each model pools a row as in its paper (the first token, the last one, the mean ...):
 
     [CLS] first text [SEP]                     segments 0
     [CLS] first text [SEP] second text [SEP]   segments 0 ... 0 1 ... 1
@@ -28,15 +28,14 @@ from ptmbench.tasks.task import Example, Task
 
 
 def of(form: Form, adaptation: str) -> Any:
-    """The file with head and codec for ``form`` under ``adaptation``. Raises `bench.errors.NotApplicable` where it has
+    """The module with head and codec for ``form`` under ``adaptation``. Raises `bench.errors.NotApplicable` if there is
     none."""
     return importlib.import_module(f"ptmbench.bench.adapt.{load(adaptation).head(form)}")
 
 
 @dataclass(frozen=True)
 class InputRow:
-    """One input of the network: named arrays for a batch, the index of its example, and what only the codec needs
-    again."""
+    """One input of the network: named arrays for a batch, the index of its example, and a note for the codec."""
 
     arrays: dict[str, np.ndarray]
     example: int
@@ -49,20 +48,20 @@ class InputRow:
 
 
 class Codec:
-    """Examples to rows of arrays, and what a head says of these to what metrics compare.
+    """Converts examples to rows of arrays, and a head's outputs to predictions for metrics.
 
-    ``train`` are the examples that a cell learns from: what their rows need is there, and what all later predictions
-    depend on is read off them, once. `state` gives that as JSON, and `restored` makes the codec again without them.
+    ``train`` are the training examples of a cell. The codec reads from them, once, what all later predictions depend
+    on. `state` returns this for JSON, and `restored` makes the codec from it, without ``train``.
     """
 
     STATE: tuple[str, ...] = ()
     """Attributes that predictions depend on and that follow from the task and its training examples."""
     outputs: Hashable
-    """What the head is made with."""
+    """The argument that the head is made with."""
     together = 64
-    """Rows that are answered at once."""
+    """Rows per batch in prediction."""
     first: tuple[str, Settings] | None = None
-    """The adaptation that learns first, from the same weights, and its settings; `follow` takes what it says."""
+    """An adaptation that is trained first, from the same weights, and its settings. `follow` takes its outputs."""
 
     def __init__(self, task: Task, tokenizer: Tokenizer, settings: Any, train: Sequence[Example]):
         raise NotImplementedError
@@ -72,39 +71,40 @@ class Codec:
         raise NotImplementedError
 
     def predictions(self, examples: Sequence[Example], rows: Sequence["InputRow"], outputs: Sequence[Any]) -> list[Any]:
-        """One prediction for each example, from the head's numbers for ``rows``."""
+        """One prediction for each example, from the head's outputs for ``rows``."""
         raise NotImplementedError
 
     def probabilities(
         self, examples: Sequence[Example], rows: Sequence["InputRow"], outputs: Sequence[Any]
     ) -> list[dict[Any, float]] | None:
-        """The probability of every answer to each example; None where the head does not define it."""
+        """The probability of every answer to each example; None if the head does not define it."""
         return None
 
     def follow(self, examples: Sequence[Example], rows: Sequence["InputRow"], outputs: Sequence[Any]) -> None:
-        """Takes what the ``first`` adaptation says of ``examples``, before their rows are asked for."""
+        """Takes the outputs of the ``first`` adaptation for ``examples``, before their rows are made."""
         raise NotImplementedError
 
     def join(self, tokenizers: Sequence[Tokenizer]) -> None:
-        """From now on models with these ``tokenizers`` are read too (`Settings.models`)."""
+        """Adds the extra encoders (`Settings.models`) with these ``tokenizers``. Rows are made for them, too, from now
+        on."""
         raise NotImplementedError
 
     def auxiliary_rows(self, examples: Mapping[str, Sequence[Example]]) -> list["InputRow"]:
         """The training rows of the auxiliary tasks' ``examples`` (`Settings.others`), each with the number of its
-        ``task``. Tasks that have no ``examples`` have no rows."""
+        ``task``. Tasks without ``examples`` have no rows."""
         raise NotImplementedError
 
     def state(self) -> dict[str, Any]:
-        """What `restored` needs, as JSON has it."""
+        """The values that `restored` needs, for JSON."""
         return {name: vars(self)[name] for name in self.STATE}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Sets what `state` gave, after a way through JSON, which has no tuples."""
+        """Sets the attributes from a `state` that was stored as JSON. Its lists become tuples again."""
         vars(self).update({name: _tuples(state[name]) for name in self.STATE})
 
     @classmethod
     def restored(cls, task: Task, tokenizer: Tokenizer, settings: Any, state: Mapping[str, Any]) -> Any:
-        """The codec whose `state` this is, which reads no training set."""
+        """Makes the codec with this `state`, without the training set."""
         made = cls(task, tokenizer, settings, ())
         made.restore(state)
         return made
@@ -115,8 +115,8 @@ def _tuples(value: Any) -> Any:
 
 
 LAYERS = "layers"
-"""The array of a row with the vectors that a frozen encoder computed for its text, so that it does not read it again:
-[T, L * D], all L layers that the head reads, joined; or [C, T, L * D] for C texts in one row."""
+"""The name of a row's array with the vectors of its text from a frozen encoder, which then does not read the row again.
+The array has all L layers that the head reads, joined: [T, L * D], or [C, T, L * D] for C texts in one row."""
 
 PADDING = {
     "tags": -1,
@@ -130,14 +130,15 @@ PADDING = {
     "others": -1,
     "alignments": -1,
 }
-"""What fills an array up to the longest of its batch, where that is not 0."""
+"""Padding values of arrays by name; 0 for all other arrays."""
 
 
 def stack(rows: Sequence[InputRow], multiple: int = 4) -> dict[str, np.ndarray]:
-    """A batch: every array filled up at its right end to the longest, rounded up so that few different shapes occur.
+    """Makes a batch: every array is padded at its right end to the longest one, rounded up so that few different shapes
+    occur.
 
-    Where a row has fewer texts side by side than another, its first one is repeated: not every network has an answer to
-    a text without a token. Of pictures and sounds [R, F] it is the number of regions that is rounded up.
+    If a row has fewer texts side by side than another, its first one is repeated, because some networks have no output
+    for a text without tokens. For pictures and sounds [R, F], the number of regions is rounded up.
     """
     batch = {}
     for name, first in rows[0].arrays.items():
@@ -147,7 +148,7 @@ def stack(rows: Sequence[InputRow], multiple: int = 4) -> dict[str, np.ndarray]:
             continue
         shape = [max(a.shape[axis] for a in arrays) for axis in range(first.ndim)]
         known = name.rstrip("_0123456789")  # "tokens_1" is for the encoder of another model
-        axes = 2 if known == LAYERS or (known in CHANNELS and CHANNELS[known].medium) else 1  # of one text
+        axes = 2 if known == LAYERS or (known in CHANNELS and CHANNELS[known].medium) else 1  # axes of one text
         shape[-axes] = -(-shape[-axes] // multiple) * multiple
         filled = np.full([len(rows), *shape], PADDING.get(known, 0), first.dtype)
         for target, array in zip(filled, arrays, strict=True):
@@ -159,8 +160,9 @@ def stack(rows: Sequence[InputRow], multiple: int = 4) -> dict[str, np.ndarray]:
 
 
 def layout(vocabulary: Vocabulary, texts: Sequence[Text | list[int]], length: int) -> dict[str, np.ndarray]:
-    """``tokens`` and ``segments`` of one or two texts, and the arrays of their annotation and picture. The longer one
-    loses its last token, of equals the second, until both fit into ``length``, as in BERT's code."""
+    """``tokens`` and ``segments`` of one or two texts, and the arrays of their annotation and picture. Until both fit
+    into ``length``, the longer one loses its last token (the second one if they are equally long), as in BERT's
+    code."""
     template = vocabulary.template
     room = max(0, length - template.added(len(texts)))
     sizes = [min(len(text), room) for text in texts]
@@ -169,7 +171,7 @@ def layout(vocabulary: Vocabulary, texts: Sequence[Text | list[int]], length: in
     parts = [text[:size] for text, size in zip(texts, sizes, strict=True)]
     tokens, segments = template.lay(parts)
     row = laid([part if isinstance(part, Text) else Text(part) for part in parts], template)
-    if not tokens:  # no text in a template without special tokens
+    if not tokens:  # an empty text, and a template without special tokens
         tokens, segments, row = [vocabulary.sep], [0], row.filled([vocabulary.sep])
     arrays = {"tokens": np.array(tokens, np.int32), "segments": np.array(segments, np.int32)}
     return arrays | row.channels()
@@ -185,8 +187,9 @@ def classes(count: int) -> int:
 
 
 def against(offered: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """Vectors [Q, D] to their products [Q, C] with those ``offered`` [C, D]. Equal ones of these have equal products,
-    so that ranks see a tie: a matrix product rounds them apart, by where they stand in it."""
+    """Returns a function from vectors [Q, D] to their products [Q, C] with the vectors ``offered`` [C, D]. Equal
+    vectors in ``offered`` have equal products, so that ranks see a tie. A plain matrix product rounds them differently,
+    depending on their places in it."""
     number: dict[bytes, int] = {}
     places = [number.setdefault(vector.tobytes(), len(number)) for vector in offered]
     _, first = np.unique(places, return_index=True)

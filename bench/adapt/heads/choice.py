@@ -1,7 +1,7 @@
-"""Choice: each choice is read with the context, one score each, a softmax over them (Radford et al., 2018, section
-3.3).
+"""Choice: each choice is read with the context and gets one score, with a softmax over the scores (Radford et al.,
+2018, section 3.3).
 
-Examples of a batch may have different numbers of choices: what fills the shorter ones up is pushed out of the softmax.
+Examples of a batch may have different numbers of choices. Padding is excluded from the softmax.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from ptmbench.tasks.task import Example, Task
 
 
 class Codec(heads.Codec):
-    """Context and choices to one row of C sequences; scores to the index of the best choice."""
+    """Converts context and choices to one row of C sequences, and scores to the index of the best choice."""
 
     outputs = 1
 
@@ -53,8 +53,7 @@ class Codec(heads.Codec):
 
 
 class Head(parts.Head):
-    """Reads a batch in which the choices of every example lie side by side, [B * C, T]; `bench.adapt.adapted` lays
-    them so."""
+    """Reads all choices of a batch as separate rows, [B * C, T]; `bench.adapt.adapted` reshapes the batch."""
 
     def __init__(self, outputs: int):
         super().__init__()

@@ -15,8 +15,8 @@ from ptmbench.tasks.task import Example, Task
 
 
 class Codec(heads.Codec):
-    """Texts to token ids, answers to class numbers and back: a row for each question that the task has about an
-    example, which for most is one, with its labels as answers."""
+    """Converts texts to token ids, and answers to class numbers and back. Each question that the task asks about an
+    example has a row; most tasks ask one question, with their labels as answers."""
 
     STATE = ("outputs", "number")
 
@@ -30,7 +30,7 @@ class Codec(heads.Codec):
         asked = [(i, question) for i, example in enumerate(examples) for question in self.task.questions(example)]
         texts = list(dict.fromkeys(text for _, question in asked for text in question.inputs))
         ids = dict(zip(texts, self.tokenizer.encode(texts), strict=True))
-        # Outputs that are no answer here are pushed out of the softmax, so that any task can use the shared head.
+        # Outputs that are no answer here are excluded from the softmax, so that any task can use the shared head.
         numbers = {answers: [self.number[answer] for answer in answers] for answers in {q.answers for _, q in asked}}
         unused = {answers: np.full(self.outputs, -1e9, np.float32) for answers in numbers}
         for answers, places in numbers.items():

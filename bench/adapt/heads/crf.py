@@ -5,9 +5,9 @@ A sequence y of tags for W words with emission scores e has the score
 
     s(y) = start[y_1] + sum_w e[w, y_w] + sum_{w > 1} transition[y_{w-1}, y_w] + end[y_W]
 
-and the probability exp s(y) / sum_y' exp s(y'). The sum goes over K^W sequences and takes W K^2 steps, in logarithms;
-the best sequence likewise (Viterbi, 1967). Sentences of different lengths share a batch: words come first, padding
-after them, and every step computes the whole batch and keeps what was there where a sentence is over, so that shapes
+and the probability exp s(y) / sum_y' exp s(y'). The sum over K^W sequences takes W K^2 steps, in logarithms, and so
+does the search for the best sequence (Viterbi, 1967). Sentences of different lengths share a batch, with padding after
+the words. Every step computes the whole batch, and keeps the previous values where a sentence is over, so that shapes
 do not depend on the data.
 """
 
@@ -30,7 +30,7 @@ def log_likelihood(emissions: Any, tags: Any, inside: Any, weights: tuple[Any, A
     ends = tf.gather(start, tags[:, 0]) + tf.gather(end, tf.gather(tags, last, batch_dims=1))
     score = own + tf.reduce_sum(moves * inside[:, 1:], axis=1) + ends
 
-    def step(before: Any, word: tuple[Any, Any]) -> Any:  # before [B, K]: ln of the sum over all ways to get to a tag
+    def step(before: Any, word: tuple[Any, Any]) -> Any:  # before [B, K]: ln of the sum over all paths to a tag
         emission, real = word
         after = tf.reduce_logsumexp(before[:, :, None] + transition[None], axis=1) + emission
         return tf.where(real[:, None] > 0, after, before)
@@ -41,8 +41,8 @@ def log_likelihood(emissions: Any, tags: Any, inside: Any, weights: tuple[Any, A
 
 
 def best(emissions: Any, inside: Any, weights: tuple[Any, Any, Any]) -> Any:
-    """The tags of highest score, int32 [B, W]; of equals the sequence with the lower last tag. Padding repeats the last
-    word's tag."""
+    """The tags with the highest score, int32 [B, W]. Of several best sequences, the one with the lowest last tag is
+    taken. Padding repeats the last word's tag."""
     transition, start, end = weights
     first = start[None] + emissions[:, 0]  # [B, K]
     same = tf.range(tf.shape(first)[1])[None] + tf.zeros_like(first, tf.int32)  # [B, K] every tag comes from itself
@@ -62,5 +62,5 @@ def best(emissions: Any, inside: Any, weights: tuple[Any, Any, Any]) -> Any:
 
 
 def _following(emissions: Any, inside: Any) -> tuple[Any, Any]:
-    """What the steps after the first word read, word by word: [W - 1, B, K], [W - 1, B]."""
+    """Inputs of the steps after the first word, with the word as the first axis: [W - 1, B, K], [W - 1, B]."""
     return tf.transpose(emissions[:, 1:], [1, 0, 2]), tf.transpose(inside[:, 1:])

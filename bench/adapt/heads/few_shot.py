@@ -1,11 +1,11 @@
-"""Few-shot classification: a text is of the class whose solved texts are nearest, on average.
+"""Few-shot classification: a text gets the class whose solved texts are nearest, on average.
 
-Prototypical networks (Snell et al., 2017, section 2.2) over the vectors of the two opening marks, one after the other
-(Baldini Soares et al., 2019, section 3.3, "entity start"; Han et al., 2018, for FewRel):
+Prototypical networks (Snell et al., 2017, section 2.2) over the concatenated vectors of the two opening marks (Baldini
+Soares et al., 2019, section 3.3, "entity start"; Han et al., 2018, for FewRel):
 
     p(n | q) = softmax_n  - s |q - mean_k x_nk|^2 / 2D
 
-The scale s is learnt; it begins at 10, where a prototype at half the distance of the others is nearly certain.
+The scale s is learnt. It starts at 10, where a prototype at half the distance of the others is nearly certain.
 """
 
 import math
@@ -27,7 +27,8 @@ _SCALE = 10.0
 
 
 class Codec(heads.Codec):
-    """An episode to one row of 1 + N K sequences, the question first; scores to the name of the best class."""
+    """Converts an episode to one row of 1 + N K sequences, the question first, and scores to the name of the best
+    class."""
 
     STATE = ("outputs",)
 
@@ -57,7 +58,7 @@ class Codec(heads.Codec):
         ends = np.array([end for _, end in offsets], np.int64)
         places = first + np.searchsorted(ends, text.marks, side="right")  # the token that holds the mark
         home, stop = template.template.home(size), first + size - template.template.added(1)
-        marks = np.where(places < stop, places, home)  # which speaks for a mark that was cut off
+        marks = np.where(places < stop, places, home)  # ``home`` stands for a mark that was cut off
         return InputRow(arrays | {"marks": marks.astype(np.int32)}, 0)
 
     def predictions(
@@ -67,7 +68,7 @@ class Codec(heads.Codec):
 
 
 class Head(parts.Head):
-    """``outputs``: the number of classes at most. Reads texts that lie side by side, [B * C, T]."""
+    """``outputs`` is the largest number of classes. Reads all texts of a batch as separate rows, [B * C, T]."""
 
     def __init__(self, outputs: int):
         super().__init__()

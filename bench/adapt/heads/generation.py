@@ -19,7 +19,7 @@ _BARRED = -1e8
 
 
 class Codec(heads.Codec):
-    """Source and target to token ids, generated ids to text. Targets are [CLS] text [SEP]."""
+    """Converts source and target to token ids, and generated ids to text. Targets are [CLS] text [SEP]."""
 
     STATE = ("outputs", "by_line")
 
@@ -28,7 +28,7 @@ class Codec(heads.Codec):
             raise NotApplicable("no-targets", "because its training set has no target texts.")
         self.tokenizer, self.settings, self.outputs = tokenizer, settings, settings.label_smoothing
         self.by_line = task.headline == "rougeLsum"
-        """Whether the metric wants a sentence a line, which not every tokenizer can write."""
+        """Whether the metric needs one sentence per line. Not every tokenizer can write line breaks."""
 
     def rows(self, examples: Sequence[Example]) -> list[InputRow]:
         vocabulary, room = self.tokenizer.vocabulary, self.settings.target_length - 2
@@ -55,10 +55,10 @@ class Codec(heads.Codec):
 
 
 class Head(parts.Head):
-    """Holds no weights: the loss of next-token logits that `Pretrainable.decode` gives.
+    """The loss of the next-token logits from `Pretrainable.decode`. It has no weights.
 
-    ``outputs``: the share of the probability that the loss wants spread evenly over the vocabulary (Szegedy et al.,
-    2016, section 7; Vaswani et al., 2017, section 5.4).
+    ``outputs`` is the label smoothing: the share of the target probability that is spread evenly over the vocabulary
+    (Szegedy et al., 2016, section 7; Vaswani et al., 2017, section 5.4).
     """
 
     writes = True
@@ -72,12 +72,12 @@ class Head(parts.Head):
         return ops.sum(each * known) / ops.maximum(ops.sum(known), 1.0)
 
     def losses(self, logits: Any, batch: dict[str, Any]) -> tuple[Any, Any]:
-        """The loss of each token after the first, and which of them are no padding: float [B, S - 1] each."""
+        """The loss of each token after the first, and which of them are not padding: float [B, S - 1] each."""
         following = batch["targets"][:, 1:]  # [B, S - 1]
         known = ops.cast(following != 0, "float32")
         each = keras.losses.sparse_categorical_crossentropy(following, logits[:, :-1], from_logits=True)
         if self.smoothing:  # - mean over the vocabulary of ln p, from logits: their logsumexp less their mean
-            there = ops.cast(logits[:, :-1] > _BARRED, logits.dtype)  # ids without a token take no part
+            there = ops.cast(logits[:, :-1] > _BARRED, logits.dtype)  # ids without a token are excluded
             mean = ops.sum(logits[:, :-1] * there, axis=-1) / ops.sum(there, axis=-1)
             even = ops.logsumexp(logits[:, :-1], axis=-1) - mean
             each = (1.0 - self.smoothing) * each + self.smoothing * even

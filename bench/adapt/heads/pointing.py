@@ -1,16 +1,16 @@
 """Pointing: a decoder writes tuples as a sequence of choices among the sentence's words and the task's classes.
 
 Source: Yan et al. (2021), section 3.2, after the pointer networks of Vinyals et al. (2015). A span is written as its
-first and its last word, a tuple as its parts, a sentence's tuples in the order of the words, and at the end stands END;
-what the task gives beforehand (an aspect) is written for the decoder. Words and classes compete in one softmax
+first and its last word, and a tuple as its parts. The tuples of a sentence follow the order of the words, and END comes
+last. What the task gives beforehand (an aspect) is fed to the decoder. Words and classes compete in one softmax
 
     p(y_s = j | y_{<s}, x) = softmax_j q_s . k_j      k_j: a word's vector [U], or a class's own
 
-in which at each place only what keeps to the pattern has a share: no class inside a span, no last word before the
-first, no end within a tuple.
+At each place, choices that break the pattern are excluded: no class inside a span, no last word before the first, no
+END within a tuple.
 
-The paper's decoder is BART's. Here it is the head's own, a gated recurrent unit with attention to the words, so that
-every encoder meets the task with the same new weights; what a pre-trained decoder adds is not measured.
+The paper's decoder is BART's. Here the head has its own, a gated recurrent unit with attention to the words, so that
+all encoders have the same new weights. The benefit of a pre-trained decoder is not measured.
 """
 
 from collections.abc import Sequence
@@ -28,17 +28,18 @@ from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.task import Example, Task
 
 WIDTH = 128
-"""U, of the decoder."""
+"""U, the width of the decoder."""
 END = 0
-NOTHING, GIVEN, OPEN, FIRST, LAST, CLASS = range(6)
-"""What may be chosen at a place: END; what is given; a word or END; a word; a word, not before the last choice; a
-class."""
+NOTHING, GIVEN, OPEN, FIRST, LAST, CLASS, OPEN_CLASS = range(7)
+"""What may be chosen at a place, in this order: END; the given choice; a word or END; a word; a word that is not before
+the last choice; a class; a class or END."""
 _BARRED = -1e9
 
 
 class Codec(heads.Codec):
-    """Words to tokens, tuples to choices and back. Choice 0 is END, then come the classes, from ``outputs`` on the
-    words whose first token is within the longest input; tuples of other words are not learnt."""
+    """Converts words to tokens, and tuples to choices and back. Choice 0 is END, followed by the classes. Choices from
+    ``outputs`` on are the words whose first token fits into the longest input; tuples with other words are not
+    learnt."""
 
     STATE = ("labels", "outputs", "slots", "most")
 
@@ -47,7 +48,8 @@ class Codec(heads.Codec):
         self.outputs = classes(1 + len(self.labels))
         slots = [slot for part in task.extra["pattern"] for slot in ((FIRST, LAST) if part == "span" else (CLASS,))]
         self.most = task.extra.get("most") or max(1, settings.target_length // len(slots))
-        self.slots = (OPEN if slots[0] == FIRST else slots[0], *slots[1:])
+        opening = OPEN if slots[0] == FIRST else OPEN_CLASS if self.most > 1 else CLASS
+        self.slots = (opening, *slots[1:])
 
     def rows(self, examples: Sequence[Example]) -> list[InputRow]:
         vocabulary, rows = self.tokenizer.vocabulary, []
@@ -58,7 +60,7 @@ class Codec(heads.Codec):
             places = places[places < room] + front
             chosen, given = self._chosen(example, len(places))
             slots = [GIVEN] * given + [*self.slots * self.most]
-            if given < len(example.gold.given):  # what is given is out of reach: nothing can be said of it
+            if given < len(example.gold.given):  # a given word does not fit into the input
                 slots, chosen = [NOTHING] * len(slots), [END]
             numbers = np.full(len(slots), -1, np.int32)
             numbers[: len(chosen)] = chosen[: len(slots)]
@@ -68,8 +70,8 @@ class Codec(heads.Codec):
         return rows
 
     def _chosen(self, example: Example, reach: int) -> tuple[list[int], int]:
-        """All choices of ``example``, END among them, and how many of them are given; words from ``reach`` on are out
-        of it."""
+        """All choices of ``example``, with END, and how many of them are given. Words from ``reach`` on do not fit into
+        the input."""
 
         def within(one: Sequence[Any]) -> bool:
             return all(isinstance(part, str) or part < reach for part in one)
@@ -92,7 +94,8 @@ class Codec(heads.Codec):
 
 
 class Head(parts.Head):
-    """``outputs``: END and classes, C. Gives the words' vectors [B, T, U] and the decoder's first state [B, U]."""
+    """``outputs`` is C, the number of classes and END. Returns the token vectors [B, T, U] and the decoder's first
+    state [B, U]."""
 
     def __init__(self, outputs: int):
         super().__init__()
@@ -109,7 +112,7 @@ class Head(parts.Head):
         return self.words(reading.tokens), self.start(reading.pooled)
 
     def loss(self, numbers: tuple[Any, Any], batch: dict[str, Any]) -> Any:
-        """Cross-entropy of the choices that are not given, each after the right ones before it."""
+        """Cross-entropy of the choices that are not given, with teacher forcing."""
         keys, present, state = self._keys(numbers, batch)
         chosen, slots = batch["chosen"], batch["slots"]  # [B, S]
         previous = tf.pad(tf.maximum(chosen, 0)[:, :-1], [[0, 0], [1, 0]])
@@ -126,7 +129,8 @@ class Head(parts.Head):
         return ops.sum(each * known) / ops.maximum(ops.sum(known), 1.0)
 
     def predicted(self, numbers: tuple[Any, Any], batch: dict[str, Any]) -> Any:
-        """The likeliest choice at each place after those before it, int32 [B, S]; END goes on to the end of the row."""
+        """The most probable choice at each place, given those before it (greedy), int32 [B, S]. All choices after END
+        are END."""
         keys, present, state = self._keys(numbers, batch)
 
         def step(before: tuple[Any, ...], place: tuple[Any, Any]) -> tuple[Any, ...]:
@@ -146,7 +150,8 @@ class Head(parts.Head):
         return tf.transpose(tf.scan(step, places, initializer=beginning)[1])
 
     def _keys(self, numbers: tuple[Any, Any], batch: dict[str, Any]) -> tuple[Any, Any, Any]:
-        """What can be chosen [B, C + W, U], which of it are words that there are [B, C + W], the first state [B, U]."""
+        """The vectors of all choices [B, C + W, U], which of them are words and not padding [B, C + W], and the first
+        state [B, U]."""
         tokens, state = numbers
         words = tf.gather(tokens, tf.maximum(batch["places"], 0), batch_dims=1)  # [B, W, U]
         own = tf.convert_to_tensor(self.own["classes"])
@@ -156,8 +161,8 @@ class Head(parts.Head):
         return keys, present, state
 
     def _step(self, state: Any, x: Any, keys: Any, present: Any) -> tuple[Any, Any]:
-        """A gated recurrent unit (Cho et al., 2014) reads the last choice x [B, U] and the words that the state [B, U]
-        looks at; its new state and the query [B, U]."""
+        """A step of a gated recurrent unit (Cho et al., 2014). It reads the last choice x [B, U] and the words to which
+        the state [B, U] attends. Returns the new state and the query [B, U]."""
         own = {name: tf.convert_to_tensor(weight) for name, weight in self.own.items()}
         seen = tf.nn.softmax(tf.einsum("bu,bju->bj", state, keys) + tf.where(present, 0.0, _BARRED))
         read = tf.concat([x, tf.einsum("bj,bju->bu", seen, keys)], axis=-1)
@@ -169,13 +174,14 @@ class Head(parts.Head):
 
 
 def _barred(slots: Any, previous: Any, present: Any, labels: Any, count: int) -> Any:
-    """-1e9 for what may not be chosen, else 0: [B, S, C + W], from ``slots`` and the choices before them [B, S]."""
+    """-1e9 for choices that are not allowed, else 0: [B, S, C + W]. Depends on ``slots`` and the choices before them
+    [B, S]."""
     number = tf.range(tf.shape(present)[1])[None, None]  # [1, 1, C + W]
     slots, previous = slots[..., None], previous[..., None]
     word = present[:, None]
     legal = tf.where(
-        slots == CLASS,
-        (number >= 1) & (number <= labels[:, None, None]),
+        slots >= CLASS,
+        ((number >= 1) & (number <= labels[:, None, None])) | ((slots == OPEN_CLASS) & (number == END)),
         ((slots >= OPEN) & word & ((slots != LAST) | (number >= previous))) | ((slots <= OPEN) & (number == END)),
     )
     return tf.where(legal, 0.0, _BARRED)

@@ -1,12 +1,12 @@
-"""Ranking: question and candidate become vectors of their own, and what fits lies in the same direction.
+"""Ranking: question and candidate are encoded separately, and compared by the cosine of their vectors.
 
 Two towers with shared weights (Wang et al., 2022, SimKGC, sections 3.2 to 3.4; as the Siamese part of StAR, Wang et
 al., 2021): each candidate is encoded once, not once with every question as in KG-BERT (Yao et al., 2019). The answers
-of a batch are each other's wrong answers:
+in a batch are negatives for each other:
 
     p(a | q) = softmax_a  s cos(q, a)        over a and those answers of the batch that no training example has for q
 
-The scale s = 1 / temperature is learnt and begins at 20 (SimKGC, section 4.1).
+The scale s = 1 / temperature is learnt and starts at 20 (SimKGC, section 4.1).
 """
 
 import math
@@ -32,14 +32,15 @@ _CHUNK = 256
 
 
 class Codec(heads.Codec):
-    """Training examples to rows of question and answer, others to their questions, followed by all candidates."""
+    """Converts training examples to rows of question and answer. Other examples become rows of their questions,
+    followed by a row for each candidate."""
 
     outputs = 1
 
     def __init__(self, task: Task, tokenizer: Tokenizer, settings: Settings, train: Sequence[Example]):
         self.tokenizer, self.settings, self.train = tokenizer, settings, train
         self.right: dict[tuple, set[str]] = defaultdict(set)
-        for example in train:  # not `Target.others`, which know the answers of the other splits
+        for example in train:  # not `Target.others`, which have the answers of the other splits
             self.right[_question(example)].add(str(example.gold))
 
     def rows(self, examples: Sequence[Example]) -> list[InputRow]:
@@ -63,7 +64,7 @@ class Codec(heads.Codec):
         return rows
 
     def _candidate(self, ids: dict[str, list[int]], text: str, example: Example) -> InputRow:
-        """A candidate serves all questions, so each of them, such as ``example``, names the language of all."""
+        """The row of a candidate. All questions share it, so any of them, such as ``example``, gives the language."""
         return self._sequence(channels.texts(self.tokenizer, channels.candidate_of(example, text), [ids[text]]))
 
     def _sequence(self, parts: list[channels.Text]) -> InputRow:
@@ -86,7 +87,7 @@ class Codec(heads.Codec):
 
 
 class Head(parts.Head):
-    """Reads texts that lie side by side, [B * C, T]; in training C is 2, the question and its answer."""
+    """Reads all texts of a batch as separate rows, [B * C, T]. In training, C is 2: the question and its answer."""
 
     def __init__(self, outputs: int):
         super().__init__()

@@ -15,8 +15,8 @@ from ptmbench.tasks.task import Example, Task
 
 
 class Codec(heads.Codec):
-    """Texts to token ids, scores to standard units and back; predictions stay within the range seen in training; where
-    none was, all are 0."""
+    """Converts texts to token ids, and scores to standard units and back. Predictions are clipped to the range of the
+    training scores; without training examples, they are 0."""
 
     STATE = ("mean", "deviation", "low", "high")
     outputs = 1

@@ -1,10 +1,10 @@
-"""Span: where the answer begins and ends, by two scores per token (Devlin et al., 2019, section 4.2).
+"""Span: two scores per token say where the answer begins and ends (Devlin et al., 2019, section 4.2).
 
-Answers that are no span compete in the same softmax. "No answer" points at [CLS], as in that paper's section 4.3; each
-named answer of the task (its ``labels``: "yes", "no") is one place more, in front of the tokens, with scores from the
-pooled vector. So everything compares on one scale, window by window, and nothing needs a threshold of its own.
+Answers that are not spans compete in the same softmax. "No answer" points at [CLS], as in that paper's section 4.3.
+Each named answer of the task (its ``labels``: "yes", "no") is an extra place in front of the tokens, with scores from
+the pooled vector. So all answers of a window are on one scale, and none needs a threshold of its own.
 
-Where the context comes in named pieces, a third score at each piece's first token says whether it is evidence.
+If the context comes in named pieces, a third score at each piece's first token says whether it is evidence.
 """
 
 from collections.abc import Sequence
@@ -24,15 +24,15 @@ from ptmbench.tasks.task import Example, Task
 _LONGEST_ANSWER = 30
 _BEST = 20
 _SURE = 1e9
-"""Log odds that stand for certainty: files know no infinity."""
+"""Log odds that stand for certainty, because files cannot hold infinity."""
 
 
 class Codec(heads.Codec):
-    """Question and context to windows of tokens; scores of all windows of an example to one piece of its original
-    context.
+    """Converts question and context to windows of tokens, and the scores of all windows of an example to one piece of
+    its original context.
 
     A context that does not fit is read in overlapping windows, ``settings.stride`` tokens apart. A window without the
-    answer points at [CLS]. A question that takes more than a third of the room loses its end.
+    answer points at [CLS]. A question that is longer than a third of ``settings.length`` loses its end.
     """
 
     STATE = ("named", "answers_all", "evidence", "outputs")
@@ -54,7 +54,7 @@ class Codec(heads.Codec):
             room = self.settings.length - template.added(2) - len(question)
             edges = np.array(offsets, np.int64).reshape(-1, 2)  # first and past-the-last character of each token
             pieces = _heads(example.inputs[1:], edges) if self.evidence else {}
-            _, first = template.begins([len(question), 0])  # behind [CLS] question [SEP]
+            _, first = template.begins([len(question), 0])  # after [CLS] question [SEP]
             text = channels.context(self.tokenizer, example, ids, offsets, first=1)
             for begin in range(0, max(1, len(ids)), max(1, min(self.settings.stride, room))):
                 window = range(begin, min(begin + room, len(ids)))
@@ -78,8 +78,8 @@ class Codec(heads.Codec):
     def _target(
         self, gold: Sequence[Answer] | None, edges: np.ndarray, window: range, first: int, home: int
     ) -> tuple[int, int]:
-        """Where start and end point, counted from the first named answer: at one, at a token, or at [CLS], whose place
-        is ``home``."""
+        """The targets of start and end, counted from the first named answer: a named answer, a token, or [CLS], whose
+        place is ``home``."""
         front = len(self.named)
         cls = front + home
         if not gold:
@@ -100,10 +100,10 @@ class Codec(heads.Codec):
         facts: list[dict[Any, float]] = [{} for _ in examples]
         for row, scores in zip(rows, outputs, strict=True):
             first, edges, heads, home = row.note
-            # Against the window's own "no answer" score, so that windows of one example can be compared.
+            # Scores are relative to "no answer" in the same window, so that windows of one example can be compared.
             nothing = float(scores[front + home, :2].sum())
             found = [(float(scores[k, :2].sum()) - nothing, label) for k, label in enumerate(self.named)]
-            solid = edges[:, 1] > edges[:, 0]  # a lone mark for a blank holds nothing that an answer could begin with
+            solid = edges[:, 1] > edges[:, 0]  # no answer begins or ends at a lone space mark, which has no characters
             if solid.any():
                 inside = scores[front + first : front + first + len(edges), :2]  # [window, 2]
                 score, i, j = _best_span(*np.where(solid[:, None], inside, -np.inf).T)
@@ -126,7 +126,7 @@ class Codec(heads.Codec):
 
 
 class Head(parts.Head):
-    """``outputs``: the number of named answers, and whether pieces are asked for as evidence."""
+    """``outputs``: the number of named answers, and whether a score for evidence is needed."""
 
     def __init__(self, outputs: tuple[int, bool]):
         super().__init__()
@@ -178,7 +178,7 @@ def _token_span(edges: np.ndarray, answer: Answer) -> tuple[int, int] | None:
 
 
 def _best_span(starts: np.ndarray, ends: np.ndarray) -> tuple[float, int, int]:
-    """The pair i <= j < i + 30 of largest sum, among the 20 best starts and ends."""
+    """The largest sum and its pair i <= j < i + 30, among the 20 best starts."""
     best = (-np.inf, 0, 0)
     for i in np.argsort(-starts)[:_BEST]:
         reach = ends[i : i + _LONGEST_ANSWER]

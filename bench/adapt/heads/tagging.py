@@ -1,8 +1,8 @@
 """Tagging: a softmax over the tags at the first token of every word (Devlin et al., 2019, section 5.3).
 
-Two settings change that: with ``crf`` whole sequences of tags are judged (`bench.adapt.heads.crf`), with ``context``
-the sentences before and after fill the window, as far as they are of the same document and among the same examples
-(the "maximal document context" of that paper's section 5.3); only the sentence's own words are tagged.
+Two settings change that. With ``crf``, whole sequences of tags are scored (`bench.adapt.heads.crf`). With ``context``,
+the sentences before and after fill the window, if they are in the same document and among the same examples (the
+"maximal document context" of that paper's section 5.3). Only the sentence's own words are tagged.
 """
 
 from collections.abc import Sequence
@@ -23,8 +23,8 @@ from ptmbench.tasks.task import Example, Task
 
 
 class Codec(heads.Codec):
-    """Words to token ids, tags to numbers at first tokens and back. A sentence too long for one row goes on in the
-    next."""
+    """Converts words to token ids, and tags to numbers at first tokens and back. A sentence too long for one row
+    continues in the next."""
 
     STATE = ("labels", "outputs", "number")
 
@@ -75,7 +75,7 @@ class Codec(heads.Codec):
 
 
 class Head(parts.Head):
-    """``outputs``: the number of tags, and whether sequences of them are judged."""
+    """``outputs``: the number of tags, and whether a CRF scores sequences of them."""
 
     def __init__(self, outputs: tuple[int, bool]):
         super().__init__()
@@ -98,7 +98,7 @@ class Head(parts.Head):
         return ops.sum(each * known) / ops.maximum(ops.sum(known), 1.0)
 
     def predicted(self, logits: Any, batch: dict[str, Any]) -> Any:
-        """``logits`` as the codec reads them: with a chain, 1 at the tags of the best sequence."""
+        """``logits`` for the codec. With a CRF, these are 1 at the tags of the best sequence."""
         if not self.sequences:
             return logits
         tags = tf.one_hot(crf.best(*_words(logits, batch), self._weights()), self.dense.units)  # [B, W, tags]
@@ -116,7 +116,7 @@ def _words(logits: Any, batch: dict[str, Any]) -> tuple[Any, Any]:
 
 
 def _documents(examples: Sequence[Example], texts: Sequence[Text]) -> dict[int, tuple[Text, int]]:
-    """For each example of a document: the text of the document, and where the example's own begins."""
+    """For each example of a document: the text of the document, and the token at which the example begins."""
     found = {}
     for group, members in groupby(range(len(examples)), key=lambda i: examples[i].group):
         if group is not None:
@@ -128,10 +128,10 @@ def _documents(examples: Sequence[Example], texts: Sequence[Text]) -> dict[int, 
 
 
 def _context(document: Text, first: int, begin: int, stop: int, room: int) -> tuple[Text, Text]:
-    """Tokens before and after a row, equally many as far as there are, that fill ``room``.
+    """Tokens before and after a row that fill ``room``, equally many on both sides where there are enough.
 
-    The sentence begins at ``first`` of ``document``; ``begin`` and ``stop`` bound the row in the sentence. What a row
-    leaves out of its own sentence is context too.
+    The sentence begins at ``first`` of ``document``; ``begin`` and ``stop`` bound the row in the sentence. The rest of
+    the sentence is context, too.
     """
     if not document:
         return document, document

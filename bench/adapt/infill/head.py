@@ -1,8 +1,9 @@
-"""Infilling: the words that give a text its label become blanks, and pieces of the other label are written into them.
+"""Infilling: the words that give a text its label become blanks, which are filled with pieces for the other label.
 
-A row is the text as it is, the places of its blanks, and its label: the loss asks for what stands there under that
-label, writing goes under the other one. So all splits have the same rows, and none needs a rewriting to learn from.
-Channels are read from the text with all of its blanks: a mention of a blank would describe the old word alone.
+A row has the original text, the places of its blanks, and its label. The loss asks for the original pieces under that
+label; predictions are made under the other one. So all splits have the same rows, and training needs no rewritten
+texts. Channels are read from the text with all of its blanks, because a mention of a blank would describe only the old
+word.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +22,8 @@ from ptmbench.tasks.task import Example, Task
 
 
 class Codec(heads.Codec):
-    """Texts with their blanks, and texts with the blanks filled. A blank is a piece: a word of two pieces gets two."""
+    """Converts texts to rows with blanks, and filled blanks to texts. A blank is one piece: a word of two pieces gets
+    two."""
 
     def __init__(self, task: Task, tokenizer: Tokenizer, settings: Own, train: Sequence[Example]):
         if not attributes.named(task):
@@ -58,7 +60,7 @@ class Codec(heads.Codec):
     def predictions(
         self, examples: Sequence[Example], rows: Sequence[InputRow], outputs: Sequence[np.ndarray]
     ) -> list[str]:
-        """The words of each text, those with blanks as they were filled."""
+        """The text of each example, with its blanks filled."""
         texts = []
         for row, filled in zip(rows, outputs, strict=True):
             words, owners = row.note
@@ -71,7 +73,7 @@ class Codec(heads.Codec):
 
 
 class Head(parts.Head):
-    """Holds no weights: the mean over all blanks of - ln p of the piece that stood there."""
+    """The mean over all blanks of - ln p of the original piece. It has no weights."""
 
     writes = True
 

@@ -16,7 +16,8 @@ from ptmbench.models.text.tokenizers import Vocabulary
 
 
 class Decoding(parts.NewDecoding):
-    """What ``network`` would write into the blanks of a text."""
+    """Fills the blanks of a text with ``network``. Raises `NotApplicable` if it cannot fill blanks or does not read
+    segments."""
 
     def __init__(self, network: Any, vocabulary: Vocabulary, settings: Own):
         if network.fill is None:
@@ -30,7 +31,7 @@ class Decoding(parts.NewDecoding):
 
     def decode(self, batch: dict[str, Any], seed: Any = None) -> tf.Tensor:
         """Scores [B, M, V] of every piece for each of ``places`` [B, M] of ``tokens`` [B, T] under ``label`` [B]. While
-        a place is filled, it and all later places are blank. -1 is no place."""
+        a place is filled, it and all later places are blank. Places of -1 are padding."""
         tokens, places = tf.convert_to_tensor(batch["tokens"]), tf.convert_to_tensor(batch["places"])
         (rows, length), blanks = (tf.shape(tokens)[0], tf.shape(tokens)[1]), tf.shape(places)[1]
         marks = tf.one_hot(places, length, dtype=tf.int32)  # [B, M, T], all 0 for -1
@@ -43,7 +44,7 @@ class Decoding(parts.NewDecoding):
         return tf.reshape(logits, [rows, blanks, logits.shape[-1]])
 
     def written(self, batch: dict[str, np.ndarray], write: Any = None) -> np.ndarray:
-        """The pieces int32 [B, M] that are written into ``places`` under the other label, one after the other."""
+        """Fills ``places`` under the other label, one after the other, and returns the pieces int32 [B, M]."""
         if self._best is None:
             self._best = traced(self._likeliest)
         tokens, places, other = batch["tokens"].copy(), batch["places"], 1 - batch["label"]
@@ -69,13 +70,13 @@ class Decoding(parts.NewDecoding):
         return self.network.fill({**channels, "tokens": tokens, "segments": segments, "places": places})
 
     def _likeliest(self, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        """The piece of text, no special token, that fits best: [B]."""
+        """The piece that fits best, without special tokens: [B]."""
         first, channels = self.vocabulary.first, {name: batch[name] for name in _channels(batch)}
         scores = self._scores(batch["tokens"], batch["label"], batch["places"], channels)
         return tf.argmax(scores[:, first:], axis=1, output_type=tf.int32) + first
 
     def _tells_labels(self) -> bool:
-        """Whether the network gives other scores to the same text of another label."""
+        """Whether the network gives the same text other scores under another label."""
         tokens = tf.fill([1, 4], self.vocabulary.mask)
         one, other = (self._scores(tokens, tf.constant([label]), tf.constant([1]), {}).numpy() for label in (0, 1))
         return bool(np.any(one != other))

@@ -5,9 +5,9 @@ training step every layer f_i is left out with probability p = ``drop``, indepen
 
     x_i = m_i f_i(x_{i-1}) + (1 - m_i) x_{i-1}        m_i ~ Bernoulli(1 - p)
 
-A layer that stays is not scaled, as in fairseq. All layers answer. The trained model loses less than a plain one when
-layers are removed without further training. The paper prunes every other layer (``--transform layers:by=alternate``):
-with a share p of N layers, those at depths d = 0 mod floor(1 / p).
+A layer that is kept is not scaled, as in fairseq. Predictions use all layers. The trained model loses less than a plain
+one when layers are removed without further training. The paper prunes every other layer
+(``--transform layers:by=alternate``): with a share p of N layers, those at depths d = 0 mod floor(1 / p).
 
 The paper drops layers in pre-training too, which a run here does not do. ``drop=0`` is plain fine-tuning.
 

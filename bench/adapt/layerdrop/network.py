@@ -9,13 +9,13 @@ from ptmbench.models.layers.core import Drop, Rows
 from ptmbench.models.layers.operations import fold
 
 _PLACE = 9
-"""The number of the draw among the places for dropout of a layer, which are ten apart."""
+"""The number of this draw among the ten places for dropout that each layer has."""
 
 
 @dataclass(frozen=True)
 class LeavingOut:
-    """The detour of a stack (`models.layers.blocks.Stack`) whose blocks are left out with probability ``rate``. The
-    draws follow from the seed of the step. Without a seed, which is outside of training, all blocks are computed."""
+    """The detour of a stack (`models.layers.blocks.Stack`) that leaves out each block with probability ``rate``. The
+    draws depend on the seed of the step. Without a seed, outside of training, all blocks are computed."""
 
     rate: float
 

@@ -1,8 +1,8 @@
 """Likelihood: measures how probable a language model finds a text, without training.
 
-A task whose ``extra`` has ``"score": "pseudo"`` asks models that fill blanks instead, for the pseudo-likelihood of each
-text (PLL-word-l2r of Kauf and Ivanova, 2023: a token is asked for while it and the later tokens of its word are
-masked, and a mention that loses a token is left out). One with ``"bytes": True`` also counts the bytes that [UNK]
+A task whose ``extra`` has ``"score": "pseudo"`` takes the pseudo-likelihood of each text instead, from models that fill
+blanks. This is PLL-word-l2r of Kauf and Ivanova (2023): a token is predicted while it and the later tokens of its word
+are masked. A mention that loses a token is left out. A task with ``"bytes": True`` also counts the bytes that [UNK]
 hides.
 """
 
@@ -20,7 +20,7 @@ from ptmbench.tasks.forms import Form
 from ptmbench.tasks.task import Example, Task
 
 PSEUDO = "pseudo"
-"""What ``extra["score"]`` of a task says that asks for pseudo-likelihoods."""
+"""The value of ``extra["score"]`` in a task that takes pseudo-likelihoods."""
 
 
 def no_likelihood(title: str, of: str) -> NotApplicable:
@@ -40,7 +40,7 @@ def no_pseudo(title: str, tells_likelihood: bool, fills: bool) -> NotApplicable 
 @dataclass(frozen=True, kw_only=True)
 class Own(Settings):
     def asking(self, network: Network, task: Task, examples: Sequence[Example], cut: Cut) -> tuple[float, float]:
-        """A row for each window; for pseudo-likelihoods one for each token of the text."""
+        """Counts a row for each window or, for pseudo-likelihoods, for each token of the text."""
         counts, template = cut.lengths([example.inputs[0] for example in examples]), cut.vocabulary.template
         if task.extra.get("score") == PSEUDO:
             if reason := no_pseudo(network.title, network.model.tells_likelihood, network.model.fills):

@@ -25,8 +25,8 @@ Window = tuple[int, int, Text]
 def windows(
     tokenizer: Tokenizer, settings: Settings, examples: Sequence[Example], reads: Collection[str] = TEXT
 ) -> list[Window]:
-    """The texts in windows that a model can read (`windows.onwards`) with a start symbol before each, and with the
-    channels that it ``reads``."""
+    """The windows of all texts (`windows.onwards`), with room for a start symbol and with the channels that the model
+    ``reads``."""
     room, found = settings.length - len(tokenizer.vocabulary.template.start), []
     for i, ids in enumerate(tokenizer.encode([e.inputs[0] for e in examples])):
         text = channels.texts(tokenizer, examples[i], [ids])[0].only(reads)
@@ -36,7 +36,7 @@ def windows(
 
 
 def respond(asked: Asked) -> tuple[list[Any], float]:
-    """(nats, words, characters) of each text, and the FLOPs of that."""
+    """Returns (nats, words, characters) of each text, and the FLOPs of scoring."""
     if asked.task.extra.get("score") == PSEUDO:
         answers, flops = _pseudo(asked)
     else:
@@ -52,7 +52,7 @@ def respond(asked: Asked) -> tuple[list[Any], float]:
 
 
 def unknown(tokenizer: Tokenizer, texts: Sequence[str]) -> list[float]:
-    """Nats of spelling what [UNK] hides in each text: `tasks.metrics.bits_per_byte.spelled` of its characters."""
+    """Nats for spelling the characters that [UNK] hides in each text (`tasks.metrics.bits_per_byte.spelled`)."""
     vocabulary, found = tokenizer.vocabulary, []
     for text, (ids, offsets) in zip(texts, tokenizer.encode_with_offsets(texts), strict=True):
         hidden = [text[begin:end] for i, (begin, end) in zip(ids, offsets, strict=True) if i == vocabulary.unk]
@@ -61,7 +61,8 @@ def unknown(tokenizer: Tokenizer, texts: Sequence[str]) -> list[float]:
 
 
 def _pseudo(asked: Asked) -> tuple[list[tuple[float, int, int]], float]:
-    """As `respond` for a model that fills blanks: each token with the later ones of its word masked, in its window."""
+    """`respond` for a model that fills blanks. Each token is masked in its window, together with the later ones of its
+    word."""
     network, tokenizer, settings = asked.network, asked.tokenizer, asked.settings
     if reason := no_pseudo(asked.title, network.log_likelihood is not None, network.fill is not None):
         raise reason
@@ -84,7 +85,7 @@ def _pseudo(asked: Asked) -> tuple[list[tuple[float, int, int]], float]:
 
 
 def signature(asked: Asked) -> str:
-    """How bits per byte were counted, in one line."""
+    """One line on how bits per byte were counted."""
     texts = [example.inputs[0] for example in asked.report]
     read = asked.tokenizer.encode(texts)
     unknowns = sum(ids.count(asked.tokenizer.vocabulary.unk) for ids in read)
@@ -98,9 +99,9 @@ def signature(asked: Asked) -> str:
 
 
 def scorer(network: Any, label: str, asked: str, ask: Callable | None = None) -> Callable[..., np.ndarray]:
-    """A batch of ``tokens`` int32 [B, T] and other channels to ln p of each token given those before it, by ``ask`` or
-    the network's ``log_likelihood``, traced when first called. Raises `NotApplicable` for a model that
-    cannot tell how probable that is; ``asked`` is what it would be asked, in words."""
+    """Returns a function from a batch of ``tokens`` int32 [B, T] and other channels to ln p of each token given those
+    before it. It calls ``ask``, by default the network's ``log_likelihood``, and is traced when first called. Raises
+    `NotApplicable` for a model without such a function; ``asked`` describes the missing probability in its message."""
     ask = ask or network.log_likelihood
     if ask is None:
         raise no_likelihood(label, asked)
@@ -115,10 +116,10 @@ def predictions(
     examples: Sequence[Example],
     windows: Sequence[Window],
 ) -> list[tuple[float, int, int]]:
-    """(nats, words, characters) of every text from its ``windows``, words being what spaces divide.
+    """(nats, words, characters) of every text, from its ``windows``. Words are divided by spaces.
 
     Ends of lines are invisible to the tokenizers, so they count neither as nats nor as words. A model that was trained
-    without a start symbol says nothing of a text's first token: all tokens are as likely there.
+    without a start symbol does not predict the first token of a text: all tokens count as equally likely there.
     """
     score = scorer(network, label, "a token from those before it")
     nats, start = np.zeros(len(examples)), tokenizer.vocabulary.template.start

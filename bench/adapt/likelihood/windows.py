@@ -1,15 +1,14 @@
-"""Windows over texts that are longer than a network reads. Numbers of tokens alone; no TensorFlow."""
+"""Windows over texts that are longer than a network reads, in numbers of tokens."""
 
 
 def onwards(count: int, room: int, stride: int) -> list[tuple[int, int, int]]:
     """Windows over a text of ``count`` tokens for a model that reads from left to right: where each begins, the first
     token that is scored in it, and its end (past the last token).
 
-    Windows hold ``room`` tokens and are ``stride`` apart, or a whole window where that is less. Each token is scored
-    once, in the first window that holds it, with at least ``room - stride`` tokens before it wherever the text has
-    them.
+    Windows hold ``room`` tokens and are ``stride`` apart, or ``room`` apart if that is less. Each token is scored once,
+    in the first window that holds it, with at least ``room - stride`` tokens before it wherever the text has them.
     """
-    stride, found, scored = min(stride, room), [], 0  # no token lies between two windows
+    stride, found, scored = min(stride, room), [], 0  # so that no token lies between two windows
     while scored < count:
         begin = 0 if scored == 0 else scored - (room - stride)
         end = min(begin + room, count)
@@ -22,9 +21,9 @@ def around(count: int, room: int, stride: int) -> list[tuple[int, range]]:
     """Windows over a text of ``count`` tokens for a model that reads both ways: where each begins, and the tokens that
     are scored in it.
 
-    Windows hold ``room`` tokens, or the whole text, and are ``stride`` apart, the last one fewer. Each token is scored
-    once, in the window whose middle is nearest: it has (room - stride) / 2 tokens on either side, rounded down,
-    wherever the text has them.
+    Windows hold ``room`` tokens, or the whole text, and are ``stride`` apart; the last step may be shorter. Each token
+    is scored once, in the window whose middle is nearest. It has (room - stride) / 2 tokens on either side, rounded
+    down, wherever the text has them.
     """
     stride = min(stride, room)
     begins = [*range(0, max(0, count - room), stride), max(0, count - room)]

@@ -1,21 +1,21 @@
 """Sequence to sequence from language models: encoder and decoder both begin as the pre-trained language model.
 
-Ramachandran, Liu and Le (2017), sections 2.1 to 2.3; survey, section 3.1. The lowest layers of both sides, their word
-vectors and the output layer are a left-to-right LSTM language model's; ``upper`` layers above are fresh. With h the
+Ramachandran, Liu and Le (2017), sections 2.1 to 2.3; survey, section 3.1. The word vectors, the lowest layers and the
+output layer of both sides are from a left-to-right LSTM language model; the ``upper`` layers above are new. With h the
 states of the lowest part of the encoder and H of its top, g and G the same for the decoder:
 
     w_t = softmax(H G_t)        c_t = [h^T w_t; H^T w_t]        p(y_t) = softmax(E (g_t + tanh(W [c_t; G_t] + b)))
 
-The output layer reads g_t, as it learned to, and fresh layers only add to it (the paper's residual connection); the
-decoder looks at the lowest and the top layer of the encoder with the same weights (its attention over several layers).
-Both sides also keep their loss as language models, with equal weight (``lm_weight``), so that they do not forget:
+The output layer reads g_t, as in pre-training, and new layers only add to it (the paper's residual connection). The
+decoder attends to the lowest and the top layer of the encoder with the same weights (its attention over several
+layers). Both sides keep their loss as language models, with equal weight (``lm_weight``), so that they do not forget:
 
     L = L_task + lm_weight (L_LM(source) + L_LM(target))
 
-Differences: both sides begin as the same model, of one vocabulary; they go on as language models of the texts of the
-task's own pairs, where the paper has more text; the decoder begins with states of zero, as its language model does. The
-tanh over [c; G] is from Luong et al. (2015). A random twin is the same network from scratch, ``warm_decoder=0`` the
-paper's encoder alone.
+Differences: both sides start as the same model, with one vocabulary. Their losses as language models are on the texts
+of the task's own pairs, where the paper has more text. The decoder starts with states of zero, as its language model
+does. The tanh over [c; G] is from Luong et al. (2015). A random twin is the same network from scratch;
+``warm_decoder=0`` is the paper's variant in which only the encoder is pre-trained.
 """
 
 from collections.abc import Sequence
@@ -31,18 +31,18 @@ from ptmbench.tasks.forms import Form
 
 @dataclass(frozen=True, kw_only=True)
 class Own(Learning):
-    """The rate is one for all weights, as in the paper."""
+    """All weights have the same learning rate, as in the paper."""
 
     lm_weight: float = settings.setting(1.0, baked=True)
-    """Weight of the losses of both language models; the task's is 1. 0 leaves them out."""
+    """Weight of the loss of each language model, where the task's loss has 1; 0 leaves them out."""
     warm_decoder: int = settings.switch(1, baked=True)
-    """1: the decoder begins as the language model, too; 0: with random weights."""
+    """1: the decoder starts as the language model, too; 0: with random weights."""
     upper: int = settings.positive(1, baked=True)
     """New layers above the layers of the language model, on either side."""
     layers: str = settings.one_reading("the decoder looks at the lowest and the top layer")
 
     def lm_flops(self, width: int, vocabulary: int, words: float) -> float:
-        """FLOPs of predicting so many ``words`` by both language models in a training step: there and back."""
+        """FLOPs of predicting ``words`` tokens with the language models in a training step, forward and backward."""
         return 3 * 2 * width * vocabulary * words * (self.lm_weight > 0)
 
     def decoder(self, network: Network) -> Decoder:
@@ -56,8 +56,9 @@ class Own(Learning):
 
 
 def flops(width: int, layers: int, vocabulary: int, length: float, targets: float) -> float:
-    """FLOPs of one forward pass for one row: so many ``layers`` on either side, ``targets`` tokens to write over
-    ``length`` of the source. Two means are taken by one query, each with scores of its own."""
+    """FLOPs of one forward pass for one row: ``layers`` layers on either side, and ``targets`` tokens to write over
+    ``length`` tokens of the source. Each target token takes two means over the source, and computes the scores of
+    each."""
     layer, looks = 2 * 2 * width * 4 * width, 2 * 4 * length * width
     return length * layers * layer + targets * (layers * layer + looks + 2 * 3 * width * width + 2 * width * vocabulary)
 

@@ -12,20 +12,21 @@ Codec = generation.Codec
 
 
 class Said(NamedTuple):
-    """What a network says of the next token."""
+    """Logits of the next token."""
 
     logits: Any
     """[B, S, V] after each target, given the source."""
     source: Any = None
-    """[B, T, V] after each token of the source, as a language model; None where nothing learns."""
+    """[B, T, V] after each token of the source, as a language model; None outside of training and with a weight of
+    0."""
     target: Any = None
-    """[B, S, V] after each target, as a language model that knows of no source."""
+    """[B, S, V] after each target, as a language model that does not see the source."""
     lm_weight: float = 0.0
     """Weight of the loss of each language model."""
 
 
 class Head(generation.Head):
-    """Holds no weights; ``outputs`` as `generation.Head` has them. The language models are not smoothed."""
+    """``outputs`` is the label smoothing, as in `generation.Head`; the language models have none. It has no weights."""
 
     def loss(self, said: Said, batch: dict[str, Any]) -> Any:
         loss = super().loss(said.logits, batch)
@@ -35,7 +36,7 @@ class Head(generation.Head):
 
 
 def _nll(logits: Any, tokens: Any) -> Any:
-    """- ln p per token behind the first, by ``logits`` [B, T, V] of ``tokens`` [B, T]."""
+    """Mean of - ln p of the tokens after the first, by ``logits`` [B, T, V] of ``tokens`` [B, T]."""
     following = tokens[:, 1:]
     known = ops.cast(following != 0, "float32")
     each = keras.losses.sparse_categorical_crossentropy(following, logits[:, :-1], from_logits=True)

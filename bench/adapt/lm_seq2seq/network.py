@@ -22,7 +22,7 @@ from ptmbench.models.text.tokenizers import Vocabulary
 
 
 class Joined(keras.layers.Layer):
-    """New layers other than the decoder's: those above the encoder's, and W and b."""
+    """The new layers outside of the decoder: those above the encoder's, and W and b."""
 
     def __init__(self, width: int, upper: int):
         super().__init__(name="joined")
@@ -42,7 +42,7 @@ class Writer:
         self.width, self.lower = encoder.width, len(encoder.stack)
 
     def decode(self, batch: dict[str, Any], seed: Any = None) -> Said:
-        """What is said after each of ``targets`` [B, S], given ``tokens`` [B, T]; with a ``seed`` also as language
+        """Logits after each of ``targets`` [B, S], given ``tokens`` [B, T]; with a ``seed``, also those of the language
         models."""
         tokens, targets = (tf.convert_to_tensor(batch[name], tf.int32) for name in ("tokens", "targets"))
         (rows, steps), length = shape(targets), shape(tokens)[1]
@@ -81,7 +81,7 @@ class Writer:
         return tf.transpose(lower, [1, 0, 2]), tf.transpose(x, [1, 0, 2])
 
     def _said(self, g: tf.Tensor, G: tf.Tensor, h: tf.Tensor, top: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
-        """What the output layer reads [B * S, D], from g [B, S, D] and G [B, 1, S, D]."""
+        """The input [B * S, D] of the output layer, from g [B, S, D] and G [B, 1, S, D]."""
         absent = tf.where(tf.equal(tokens, 0), HIDDEN, 0.0)[:, None, None]  # [B, 1, 1, T]
         keys = top[:, None]
         looks = [attention(G, keys, values, absent, 0.0, None, 0) for values in (h[:, None], keys)]  # [B * S, D] twice
@@ -89,14 +89,16 @@ class Writer:
         return tf.reshape(g, [-1, self.width]) + tf.tanh(dense(joint, self.joined.kernel, self.joined.bias))
 
     def _logits(self, side: LeftToRight, x: tf.Tensor, rows: Any, steps: Any) -> tf.Tensor:
-        """x, D numbers for each of S ``steps`` of B ``rows``, to [B, S, V] by the table of one ``side``."""
+        """Maps x, D numbers for each of S ``steps`` of B ``rows``, to [B, S, V] with the word vectors of one
+        ``side``."""
         logits = product(tf.reshape(x, [-1, self.width]), side.token_embedding, transposed=True)
         return tf.cast(tf.reshape(logits, [rows, steps, logits.shape[-1]]), tf.float32)
 
 
 class Decoding(parts.NewDecoding):
-    """``decode`` and ``writer``, as a `Pretrainable` has them, of a network that begins as the encoder of ``network``
-    on both sides; ``own`` are the new weights."""
+    """``decode`` and ``writer``, as in `Pretrainable`, of a network whose two sides start as the encoder of
+    ``network``. ``own`` are the new weights. Raises `NotApplicable` unless the encoder is an LSTM that reads from left
+    to right."""
 
     def __init__(self, network: Any, vocabulary: Vocabulary, settings: Own):
         encoder = self.encoder = network.encoder
@@ -115,8 +117,9 @@ class Decoding(parts.NewDecoding):
         self.decode = self.writer.decode
 
     def begin(self) -> None:
-        """Gives the new weights, freshly drawn, what they begin with: the deviations of their layers' initial values
-        (Glorot and Bengio, 2010), and the language model."""
+        """Initialises the new weights after they have been drawn: scales matrices to the deviation of Glorot and Bengio
+        (2010) and word vectors to 4 / sqrt(D), and copies the language model to the decoder unless ``warm_decoder`` is
+        0."""
         for variable in self.own:
             if len(variable.shape) == 2 and variable is not self.decoder.token_embedding:
                 variable.assign(variable * (2 / sum(variable.shape)) ** 0.5 / 0.02)
@@ -125,7 +128,7 @@ class Decoding(parts.NewDecoding):
             new.assign(old)
 
     def _copies(self) -> list[tuple[Any, Any]]:
-        """The decoder's word vectors and lower layers, each with the encoder's."""
+        """Pairs of the decoder's and the encoder's weights: word vectors and lower layers."""
         pairs = zip(self.decoder.stack, self.encoder.stack, strict=False)
         layers = [pair for new, old in pairs for pair in zip(new.weights, old.weights, strict=True)]
         return [(self.decoder.token_embedding, self.encoder.token_embedding), *layers]

@@ -5,12 +5,12 @@ survey, section 4.2. With x the vector of a question's word and y the vector of 
 
     W = argmax_W sum_(x, y) (x W) . y + e tr(W)    with W' W = I    is    U V',    U S V' the SVD of sum x y' + e I
 
-(Procrustes; Schoenemann, 1966). The small e = 0.001 settles what the dictionary says nothing about: there words stay
-where they are. The papers map the space of one model into the space of another. Here one model is trained on both
+(Procrustes; Schoenemann, 1966). The small e = 0.001 keeps words where they are if the dictionary gives no information
+about them. The papers map the space of one model into the space of another. Here one model is trained on both
 languages, so vectors can be compared in two ways: mapped, and as they are (``mapped=0``), which shows how far the model
 has brought the languages together by itself.
 
-Words have the language that the task says, questions and candidates each their own.
+Words have the language that the task says, one for questions and one for candidates.
 
 The gradient of -sum (x W) . y is -sum x y': a training step adds it up, and its update is the SVD.
 """
@@ -33,13 +33,14 @@ class Own(Settings):
     epochs: int = settings.setting(1, "1: the map is found in one pass", lambda value: value == 1)
     batch: int = settings.positive(1024)
     layers: str = settings.one_of("embedding", "embedding", "top", "all", baked=True)
-    """What a word's vector is the mean of: its embedding, what the top layer makes of it alone, or all layers."""
+    """Layers over which a word's vector is the mean: its embedding, the top layer of the word read alone, or all
+    layers."""
     mapped: int = settings.switch(1)
     """1: the vectors of questions are mapped; 0: they are compared with the vectors of answers unchanged."""
     csls: int = settings.switch(1)
     """1: cosines are corrected for words that are near to many (CSLS); 0: the nearest word is the answer."""
     neighbours: int = settings.positive(10)
-    """Over how many neighbours CSLS takes its means."""
+    """Number of neighbours over which CSLS takes its means."""
 
 
 class Mapping(Adaptation):
@@ -58,7 +59,7 @@ class Mapping(Adaptation):
         return Step(loss, variables, **options)
 
     def rate(self, step: Any, number: int, steps: int, settings: Any) -> float:
-        return float(settings.mapped)  # the step's share of the map that it has found; the rest is the identity
+        return float(settings.mapped)  # the weight of the map that the step finds; the rest is the identity
 
 
 ADAPTATION = Mapping()

@@ -1,11 +1,11 @@
-"""Words and their translations by the direction of their vectors, which `bench.adapt.mapping` maps.
+"""Finds the translations of words by the direction of their vectors, which `bench.adapt.mapping` maps.
 
-Which candidate is a word's translation is told by the cosine, or by CSLS (Conneau et al., 2018, section 2.3):
+The candidates are ranked by the cosine, or by CSLS (Conneau et al., 2018, section 2.3):
 
     CSLS(x, y) = 2 cos(x, y) - r(x) - r(y)
 
-with r the mean cosine of a word with its k nearest ones in the other language: a candidate that lies near to every
-question is less likely to be the answer to any of them.
+where r is the mean cosine of a word with its k nearest words in the other language. A candidate that is near to every
+question is then less likely to be the answer to any of them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,10 +26,11 @@ _ANSWER, _QUESTION = 1, 2
 
 
 class Codec(heads.Codec):
-    """Training examples to rows of question and answer; others to one row for each different question, the questions of
-    training examples among them, and one row for each candidate: CSLS looks at all known words of both languages.
+    """Converts training examples to rows of question and answer. Other examples become one row for each distinct
+    question, including those of the training examples, and one row for each candidate, because CSLS needs all known
+    words of both languages.
 
-    ``inside`` marks the tokens that are the word, and not the template's: 2 in questions, 1 in answers.
+    ``inside`` marks the tokens of the word, without those of the template: 2 in questions, 1 in answers.
     """
 
     outputs = 1
@@ -62,7 +63,7 @@ class Codec(heads.Codec):
         return [_row([words[_question(e)], answers[candidates[e.gold]]]) for e in examples]
 
     def _words(self, asked: Mapping[str, Example], side: int) -> dict[str, InputRow]:
-        """The row of each text. Its example has its channels."""
+        """The row of each text in ``asked``, with the channels of its example."""
         vocabulary, length = self.tokenizer.vocabulary, self.settings.length
         encoded = self.tokenizer.encode_words([text.split() for text in asked])
         found = {}
@@ -95,7 +96,7 @@ class Codec(heads.Codec):
 
 
 class Head(parts.Head):
-    """Reads words that lie side by side, [B * C, T]; in training C is 2, the question and its answer."""
+    """Reads all words of a batch as separate rows, [B * C, T]. In training, C is 2: the question and its answer."""
 
     def __init__(self, outputs: int):
         super().__init__()
@@ -105,12 +106,12 @@ class Head(parts.Head):
         return tf.reshape(x, [tf.shape(batch["tokens"])[0], -1, x.shape[-1]])  # [B, C, D]
 
     def loss(self, vectors: Any, batch: dict[str, Any]) -> Any:
-        """Minus the sum over the batch, not its mean: batches of all sizes add up."""
+        """Minus the sum over the batch, not its mean, so that batches of all sizes add up."""
         return -tf.reduce_sum(vectors[:, 0] * vectors[:, -1])
 
 
 def csls(cosines: np.ndarray, neighbours: int) -> np.ndarray:
-    """CSLS of every question with every candidate, [Q, C], from their ``cosines``; where there are fewer words than
+    """CSLS of every question with every candidate, [Q, C], from their ``cosines``. If there are fewer words than
     ``neighbours``, the mean is over all of them."""
     asked, offered = _nearest(cosines, neighbours), _nearest(cosines.T, neighbours)
     return 2.0 * cosines - asked[:, None] - offered[None]

@@ -11,12 +11,12 @@ from ptmbench.bench.adapt.mapping import Own
 from ptmbench.bench.engine.step import TrainStep
 
 PRIOR = 1e-3
-"""How much the map should stay where it is, in pairs of words."""
+"""e, the weight of the identity, in pairs of words."""
 
 
 class Reading(parts.Reading):
-    """In the place of ``pooled`` the vectors of words, of length 1 (`bench.adapt.mapping.head` has ``inside``); those
-    of questions are mapped."""
+    """The vectors of words, of length 1, in place of ``pooled``; those of questions are mapped.
+    `bench.adapt.mapping.head` describes ``inside``."""
 
     def __init__(self, encoder: Any, settings: Own):
         super().__init__(name="mapping")

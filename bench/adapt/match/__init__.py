@@ -1,10 +1,10 @@
 """Matching: chooses the candidate summary whose vector is nearest to the text (MATCHSUM).
 
-Zhong et al. (2020); survey, section 7.6. `bench.adapt.extract` learns first, from the same weights, and its scores say
-what candidates are made of.
+Zhong et al. (2020); survey, section 7.6. `bench.adapt.extract` is trained first, from the same weights. Candidates are
+made of the sentences with its highest scores.
 
-Both judge sentences of the text. Extraction takes the best ones, one by one; here candidates are judged as wholes, for
-good sentences can say the same thing twice. Text and candidate become vectors of one encoder, each on its own.
+Extraction takes the best sentences one by one. Here candidates are judged as wholes, because good sentences can say the
+same thing twice. One encoder reads the text and each candidate separately.
 """
 
 import math
@@ -23,7 +23,7 @@ from ptmbench.tasks.task import Task
 
 @dataclass(frozen=True, kw_only=True)
 class Own(Learning):
-    """A row is a text and some twenty summaries, all of them filled up to the longest: few rows make a batch."""
+    """A row has a text and about twenty summaries, all padded to the longest, so a batch has few rows."""
 
     WRITES = False
     length: int = settings.positive(256)
@@ -31,7 +31,7 @@ class Own(Learning):
     batch: int = settings.positive(4)
     learning_rate: float = settings.setting(1e-4)
     sentences: int = settings.setting(0)
-    """Sentences of a candidate, or one less; 0: as many as the task's first-sentences row has, but not only one."""
+    """Sentences of a candidate, or one less; 0: as many as the task's ``lead`` baseline takes, but at least 2."""
     ranked: int = settings.positive(5)
     """Number of sentences with the highest scores that candidates are made of."""
     margin: float = settings.setting(0.01)
@@ -42,18 +42,18 @@ class Own(Learning):
     extract_epochs: int = settings.positive(4)
     extract_batch: int = settings.positive(16)
     extract_rate: float = settings.setting(3e-4)
-    """What `bench.adapt.extract` learns by, which scores the sentences first."""
+    """Settings of `bench.adapt.extract`, which is trained first and scores the sentences."""
 
     def tokens(self, task: Task, train: Split, report: Split, others: Sequence[Split] = ()) -> tuple[float, float]:
-        """Of a text, its candidates and, to learn from, its reference: all as long as the text, to which they are
-        filled up."""
+        """Tokens of a text, its candidates and, in training, its reference. All are padded to the length of the
+        text."""
         learnt, answered = super().tokens(task, train, report)
         most = max(2, self.sentences or task.extra.get("lead", 0))
         candidates = sum(math.comb(self.ranked, size) for size in (most - 1, most))
         return learnt * (2 + candidates), answered * (1 + candidates)
 
     def extract(self) -> Extract:
-        """The settings that sentences are scored with."""
+        """The settings of the extraction that scores the sentences."""
         return Extract(
             epochs=self.extract_epochs,
             batch=self.extract_batch,

@@ -1,16 +1,16 @@
 """Matching: the cosine of a text and each of its candidate summaries.
 
-Zhong et al. (2020), sections 4.1 and 4.2, MATCHSUM. D is the text, C* its reference, and candidates C_1, C_2, ... stand
-in the order of their ROUGE against it, the best first; f is the cosine of two vectors of the same encoder:
+Zhong et al. (2020), sections 4.1 and 4.2, MATCHSUM. D is the text, C* its reference, and C_1, C_2, ... are n candidates
+in the order of their ROUGE against the reference, the best first. f is the cosine of two vectors from the same encoder:
 
     L_1 = sum_i max(0, f(D, C_i) - f(D, C*) + gold_margin) / n                     (equation 5)
     L_2 = sum_{i < j} max(0, f(D, C_j) - f(D, C_i) + (j - i) margin) / (n - j + i) (equation 6)
     L   = L_1 + L_2                                                                (equation 7)
 
-for n candidates; the paper leaves the weights open; as in the authors' code, it is a mean over the pairs that
-are equally far apart. ROUGE is the mean of ROUGE-1, ROUGE-2 and ROUGE-L. The nearest candidate is the summary
-(equation 8). Where a summary has three sentences, candidates are two or three of the five that extraction scores best,
-in the order of the text (section 4.2).
+The paper leaves the weights open. As in the authors' code, the loss is a mean over the pairs that are equally far
+apart. ROUGE is the mean of ROUGE-1, ROUGE-2 and ROUGE-L. The nearest candidate is the summary (equation 8). If a
+summary has three sentences, candidates are two or three of the five that extraction scores best, in the order of the
+text (section 4.2).
 """
 
 from collections.abc import Sequence
@@ -30,12 +30,12 @@ from ptmbench.tasks.task import Example, Task
 
 
 class Codec(heads.Codec):
-    """Texts and candidates side by side, and cosines to the nearest candidate. `follow` has to be told first what
-    extraction says of the same texts."""
+    """Converts texts and candidates to rows side by side, and cosines to the nearest candidate. `follow` must first get
+    extraction's outputs for the same texts."""
 
     STATE = ("outputs", "sizes")
     together = 4
-    """Rows that are answered at once: each has some twenty texts."""
+    """Rows per batch in prediction. Each has about twenty texts."""
 
     def __init__(self, task: Task, tokenizer: Tokenizer, settings: Own, train: Sequence[Example]):
         if not summaries.wanted(task):
@@ -45,17 +45,18 @@ class Codec(heads.Codec):
         self.sizes = (most - 1, most)
         self.outputs = (settings.gold_margin, settings.margin)
         self.first = ("extract", settings.extract())
-        """Whose numbers `follow` takes: an adaptation and its settings."""
+        """The adaptation whose outputs `follow` takes, and its settings."""
         self._candidates: dict[str, list[str]] = {}
 
     def follow(self, examples: Sequence[Example], rows: Sequence[InputRow], outputs: Sequence[np.ndarray]) -> None:
-        """Make candidates of each text, from extraction's ``rows`` and its scores of their sentences."""
+        """Makes the candidates of each text from extraction's ``rows`` and its scores of their sentences."""
         for row, scores in zip(rows, outputs, strict=True):
             chosen = summaries.candidates(scores[: len(row.note)], self.settings.ranked, self.sizes)
             self._candidates[examples[row.example].inputs[0]] = [summaries.joined(row.note, one) for one in chosen]
 
     def rows(self, examples: Sequence[Example]) -> list[InputRow]:
-        """Text and candidates; in training the reference comes before these, and the best ones come first."""
+        """Rows of text and candidates. In training, the reference comes before the candidates, and the best candidates
+        come first."""
         rows = []
         for i, example in enumerate(examples):
             text = example.inputs[0]
@@ -81,12 +82,13 @@ class Codec(heads.Codec):
 
 @lru_cache(maxsize=1 << 17)
 def likeness(candidate: str, reference: str) -> float:
-    """The mean of ROUGE-1, ROUGE-2 and ROUGE-L, 0 to 1; computed once a process."""
+    """The mean of ROUGE-1, ROUGE-2 and ROUGE-L, 0 to 1; cached."""
     return float(np.mean(rouge.statistics([[reference]], [candidate])[0, :3]))
 
 
 class Head(parts.Head):
-    """Holds no weights. Reads texts that lie side by side, [B * (1 + C), T]; ``outputs`` are the two margins."""
+    """Reads all texts of a batch as separate rows, [B * (1 + C), T]. ``outputs`` are the two margins. It has no
+    weights."""
 
     def __init__(self, outputs: tuple[float, float]):
         super().__init__()
@@ -96,7 +98,7 @@ class Head(parts.Head):
         x = tf.math.l2_normalize(tf.cast(reading.pooled, tf.float32), axis=-1)  # [B * (1 + C), D]
         x = tf.reshape(x, [tf.shape(batch["unused"])[0], -1, x.shape[-1]])  # [B, 1 + C, D]
         near = tf.reduce_sum(x[:, :1] * x[:, 1:], axis=-1)  # [B, C]
-        return near + batch["unused"][:, : tf.shape(near)[1]]  # which is far below 0 where there is no candidate
+        return near + batch["unused"][:, : tf.shape(near)[1]]  # far below 0 where there is no candidate
 
     def loss(self, near: Any, batch: dict[str, Any]) -> Any:
         gold, near = near[:, :1], near[:, 1:]  # [B, 1], [B, N]

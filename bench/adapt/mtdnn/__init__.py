@@ -3,7 +3,7 @@
 Liu, He, Chen and Gao (2019a), "Multi-Task Deep Neural Networks for Natural Language Understanding", algorithm 1: each
 batch has examples of one task, and batches of all tasks come in random order. Liu, He, Chen and Gao (2019b), "Improving
 Multi-Task Deep Neural Networks via Knowledge Distillation for Natural Language Understanding", section 3 and figure 2:
-a teacher is trained for each task and gives soft targets for its training examples, and the loss of a task is then the
+a teacher is trained for each task and gives soft targets for its training examples. The loss of a task is then the
 average of the losses with the gold answers and with the soft targets. With the classes C_t and the teacher of task t,
 the logits z of the student for an example of t, and the logits v of that teacher,
 
@@ -12,16 +12,16 @@ the logits z of the student for an example of t, and the logits v of that teache
 
 ``hard`` is the cross-entropy with the gold answer, ``alpha=0.5`` is the paper's average, and T is 1. ``alpha=0`` is
 MT-DNN without teachers, and without ``auxiliary`` tasks this is `distil`. The teacher of every task is the model
-``teacher``, fine-tuned on that task alone with the seed of the cell. After the joint passes the cell's own task goes
-on alone, with its teacher, from what was best for it, and only this task is scored.
+``teacher``, fine-tuned on that task alone with the seed of the cell. After the joint epochs, training continues on the
+cell's own task alone, with its teacher, from the weights that were best for this task. Only this task is scored.
 
 Differences from the papers: a teacher is one model, where theirs is an ensemble of MT-DNNs whose probabilities are
 averaged. All tasks are classification, each with a softmax over the pooled vector; theirs have an answer network for
-pairs of texts (SAN), a ranking loss for QNLI and a regression for STS-B. As in `multitask`, the student learns no text
-of an auxiliary task that its cell is scored on; the teacher of that task may have, if both tasks have the text.
+pairs of texts (SAN), a ranking loss for QNLI and a regression for STS-B. As in `multitask`, the student does not train
+on a text of an auxiliary task if its cell is scored on the same text. The teacher of that task may have trained on it.
 
 Controls: ``alpha=0`` learns the same tasks in as many steps without teachers. ``shuffle=examples`` and
-``shuffle=labels`` deal out what each teacher says among the examples of its task, as in `distil`.
+``shuffle=labels`` exchange each teacher's outputs between the examples of its task, as in `distil`.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What the teacher of one task says, among the classes of all tasks, in NumPy."""
+"""Places the outputs of one task's teacher among the classes of all tasks, in NumPy."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,9 +11,9 @@ from ptmbench.bench.adapt.heads import InputRow
 def placed(
     rows: Sequence[InputRow], read: Sequence[InputRow], outputs: Sequence[np.ndarray]
 ) -> tuple[list[InputRow], list[np.ndarray]]:
-    """The rows ``read`` by a teacher and its ``outputs`` [C] for them, with the labels and the logits [N] where the
-    student's ``rows`` of the same task have them. The student has N classes, those of all tasks side by side; logits of
-    other tasks are -1e9."""
+    """The rows ``read`` by a teacher and its ``outputs`` [C] for them, with labels and logits [N] at the places that
+    they have in the student's ``rows`` of the same task. The student has N classes, those of all tasks side by side.
+    Logits of other tasks are -1e9."""
     if not rows or not read:
         return list(read), list(outputs)
     begin = _first(rows[0]) - _first(read[0])
@@ -23,7 +23,7 @@ def placed(
         label = row.arrays["label"]
         moved.append(replace(row, arrays={**row.arrays, "label": np.int32(label + begin if label >= 0 else label)}))
         logits = np.full(width, -1e9, np.float32)
-        count = min(len(output), width - begin)  # classes that no task has stand behind the teacher's own
+        count = min(len(output), width - begin)  # the teacher's classes come before its unused outputs
         logits[begin : begin + count] = output[:count]
         said.append(logits)
     return moved, said

@@ -1,5 +1,5 @@
-"""Classification of several tasks by one network: the classes of all of them side by side, of which a text has those
-of its own task."""
+"""Classification of several tasks by one network. The outputs are the classes of all tasks; a text uses only those of
+its own task."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -13,12 +13,12 @@ from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.task import Example, Task
 
 Head = classification.Head
-"""A softmax over the classes of one task, all others being pushed out of it: as good as a head for each task."""
+"""A softmax over the classes of one task, with the classes of other tasks masked: equivalent to one head per task."""
 
 
 class Codec(classification.Codec):
-    """The codec of classification. A row has the number of its ``task``: 0 for the cell's own, then the auxiliary tasks
-    in the order of the setting."""
+    """The codec of classification. Each row has the number of its ``task``: 0 for the cell's own task, then the
+    auxiliary tasks in the order of the setting."""
 
     STATE = ("outputs", "number", "starts")
 
@@ -32,7 +32,7 @@ class Codec(classification.Codec):
         return list(self._placed(super().rows(examples), 0))
 
     def auxiliary_rows(self, examples: Mapping[str, Sequence[Example]]) -> list[InputRow]:
-        """The training rows of the auxiliary tasks that have ``examples``."""
+        """The training rows of the auxiliary tasks that are in ``examples``."""
         return [
             row
             for place, codec in enumerate(self.others, 1)
@@ -41,7 +41,7 @@ class Codec(classification.Codec):
         ]
 
     def _placed(self, rows: Sequence[InputRow], place: int) -> Iterator[InputRow]:
-        """``rows`` of the task at ``place`` among the classes of all."""
+        """Yields ``rows`` of task ``place`` with labels and masks that refer to the classes of all tasks."""
         begin, end = self.starts[place : place + 2]
         for row in rows:
             unused = np.full(self.outputs, -1e9, np.float32)

@@ -15,8 +15,9 @@ from ptmbench.models.layers.recurrent import cell, remember
 
 
 class Reading(parts.Reading):
-    """The state of a task's own layer after the last token, [B, D], as ``pooled``, and all of its states [B, T, D] as
-    ``tokens``. ``task`` int32 [B] of the batch is one number: 0 for the cell's own task, then the auxiliary tasks."""
+    """Returns the states [B, T, D] of the layer of a task as ``tokens``, and the state [B, D] after the last token as
+    ``pooled``. All values of ``task`` int32 [B] in a batch are equal: 0 for the cell's own task, then the auxiliary
+    tasks."""
 
     def __init__(self, encoder: Any, settings: Own):
         super().__init__(name="multitask")
@@ -53,14 +54,14 @@ class Reading(parts.Reading):
         return self.flops_per_token * sum(row.tokens for row in rows)
 
     def _chosen(self, task: tf.Tensor) -> SimpleNamespace:
-        """The weights of one task. Tracing a loop for each would take minutes; copying a few matrices takes none."""
+        """The weights of one task. Copying a few matrices is cheap; tracing a loop for each task would take minutes."""
         names = vars(self.tasks[0])
         return SimpleNamespace(**{n: tf.stack([vars(w)[n].value for w in self.tasks])[task] for n in names})
 
 
 def recur(sums: tf.Tensor, recurrent: tf.Tensor) -> tf.Tensor:
-    """The part that goes step by step, from states of zero: h [T, B, D] from what the tokens and the shared layer add
-    to a, i, f, o and g, ``sums`` [T, B, 5 D], and the matrices U side by side, ``recurrent`` [D, 5 D]."""
+    """Runs the recurrence from zero states and returns h [T, B, D]. ``sums`` [T, B, 5 D] are the parts of a, i, f, o
+    and g that come from the tokens and the shared layer. ``recurrent`` [D, 5 D] has the matrices U side by side."""
     steps, rows, _ = shape(sums)
     width = recurrent.shape[0]
     reader = tf.TensorArray(sums.dtype, steps).unstack(sums)
@@ -78,6 +79,6 @@ def recur(sums: tf.Tensor, recurrent: tf.Tensor) -> tf.Tensor:
 
 
 def _begin(dims: tuple[int, ...], dtype: Any = None) -> tf.Tensor:
-    """Biases of the four sums of an LSTM, and of 0 for the gates on what comes in."""
+    """Initial biases: those of an LSTM for a, i, f and o, and 0 for g."""
     width = dims[0] // 5
     return tf.concat([remember((4 * width,), dtype), tf.zeros(width, dtype)], 0)

@@ -31,10 +31,10 @@ from ptmbench.tasks.forms import Form
 
 @dataclass(frozen=True, kw_only=True)
 class Own(Learning):
-    """Settings of fine-tuning, and when a text leaves."""
+    """Settings of fine-tuning, and the condition for leaving."""
 
     unchanged: int = settings.setting(2, answering=True)
-    """Times in a row that a layer must repeat the answer of the layer before, for a text to leave; 0: no text does."""
+    """A text leaves when this many layers in a row have repeated the answer of the layer before; 0: no early exit."""
     layers: str = settings.one_reading("every layer has a classifier")
 
 
@@ -55,7 +55,8 @@ class Pabee(Adaptation):
         return weighted(numbers, batch["label"])
 
     def numbers(self, adapted: Any, batch: Mapping[str, Any]) -> Any:
-        """The logits, and then the number of the layer that they are from. While the network learns, the last one's."""
+        """The logits, followed by the number of their layer. During training, and
+        with ``unchanged=0``, all rows go through to the last layer."""
         from ptmbench.bench.adapt.pabee.network import leaving
 
         if adapted.holder is None or not adapted.settings.unchanged:
@@ -63,7 +64,7 @@ class Pabee(Adaptation):
         return adapted.run(leaving, batch, adapted.settings.unchanged)
 
     def flops(self, adapted: Any, rows: Sequence[Any], outputs: Sequence[Any]) -> float:
-        """FLOPs of the layers up to those at which the rows left, with the pooler at each of them."""
+        """FLOPs of the layers that each row went through. With early exit, they include the pooler of every layer."""
         from ptmbench.bench.adapt import exits
 
         every = adapted.settings.unchanged > 0

@@ -1,4 +1,4 @@
-"""PABEE in TensorFlow: what its classifiers read, their loss, and answers that leave the network early."""
+"""PABEE in TensorFlow: the inputs of its classifiers, their loss, and early exit."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,10 +14,9 @@ from ptmbench.models.layers.encoding import mean
 
 
 class Reading(parts.Reading):
-    """The pooled vectors of all layers: those below the last one as ``tokens`` [B, L - 1, D], the last one's as
-    ``pooled`` [B, D].
+    """The pooled vectors of all layers: ``tokens`` [B, L - 1, D] for the lower layers, ``pooled`` [B, D] for the last.
 
-    Raises `NotApplicable` for an encoder in which no text can leave early.
+    Raises `NotApplicable` for an encoder that does not allow early exit.
     """
 
     def __init__(self, encoder: Any):
@@ -27,7 +26,7 @@ class Reading(parts.Reading):
             raise NotApplicable("one-layer", "because a model of one layer has no earlier exit.")
         self._config, self._causal, self._depth = encoder.config, encoder.causal, encoder.depth
         pooler = getattr(encoder, "pooler", None)
-        # A function, because Keras would take the encoder's pooler for a part of this layer.
+        # A function, because Keras would otherwise track the encoder's pooler as a part of this layer.
         self._first = (lambda x: x) if pooler is None else (lambda x: tf.tanh(pooler(x)))
 
     def call(self, encoding: Any, batch: dict[str, Any]) -> Any:
@@ -35,7 +34,7 @@ class Reading(parts.Reading):
         return encoding._replace(tokens=tf.stack(lower, axis=1), pooled=top)
 
     def pooled(self, x: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
-        """The pooled vector [B, D] of x [B, T, D], as the encoder makes it of its last layer."""
+        """The pooled vector [B, D] of x [B, T, D], computed as the encoder computes it from its last layer."""
         if self._causal:
             last = tf.reduce_sum(tf.cast(tf.not_equal(tokens, 0), tf.int32), axis=1) - 1  # [B]
             return tf.gather(x, tf.maximum(last, 0), batch_dims=1)
@@ -50,12 +49,12 @@ class Reading(parts.Reading):
         return 0.0 if pooler is None else pooler.flops(1)
 
     def flops(self, rows: Sequence[InputRow]) -> float:
-        """FLOPs of the pooled vectors below the last one, which training needs."""
+        """FLOPs of the pooled vectors of the layers below the last one, which training needs."""
         return len(rows) * (self._depth - 1) * self.pooler_flops
 
 
 def weighted(logits: Logits, labels: tf.Tensor) -> tf.Tensor:
-    """The mean of the cross-entropies of all classifiers, weighted by the numbers of their layers."""
+    """The mean of the cross-entropies of all classifiers, weighted by their layer numbers (from 1)."""
     every = tf.concat([logits.students, logits.teacher[:, None]], axis=1)  # [B, L, C]
     count = every.shape[1]
     each = keras.losses.sparse_categorical_crossentropy(
@@ -66,8 +65,8 @@ def weighted(logits: Logits, labels: tf.Tensor) -> tf.Tensor:
 
 
 def leaving(adapted: Any, batch: dict[str, tf.Tensor], unchanged: tf.Tensor) -> tf.Tensor:
-    """The logits of each row at the first layer that is the ``unchanged``-th in a row to repeat an answer, otherwise of
-    the last layer, and the number of the layer: [B, C + 1]."""
+    """The logits of each row at the layer where it leaves, and the number of that layer: [B, C + 1]. A row leaves when
+    ``unchanged`` layers in a row have repeated the answer of the layer before, or after the last layer."""
     reading, head, last = adapted.reading, adapted.head, adapted.network.encoder.depth - 1
 
     def read(index: int, x: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:

@@ -1,26 +1,27 @@
 """BERT-PKD: a student also imitates the [CLS] vectors of inner layers of its teacher.
 
-Sun, Cheng, Gan and Liu (2019), "Patient Knowledge Distillation for BERT Model Compression". h_j is the [CLS] vector of
-layer j of the student, of M layers, and h'_g(j) the one of the layer of the teacher, of N layers, that it imitates:
+Sun, Cheng, Gan and Liu (2019), "Patient Knowledge Distillation for BERT Model Compression". The student has M layers
+and the teacher N. h_j is the [CLS] vector of the student's layer j. It imitates h'_g(j), the [CLS] vector of the
+teacher's layer g(j):
 
     patience = 1 / ((M - 1) D) sum_{j=1..M-1} || h_j / ||h_j|| - h'_g(j) / ||h'_g(j)|| ||^2        a mean over texts
     loss = (1 - alpha) hard + alpha soft + beta patience
     skip: g(j) = j N / M        last: g(j) = N - M + j
 
 ``hard`` and ``soft`` are as in `distil`. For M = 6 and N = 12, skip chooses layers 2, 4, 6, 8 and 10 and last
-chooses 7 to 11 (the paper's I_pt). The last layer imitates none: it learns from ``soft`` already.
+chooses 7 to 11 (the paper's I_pt). The last layer imitates none, because it already learns from ``soft``.
 
-Read in the authors' code (github.com/intersun/PKD-for-BERT-Model-Compression at 9e9e860): `src/KD_loss.py` for the
+This follows the authors' code (github.com/intersun/PKD-for-BERT-Model-Compression at 9e9e860): `src/KD_loss.py` for the
 losses, `NLI_KD_training.py` for the layers, `src/argument_parser.py` for "skip". Their patience is the mean over
-texts, layers and dimensions that stands above, so their ``beta`` from 10 to 1000 belongs to D = 768; the paper writes
-the sum. Their ``soft`` is a mean over classes too, a C-th of the one here.
+texts, layers and dimensions as above, so their ``beta`` from 10 to 1000 is meant for D = 768. The paper writes the sum.
+Their ``soft`` is also a mean over the C classes, that is, 1/C of the one here.
 
-Not as there: the student begins with the weights of its row, and not with the teacher's first M layers. Encoders that
-read from left to right give the vector of the last token. Student and teacher have the same width, since nothing
-projects the vectors: `distilbert` has half of BERT's layers at BERT's width.
+Differences: the student starts with the weights of its row, not with the teacher's first M layers. Encoders that read
+from left to right use the vector of the last token. Student and teacher must have the same width, since the vectors are
+not projected: `distilbert` has half of BERT's layers at BERT's width.
 
-The controls are as in `distil`. ``alpha=0`` is the student alone, whatever ``beta``; a shuffled teacher's vectors
-come from the same text as its logits. Forms: classification and regression.
+The controls are as in `distil`. ``alpha=0`` is the student alone, for any ``beta``. With a shuffled teacher, its
+vectors come from the same text as its logits. Forms: classification and regression.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +34,7 @@ from ptmbench.tasks.forms import Form
 
 @dataclass(frozen=True, kw_only=True)
 class Own(distil.Own):
-    """Settings of `distil`, with the weight and the choice of the layers that the student imitates."""
+    """Settings of `distil`, with the choice of the layers that the student imitates, and their weight."""
 
     beta: float = settings.setting(100.0, baked=True)
     """Weight of the inner layers in the loss."""

@@ -13,15 +13,19 @@ from ptmbench.models.layers.operations import shape
 
 
 def patience(student: tf.Tensor, teacher: tf.Tensor) -> tf.Tensor:
-    """The loss [] of the vectors [B, M - 1, D] of a ``student`` against the vectors of its ``teacher``
+    """The patience loss [] between the vectors [B, M - 1, D] of the ``student`` and of the ``teacher``
     (`bench.adapt.pkd`)."""
     ours, theirs = (tf.math.l2_normalize(tf.cast(x, tf.float32), axis=-1) for x in (student, teacher))
     return tf.reduce_mean(tf.square(ours - theirs))
 
 
 def layers(student: int, teacher: int, chosen: str) -> list[int]:
-    """The layers of the ``teacher``, from 1, that the layers 1 to M - 1 of the ``student`` imitate; both are given as
-    numbers of layers. Raises `NotApplicable` where the student has no inner layer, or where none are equally spaced."""
+    """The layers of the teacher, counted from 1, that the layers 1 to M - 1 of the student imitate. ``student`` and
+    ``teacher`` are numbers of layers.
+
+    Raises `NotApplicable` if the student has no inner layer or more layers than the teacher, or if ``chosen`` is "skip"
+    and the teacher's layers are not a multiple of the student's.
+    """
     if student < 2:
         raise NotApplicable("one-layer", "because a student of one layer has no inner layer that could imitate one.")
     if student > teacher or (chosen == "skip" and teacher % student):
@@ -36,8 +40,8 @@ def layers(student: int, teacher: int, chosen: str) -> list[int]:
 
 
 def inner(adapted: Any, encoding: Any, tokens: tf.Tensor) -> tf.Tensor:
-    """The [CLS] vectors [B, M - 1, D] of the layers between embeddings and last layer; of the last token in encoders
-    that read from left to right."""
+    """The [CLS] vectors [B, M - 1, D] of the layers between the embeddings and the last layer. Encoders that read from
+    left to right give the vectors of the last token instead."""
     vectors = tf.stack(encoding.layers[1:-1], axis=1)  # [B, M - 1, T, D]
     if not adapted.network.encoder.causal:
         return vectors[:, :, 0]
@@ -49,8 +53,9 @@ def inner(adapted: Any, encoding: Any, tokens: tf.Tensor) -> tf.Tensor:
 def taught(
     teacher: Any, student: Any, rows: Sequence[Any], examples: Sequence[Any], settings: Own, seed: int
 ) -> tuple[list[Any], float]:
-    """``rows`` with the arrays ``teacher``, logits [C] or a score [], and ``states``, vectors [M - 1, D], and the FLOPs
-    of one forward pass of the teacher over each. Both are dealt out alike where the settings shuffle."""
+    """Returns ``rows`` with the arrays ``teacher`` (logits [C] or a score []) and ``states`` [M - 1, D], and the FLOPs
+    of one forward pass of the teacher over each row. If the settings shuffle, both arrays are shuffled in the same way.
+    Raises `NotApplicable` if student and teacher differ in width."""
     ours, theirs = student.network.encoder, teacher.network.network.encoder
     if ours.width != theirs.width:
         raise NotApplicable(
@@ -68,7 +73,7 @@ def taught(
 
 
 def _both(adapted: Any, batch: Mapping[str, Any], number: Any) -> dict[str, tf.Tensor]:
-    """What the head of a teacher of N layers says [B, ...], and its inner [CLS] vectors [B, N - 1, D]."""
+    """The output of the teacher's head [B, ...], and its inner [CLS] vectors [B, N - 1, D] (N layers)."""
     encoding = adapted.encoded(batch)
     numbers = adapted.head.predicted(adapted.judged(encoding, batch), batch)
     return {"numbers": numbers, "states": inner(adapted, encoding, batch["tokens"])}

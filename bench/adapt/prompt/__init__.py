@@ -1,16 +1,16 @@
 """Prompting: asks a language model which answer it would write after the question, without training.
 
-Brown et al. (2020), sections 2 and 2.4; Radford et al. (2019), section 3, did so without examples. The prompt is k
-solved examples of the training split, drawn anew for each question, and the question put in words; the prediction is
-the answer that is likeliest to follow:
+Brown et al. (2020), sections 2 and 2.4; Radford et al. (2019), section 3, did so without examples. The prompt has k
+solved examples of the training split, drawn anew for each question, and the question in words. The prediction is the
+most likely answer:
 
     argmax_a  1/|a|^n  sum_{t in a} ln p(a_t | solved examples, question, a_{<t})
 
 k is the setting ``shots`` (0, 1, few), n the setting ``per_token``: 1 compares means over an answer's tokens, as the
-paper does, and 0 sums. `tasks.task.Task` gives the question as ``prompt`` and the answers as ``words``; a choice is an
-answer by itself. What does not fit into ``length`` tokens is left out at the front, which takes whole examples first,
-then of all answers' prompts the same tokens, and at last the beginning of an answer that is too long by itself.
-Languages and mentions move with their input into the prompt.
+paper does, and 0 compares sums. `tasks.task.Task` has the question as ``prompt`` and the answers as ``words``; in
+choice tasks, the choices are the answers. A prompt that is longer than ``length`` tokens is cut at the front: first
+whole solved examples, then the same tokens for all answers, and finally the beginning of an answer that is too long by
+itself. The prompt keeps the languages and mentions of its inputs.
 """
 
 from collections import Counter
@@ -30,17 +30,17 @@ from ptmbench.tasks.task import Example, Task
 
 @dataclass(frozen=True, kw_only=True)
 class Own(Settings):
-    """What a prompt says, and how answers to it compare."""
+    """The content of a prompt, and the comparison of the answers."""
 
     shots: int = settings.setting(0)
     """Solved examples in a prompt."""
     per_token: int = settings.switch(1)
-    """1: answers compare by the mean over their tokens; 0: by the sum, which favours short ones."""
+    """1: answers are compared by the mean over their tokens; 0: by the sum, which favours short answers."""
 
     layers: str = settings.one_reading("the model reads on as it learnt to")
 
     def asking(self, network: Network, task: Task, examples: Sequence[Example], cut: Cut) -> tuple[float, float]:
-        """A row for each answer, as long as its solved examples make it."""
+        """As in `Effort.asking`, with one row for each answer, including the solved examples of its prompt."""
         from ptmbench.bench.adapt.channels import spelled
         from ptmbench.bench.adapt.prompt.wording import answers, question
 
@@ -56,7 +56,7 @@ class Own(Settings):
 
 
 def check_form(task: Task) -> None:
-    """Raises `NotApplicable` for a ``task`` that is not answered by one of several texts."""
+    """Raises `NotApplicable` unless the answers to ``task`` are chosen from several texts."""
     if task.form not in (Form.CLASSIFICATION, Form.CHOICE):
         raise NotApplicable("no-answers-in-words", f"because a {task.form} task has no list of candidate answers.")
 

@@ -1,4 +1,4 @@
-"""Prompts, and the likelihood of the answers to them."""
+"""Prompts, and the likelihood of their answers."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -18,12 +18,13 @@ from ptmbench.tasks.forms import Form
 from ptmbench.tasks.task import Example, Task
 
 _MULTIPLE = 16
-"""Rows are filled up to a multiple of this, so that few different shapes occur."""
+"""Rows are padded to a multiple of this, so that few different shapes occur."""
 
 
 @dataclass(frozen=True)
 class AnswerRow:
-    """One answer to one example, after its prompt; ``begin`` is where the answer begins in ``text``, without [CLS]."""
+    """One answer to one example, after its prompt. ``begin`` is the index in ``text`` (without [CLS]) at which the
+    answer begins."""
 
     example: int
     answer: int
@@ -36,7 +37,7 @@ class AnswerRow:
 
 
 def respond(asked: Asked) -> tuple[list[Any], float]:
-    """The likeliest answers after a prompt, and the FLOPs of asking for them."""
+    """The most likely answers after the prompts, and the FLOPs of finding them."""
     with phase("encode"):
         found = rows(asked.task, asked.tokenizer, asked.settings, asked.train, asked.report, asked.seed, asked.reads)
     with phase("evaluate"):
@@ -46,8 +47,8 @@ def respond(asked: Asked) -> tuple[list[Any], float]:
 
 
 def solved(task: Task, example: Example) -> list[Quote]:
-    """``example`` with its right answer: a sentence. A row has the picture of its question, and of no solved
-    example."""
+    """``example`` with its correct answer, as a sentence. It is without the picture, because a row has the picture of
+    its question only."""
     seen = without_picture(example)
     right = example.gold if task.form is Form.CHOICE else task.labels.index(example.gold)
     found = [*question(task, seen), Quote(" ", seen), answers(task, seen)[right]]
@@ -63,8 +64,8 @@ def rows(
     seed: int,
     reads: Collection[str] = TEXT,
 ) -> list[AnswerRow]:
-    """A row for each answer to each example, with the channels that a model ``reads``; which of ``train`` are shown
-    follows from (seed, the example's place)."""
+    """A row for each answer to each example, with the channels that a model ``reads``. The solved examples are drawn
+    from ``train`` by the seed and the example's place."""
     check_form(task)
     known, found = [e for e in train if e.gold is not None], []
     room = settings.length - len(tokenizer.vocabulary.template.start)
@@ -81,7 +82,7 @@ def rows(
                 break
             shown = shown[1:]
         begins = [_begin(bare, ids) for ids in whole]
-        # The same for all answers to an example: a short answer stays whole beside one that is too long.
+        # The same for all answers to an example. It ends before the answers, so a long one does not shorten the others.
         cut = min(max(0, max(map(len, whole)) - room), *begins)
         for number, (quotes, ids, begin) in enumerate(zip(texts, whole, begins, strict=True)):
             own = max(cut, len(ids) - room)
@@ -91,15 +92,16 @@ def rows(
 
 
 def _begin(bare: Sequence[int], whole: Sequence[int]) -> int:
-    """Where the answer begins in the ids ``whole`` of prompt and answer; ``bare`` are the ids of the prompt alone."""
+    """The index in ``whole``, the ids of prompt and answer, at which the answer begins; ``bare`` are the ids of the
+    prompt alone."""
     same = next((i for i, pair in enumerate(zip(bare, whole, strict=False)) if pair[0] != pair[1]), len(bare))
-    return min(same, len(whole) - 1)  # an answer has a token, and no answer's token is taken for the prompt's
+    return min(same, len(whole) - 1)  # an answer has at least one token
 
 
 def predictions(
     network: Any, label: str, task: Task, tokenizer: Tokenizer, settings: Own, asked: Sequence[AnswerRow], count: int
 ) -> list[Any]:
-    """The likeliest answer to each of ``count`` examples, as the task's metrics want it."""
+    """The most likely answer to each of ``count`` examples, in the format of the task's metrics."""
     score = scorer(network, label, "an answer after a question")
     start = tokenizer.vocabulary.template.start
     best: list[tuple[float, int]] = [(-np.inf, 0)] * count
@@ -113,7 +115,7 @@ def predictions(
             value = float(values[len(start) + row.begin :].sum()) / (
                 size if settings.per_token else 1
             )  # padding has the value 0
-            # Of equals the first answer wins, in whatever order they come.
+            # The negative number breaks ties: the first answer wins, in any order of the rows.
             best[row.example] = max(best[row.example], (value, -row.answer))
     chosen = [-answer for _, answer in best]
     return chosen if task.form is Form.CHOICE else [task.labels[answer] for answer in chosen]

@@ -1,4 +1,4 @@
-"""A task's examples in words: the question of a prompt, and the answers to choose from. No TensorFlow."""
+"""A task's examples in words: the question of a prompt, and the answers to choose from."""
 
 from string import Formatter
 
@@ -8,7 +8,7 @@ from ptmbench.tasks.task import Example, Task
 
 
 def answers(task: Task, example: Example) -> list[Quote]:
-    """What may be answered to ``example``, in words."""
+    """The possible answers to ``example``, in words."""
     if task.form is Form.CHOICE:
         return [Quote(text, example, number).stripped() for number, text in enumerate(example.inputs[1:], 1)]
     return [
@@ -17,7 +17,7 @@ def answers(task: Task, example: Example) -> list[Quote]:
 
 
 def question(task: Task, example: Example) -> list[Quote]:
-    """``example`` in words, up to where the answer begins, without white space at the end."""
+    """``example`` in words, up to the answer, without white space at the end."""
     if task.form is Form.CHOICE:
         found = [Quote(example.inputs[0], example, 0)]
     else:

@@ -2,15 +2,14 @@
 
 Survey, sections 7.5 and 7.6.
 
-Encoder and decoder have rates and warm-ups of their own, since one has learnt before and the other has not
-(BERTSUMABS; Liu & Lapata, 2019, section 3.2): ``encoder_rate`` and ``encoder_warmup`` are the encoder's, both fall
-with the root of the steps. With ``stages`` 2 the encoder stays as it is for the first half of the steps. With
-``warm_decoder`` the decoder begins with the encoder's layers, and only what looks at the source is new (BERT2BERT;
-Rothe et al., 2020, section 3). A random twin is the same network from scratch: give both rates the same value to
-compare with it fairly.
+Encoder and decoder have separate learning rates and warm-ups, since only the encoder is pre-trained (BERTSUMABS; Liu &
+Lapata, 2019, section 3.2): ``encoder_rate`` and ``encoder_warmup`` are the encoder's. Both rates fall with the inverse
+square root of the step. With ``stages`` 2 the encoder is frozen for the first half of the steps. With ``warm_decoder``
+the decoder starts with the encoder's layers, and only the cross-attention is new (BERT2BERT; Rothe et al., 2020,
+section 3). A random twin is the same network from scratch: give both rates the same value for a fair comparison.
 
-The decoder is BART's (`models.architectures.encoder_decoders.bart`), L layers of the encoder's width. It has token
-vectors of its own, which begin as the encoder's where these are as wide.
+The decoder is BART's (`models.architectures.encoder_decoders.bart`), L layers of the encoder's width. It has its own
+token vectors, which are initialised with the encoder's if these have the same shape.
 """
 
 from collections.abc import Sequence
@@ -30,15 +29,15 @@ from ptmbench.tasks.forms import Form
 
 @dataclass(frozen=True, kw_only=True)
 class Own(Learning):
-    """The decoder's rate and warm-up are the usual ones, the encoder has others."""
+    """``learning_rate`` and ``warmup`` are the decoder's. The encoder has its own."""
 
     encoder_rate: float = settings.setting(2e-4)
     encoder_warmup: float = settings.share(0.2)
-    """Peak rate and share of warm-up of the encoder."""
+    """Peak learning rate of the encoder, and its share of warm-up steps."""
     stages: int = settings.one_of(1, 1, 2)
-    """2: the encoder stays as it is for the first half of the steps; 1: both learn at once."""
+    """2: the encoder is frozen for the first half of the steps; 1: both learn at once."""
     warm_decoder: int = settings.switch(0, baked=True)
-    """1: the decoder begins with the encoder's layers; 0: with random ones."""
+    """1: the decoder starts with the encoder's layers; 0: with random layers."""
     decoder_layers: int = settings.setting(0, baked=True)
     """Layers of the decoder; 0: as many as the encoder has."""
     layers: str = settings.one_reading("the decoder looks at the top layer")
@@ -48,20 +47,20 @@ class Own(Learning):
 
 
 def decoder_on(network: Network, layers: int) -> Decoder:
-    """A new decoder of so many ``layers`` on the encoder of ``network``; 0: as many as that has."""
+    """A new decoder of ``layers`` layers on the encoder of ``network``; 0: as many layers as the encoder has."""
     shape = network.shape
     above = replace(shape, layers=layers or shape.layers, inner=shape.inner or 4 * shape.width)
     return Decoder(partial(topped_flops, network.model, network.vocabulary.size, above))
 
 
 def topped_flops(model: Model, vocabulary: int, decoder: Size, length: float, targets: float) -> float:
-    """FLOPs of one row under a new decoder of the shape ``decoder`` on the encoder of ``model``: ``targets`` tokens of
-    the one over ``length`` of the other, with so many tokens in the ``vocabulary``."""
+    """FLOPs of one row in the encoder of ``model`` and a new decoder of the shape ``decoder``. The encoder reads
+    ``length`` tokens, and the decoder writes ``targets`` tokens. ``vocabulary`` is the number of different tokens."""
     return model.encoder_flops(length) + bart(decoder, vocabulary)[1].decoding_flops(targets, length, vocabulary)
 
 
 def turn(steps: int, settings: Any) -> int:
-    """The step of ``steps`` that the second of two ``stages`` begins with."""
+    """The first of ``steps`` that belongs to the second stage; 0 for a single stage."""
     return steps // 2 if settings.stages == 2 else 0
 
 

@@ -1,4 +1,4 @@
-"""The fresh decoder in TensorFlow, and the learning rates of encoder and decoder."""
+"""The new decoder in TensorFlow, and the learning rates of encoder and decoder."""
 
 from typing import Any
 
@@ -22,8 +22,8 @@ from ptmbench.models.text.tokenizers import Vocabulary
 
 
 class Table(keras.layers.Layer):
-    """What a decoder shares with an encoder elsewhere: token vectors [V, D], which are the output layer too, and the
-    share of dropout."""
+    """The token vectors [V, D], which are the output layer too, and the dropout rate of a decoder. Decoders of other
+    models take both from their encoder."""
 
     def __init__(self, vocabulary: int, width: int, rate: float):
         super().__init__(name="decoder_table")
@@ -33,8 +33,8 @@ class Table(keras.layers.Layer):
 
 
 class Decoding(parts.NewDecoding):
-    """``decode`` and ``writer``, as a `Pretrainable` has them, of the encoder of ``network`` under a new decoder;
-    ``own`` are the new weights."""
+    """``decode`` and ``writer``, as in `Pretrainable`, for the encoder of ``network`` with a new decoder. ``own`` are
+    the new weights."""
 
     def __init__(self, network: Any, vocabulary: Vocabulary, settings: Any):
         encoder = self.encoder = network.encoder
@@ -50,14 +50,15 @@ class Decoding(parts.NewDecoding):
         )
         self.table = Table(vocabulary.size, D, settings.dropout)
         self.decoder = built(bart(self.size, vocabulary.size)[1], self.table, name="decoder")
-        self.own = self.decoder.trainable_variables  # its table's among them
+        self.own = self.decoder.trainable_variables  # includes the variables of the table
         if self.warms:
-            self._copies()  # what cannot be is told before anything learns
+            self._copies()  # raises `NotApplicable` before any training
         self.writer = Seq2SeqLm(encoder, self.decoder)
         self.decode = self.writer.decode
 
     def begin(self) -> None:
-        """Gives the new weights, freshly drawn, what they begin with: positions as waves, and the encoder's vectors."""
+        """Sets the new weights that do not start from random values: positions to sinusoids, token vectors to the
+        encoder's if their shapes are equal, and layers to the encoder's if ``warm_decoder`` is 1."""
         positions = self.decoder.embeddings.positions.table
         positions.assign(sinusoids(tuple(positions.shape)))
         found = parts.token_table(self.encoder)
@@ -67,7 +68,8 @@ class Decoding(parts.NewDecoding):
             new.assign(old)
 
     def _copies(self) -> list[tuple[Any, Any]]:
-        """Each weight of the decoder's layers that the encoder has too, with the encoder's."""
+        """Pairs of a decoder weight and the encoder weight that it starts from. Raises `NotApplicable` if the encoder
+        lacks one of them; cross-attention has none."""
         pairs, same = [], 0
         theirs = [_weights(block) for block in _blocks(self.encoder)]
         for index, block in enumerate(self.decoder.stack):
@@ -84,12 +86,12 @@ class Decoding(parts.NewDecoding):
         return pairs
 
     def decode_flops(self, model: Model, length: int, targets: float) -> float:
-        """FLOPs of ``decode`` for one row: ``targets`` tokens of the decoder over ``length`` of the encoder."""
+        """FLOPs of ``decode`` for one row of ``length`` encoder tokens and ``targets`` decoder tokens."""
         return topped_flops(model, self.table.token_embedding.shape[0], self.size, length, targets)
 
 
 def rate(step: RatedStep, number: int, steps: int, settings: Own) -> float:
-    """The decoder's rate at step ``number`` of ``steps``; sets the encoder's as its share."""
+    """Returns the decoder's rate at step ``number`` of ``steps``, and sets the encoder's rate as a share of it."""
     ours = rate_at(number, steps, peak=settings.learning_rate, warmup=settings.warmup, schedule="inverse_sqrt")
     still = turn(steps, settings)
     theirs = 0.0
@@ -102,16 +104,16 @@ def rate(step: RatedStep, number: int, steps: int, settings: Own) -> float:
 
 
 def _blocks(encoder: Any) -> list[Block]:
-    """The Transformer layers of ``encoder``; [] where it has none."""
+    """The Transformer layers of ``encoder``; [] if it has none."""
     stack = getattr(encoder, "stack", None)
     return list(stack) if isinstance(stack, Stack) else []
 
 
 def _weights(block: Block) -> dict[str, Any]:
-    """The weights of one layer by their paths below it."""
+    """The weights of one layer, by their paths relative to it."""
     return {weight.path.split(f"/{block.name}/", 1)[1]: weight for weight in block.weights}
 
 
 def _inner(encoder: Any) -> int:
-    """The width of the encoder's feed-forward layers, 0 where it has none."""
+    """The inner width of the encoder's feed-forward layers; 0 if it has none."""
     return next((block.config.feed_forward.inner for block in _blocks(encoder)), 0)

@@ -1,4 +1,4 @@
-"""Fine-tuning under fixed masks in TensorFlow."""
+"""Fine-tuning with fixed masks in TensorFlow."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,8 +16,8 @@ _MASK = "mask-"
 
 
 class SparseStep(TrainStep):
-    """A step under ``masks``, bool arrays by the number of their variable; None before they are chosen. They are saved
-    with the state of the optimizer."""
+    """A training step with fixed ``masks``, bool arrays by the number of their variable; None before they are chosen.
+    They are saved with the state of the optimizer."""
 
     masks: dict[int, np.ndarray] | None = None
 
@@ -46,8 +46,8 @@ class SparseStep(TrainStep):
 
 
 def begin(adapted: Any, settings: Own, seed: int) -> None:
-    """Before the first step of a training: chooses the masks by the weights that ``adapted`` begins with, and applies
-    them."""
+    """Chooses the masks from the initial weights of ``adapted`` and applies them. Does nothing after the first step of
+    a training."""
     step = adapted.step
     if step.masks is not None:
         return
@@ -60,8 +60,8 @@ def begin(adapted: Any, settings: Own, seed: int) -> None:
 def chosen(adapted: Any, settings: Own, seed: int) -> dict[int, np.ndarray]:
     """The masks by the number of their variable in the training step.
 
-    A kernel that already has as many zeros keeps these: it was masked before. Raises `NotApplicable` where there are no
-    kernels, where the pattern does not fit their shapes, and where weights are equal in magnitude.
+    A kernel that already has enough zeros keeps them, because it was masked before. Raises `NotApplicable` if there are
+    no kernels, if the pattern does not fit their shapes, or if weights are equal in magnitude.
     """
     pruning, own = settings.pruning(), {id(one): number for number, one in enumerate(adapted.step.variables)}
     variables = [one.kernel for one in kernels.products(adapted)]
@@ -85,5 +85,5 @@ def chosen(adapted: Any, settings: Own, seed: int) -> dict[int, np.ndarray]:
 
 
 def _masked(value: np.ndarray, pruning: Any) -> bool:
-    """Whether ``value`` has as many zeros as it is to have."""
+    """Whether ``value`` already has as many zeros as ``pruning`` asks for."""
     return value.size - np.count_nonzero(value) >= zeros_in(value.shape, pruning) > 0

@@ -1,4 +1,4 @@
-"""Tagging by words that several models read, each cut into tokens of its own; see `bench.adapt.stacked`."""
+"""Tagging of words that several models read, each with its own tokens; see `bench.adapt.stacked`."""
 
 from collections.abc import Iterator, Sequence
 
@@ -15,11 +15,11 @@ Head = tagging.Head
 
 
 class Codec(tagging.Codec):
-    """As in tagging, with words in the place of tokens: ``tags`` and ``places`` are theirs, [W].
+    """The codec of tagging, with words in place of tokens: ``tags`` [W] and ``places`` [W] refer to words.
 
-    A row has the same words for every model: the tokens for the cell's own model as ``tokens`` and ``segments``, for
-    the m-th extra encoder as ``tokens_m`` and ``segments_m``, and for each model where its words begin, ``firsts_m``. A
-    sentence too long for one of them goes on in the next row.
+    A row has the same words for every model. ``tokens`` and ``segments`` are for the cell's own model, ``tokens_m`` and
+    ``segments_m`` for the m-th extra encoder. ``firsts_m`` [W] has the places of the words' first tokens for each model
+    (m = 0: the cell's own). A sentence that is too long for one of the models continues in the next row.
     """
 
     def __init__(self, task: Task, tokenizer: Tokenizer, settings: Settings, train: Sequence[Example]):
@@ -51,7 +51,8 @@ class Codec(tagging.Codec):
         return rows
 
     def _parts(self, words: Sequence[Sequence[Text]]) -> Iterator[tuple[int, int]]:
-        """From which word to which: as many as have room in a row of every model, and one at least."""
+        """Yields the first word of each row and the word after its last one. A row has as many words as fit for every
+        model, and at least one."""
         rooms = [self.settings.length - tokenizer.vocabulary.template.added(1) for tokenizer in self.tokenizers]
         ends = [np.cumsum([len(ids) for ids in one]) for one in words]  # tokens up to the end of each word
         begin, count = 0, len(words[0])
@@ -63,7 +64,7 @@ class Codec(tagging.Codec):
             begin = end
 
     def _read(self, words: Sequence[Sequence[Text]]) -> dict[str, np.ndarray]:
-        """What each model reads of the same words."""
+        """The arrays of a row: the tokens of each model for the same words."""
         arrays = {}
         for number, (tokenizer, own) in enumerate(zip(self.tokenizers, words, strict=True)):
             laid = layout(tokenizer.vocabulary, [channels.joined(own)], self.settings.length)
@@ -74,6 +75,6 @@ class Codec(tagging.Codec):
 
 
 def _by_word(text: Text, index: Sequence[int]) -> list[Text]:
-    """The text of each word; ``index`` says which word each token of ``text`` is of."""
+    """The text of each word; ``index`` has the number of the word of each token of ``text``."""
     ends = np.searchsorted(index, np.arange(index[-1] + 1 if index else 0), side="right")
     return [text[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]

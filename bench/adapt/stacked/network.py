@@ -14,11 +14,11 @@ from ptmbench.models.layers.operations import dropout, layer_norm
 
 
 class Reading(parts.Reading):
-    """The tagger's states of words, [B, W, 2 C], in the place of the encoder's of tokens. ``pooled`` stays.
+    """Replaces the encoder's token vectors by the tagger's states of words, [B, W, 2 C]. ``pooled`` is unchanged.
 
-    ``neighbours`` are the extra encoders. Of model m the batch has ``firsts_m`` int32 [B, W], where the
-    words' first tokens are; ``places`` [B, W] is below 0 behind the last word. Where it has a ``seed``, dropout falls
-    on what the LSTM reads and on what the head does.
+    ``neighbours`` are the extra encoders. A batch has ``firsts_m`` int32 [B, W], the places of the words' first tokens
+    for model m, and ``places`` [B, W], below 0 after the last word. If it has a ``seed``, dropout is applied to the
+    inputs of the LSTM and of the head.
     """
 
     def __init__(self, encoder: Any, settings: Own, *neighbours: Any):
@@ -47,7 +47,7 @@ class Reading(parts.Reading):
         return self.flops_per_word * sum(len(row.arrays["places"]) for row in rows)
 
     def _words(self, encoding: Any, number: int, batch: dict[str, Any]) -> Any:
-        """The words' vectors of one model, [B, W, D]."""
+        """The vectors [B, W, D] of the words in one model."""
         firsts = batch[f"firsts_{number}"]
         words = [tf.gather(layer, firsts, batch_dims=1) for layer in encoding.layers[self.which]]
         layers = [layer_norm(layer, 1.0, 0.0, 1e-6) for layer in words]

@@ -18,17 +18,19 @@ from ptmbench.models.layers.recurrent_networks import built, by_rows
 
 
 class Step(TrainStep):
-    """A step that tells the reading its seed, by the batch: what is frozen has no dropout, the tagger has."""
+    """A step that passes its seed to the reading in the batch, because only the tagger has dropout, not the frozen
+    encoder."""
 
     def __init__(self, loss: Callable, variables: Sequence[Any], **options: Any):
         super().__init__(lambda batch, seed: loss({**batch, "seed": seed}, seed), variables, **options)
 
 
 class Reading(parts.Reading):
-    """The tagger's last layer, [B, T, 2 C] (and m behind it, + D), in the place of the encoder's. ``pooled`` stays.
+    """Replaces the encoder's token vectors by the tagger's last layer, [B, T, 2 C], or [B, T, 2 C + D] if m joins after
+    it. ``pooled`` is unchanged.
 
-    Where the batch has a ``seed``, ``dropout`` falls on what both LSTMs read, not on what goes on in time, as in the
-    paper's section 4.
+    If the batch has a ``seed``, dropout is applied to the inputs of both LSTMs, but not to their recurrent connections,
+    as in the paper's section 4.
     """
 
     def __init__(self, encoder: Any, settings: Own):
@@ -82,6 +84,6 @@ class BiLstm(keras.layers.Layer):
         self.built = True
 
     def call(self, x: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
-        """``lengths`` int32 [B] say where the padding at the right end begins: the backward direction starts before
-        it."""
+        """``lengths`` int32 [B] are the numbers of tokens without the padding on the right. The backward direction
+        starts before the padding."""
         return by_rows(self.both(by_rows(x), lengths))

@@ -6,23 +6,23 @@ and "TinyBERT Learning". Training has two stages:
 1. ``inner_epochs`` over the training set, by the loss of `models.objectives.layer_distillation`: the hidden states of
    embeddings and layers, by a learned projection, and the attention scores before the softmax.
 2. ``epochs`` over it, by the loss of `distil` with ``alpha=1`` and ``temperature=1``: soft targets, without gold
-   answers. It chooses weights and ends early as `finetune` does. Head and optimizer begin here.
+   answers. Weights are selected and training ends early as in `finetune`. The head and a new optimizer start here.
 
-The first stage has a constant learning rate, keeps its last weights, and is given up with its projection. In each of
-its steps the teacher is asked anew, without dropout, so no hidden states of the training set are kept. The paper trains
+The first stage has a constant learning rate and passes on its last weights; its projection is discarded. The teacher
+runs again in each of its steps, without dropout, so no hidden states of the training set are stored. The paper trains
 20 epochs and 3, the authors' README 10 and 3. In regression, the second stage learns the teacher's scores; the authors'
 code learns the gold scores there.
 
-Student and teacher have the same number of heads, and the teacher's layers are a multiple of the student's: the model
-`tinybert` has such sizes for `bert`. A student is "TinyBERT without general distillation" if its row is not pre-trained
-by that.
+Student and teacher must have the same number of heads, and the teacher's layers must be a multiple of the student's.
+The model `tinybert` has such sizes for `bert`. Without general distillation as its pre-training, a student is "TinyBERT
+without general distillation".
 
-``augment`` is the paper's data augmentation (`bench.adapt.distil.augmentation`): both stages learn from the changed
-copies of the training examples too, which are ten to thirty of each in the authors' code.
+``augment`` is the paper's data augmentation (`bench.adapt.distil.augmentation`). Both stages also learn from changed
+copies of the training examples, ten to thirty of each in the authors' code.
 
 Controls: ``alpha=0`` is the student alone, without the first stage; its scores equal `finetune`'s. With
-``shuffle=examples`` or ``labels`` the student imitates, in both stages, what the teacher computes for another text, in
-the first stage as far as both texts reach. Forms: classification and regression.
+``shuffle=examples`` or ``labels`` the student imitates, in both stages, what the teacher computes for another text. The
+first stage compares only places that both texts have. Forms: classification and regression.
 """
 
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ class Own(distil.Own):
     """Settings of `distil`, and of the first stage."""
 
     teacher: str = settings.setting("bert-mini", distil.A_TEACHER, distil.is_teacher, baked=True)
-    """The model and size that teaches: "bert-mini", or "random-bert-mini" for one with random weights."""
+    """Model and size of the teacher: "bert-mini", or "random-bert-mini" for random weights."""
     alpha: float = settings.setting(1.0, "from 0 to 1", lambda value: 0 <= value <= 1, baked=True)
     """Weight of the teacher in the loss of the second stage; 0 is the student alone, without a first stage."""
     temperature: float = settings.positive(1.0, baked=True)
@@ -54,7 +54,7 @@ class Own(distil.Own):
         return super().seen(split) + self._inner_rows(split)
 
     def asked(self, split: Split) -> float:
-        """Rows about which the teacher is asked: each in every step of the first stage, and once for the second."""
+        """Rows that the teacher reads: those of every step of the first stage, and each row once for the second."""
         return super().asked(split) + self._inner_rows(split)
 
     def _inner_rows(self, split: Split) -> float:

@@ -25,8 +25,8 @@ from ptmbench.models.objectives.layer_distillation import Told
 
 
 def check(teacher: Any, student: Any, rows: Sequence[InputRow], read: Sequence[InputRow], way: str) -> None:
-    """Raises `NotApplicable` where the encoder ``student`` cannot imitate the layers of the encoder ``teacher`` by the
-    map ``way``, or where they would ``read`` other tokens than ``rows`` have."""
+    """Raises `NotApplicable` if the encoder ``student`` cannot imitate the layers of the encoder ``teacher`` by the
+    map ``way``, or if the teacher's rows ``read`` have other tokens than the student's ``rows``."""
     for what in ("depth", "heads"):
         if not isinstance(getattr(student, what, None), int) or not isinstance(getattr(teacher, what, None), int):
             raise NotApplicable("no-attention", "because student and teacher need layers with attention.")
@@ -45,8 +45,8 @@ def check(teacher: Any, student: Any, rows: Sequence[InputRow], read: Sequence[I
 
 
 class First(FirstStage):
-    """Training of the encoder of ``network`` on the teacher's hidden states and attention scores, by a step that is
-    traced once. Encoder and projection learn."""
+    """Trains the encoder of ``network`` and a projection on the teacher's hidden states and attention scores. The step
+    is traced once."""
 
     def __init__(self, network: Any, **options: Any):
         self.network, self.options = network, options
@@ -68,7 +68,7 @@ class First(FirstStage):
         course, _ = bookmark.begin(self)
         steps = math.ceil(len(rows) / settings.batch) * settings.inner_epochs
         steps = min(steps, settings.max_steps or steps)
-        # The row whose states each row imitates: its own, but in controls.
+        # The row whose states each row imitates: the row itself, except in controls.
         order = targets.dealing(rows, settings.shuffle, seed)
         others = {id(row): rows[place] for row, place in zip(rows, order, strict=True)}
         epochs = (loop.epoch_batches(rows, settings.batch, seed, epoch) for epoch in range(settings.inner_epochs))
@@ -87,7 +87,7 @@ class First(FirstStage):
         return self.train(course, steps, seed, bookmark, one_step)
 
     def _begin(self, teacher: Any, settings: Own, seed: int) -> None:
-        """An empty optimizer, and a projection drawn from ``seed`` as BERT's weights are: N(0, 0.02), a bias of 0."""
+        """Resets the optimizer and draws the projection by ``seed``, like BERT's weights: N(0, 0.02), a bias of 0."""
         encoder = self.network.encoder
         if self.step is None:
             self.fit = built(LinearConfig(inputs=encoder.width, outputs=teacher.width), name="fit")
@@ -111,7 +111,7 @@ class First(FirstStage):
         return {"loss": found["hidden_loss"] + found["attention_loss"], **found}
 
     def _fit_flops(self, rows: Sequence[InputRow]) -> float:
-        """FLOPs of projecting the vectors of embeddings and layers."""
+        """FLOPs of projecting the vectors of the embeddings and of all layers."""
         inputs, outputs = self.fit.kernel.shape
         return 2.0 * inputs * outputs * (self.network.encoder.depth + 1) * sum(row.tokens for row in rows)
 
@@ -119,9 +119,9 @@ class First(FirstStage):
 def with_states(
     batch: Mapping[str, np.ndarray], asked: Mapping[str, np.ndarray], told: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """``batch``, tokens [B, T], with ``layers`` [B, M + 1, T, D] and ``scores`` [B, M, H, T, T] that the teacher has
-    ``told`` of the texts ``asked``, cut or filled up to T tokens, and ``present`` float32 [B, T]: the tokens that a
-    text has in both."""
+    """Adds the teacher's states to ``batch``, which has tokens [B, T]: ``layers`` [B, M + 1, T, D] and ``scores``
+    [B, M, H, T, T]. ``told`` has them for the texts ``asked``; they are cut or padded to T tokens. Also adds
+    ``present`` float32 [B, T], which is 1 where both texts have a token."""
     length = batch["tokens"].shape[1]
 
     def fitted(array: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
@@ -134,7 +134,7 @@ def with_states(
 
 
 def _told(places: Sequence[int]) -> Callable:
-    """A function for `Adapted.run`: what a teacher computes in its layers ``places``, of which 0 are the embeddings,
+    """A function for `Adapted.run` that returns the states of a teacher in its layers ``places`` (0: the embeddings):
     ``layers`` [B, M + 1, T, D] and ``scores`` [B, M, H, T, T]."""
 
     def told(adapted: Any, batch: Mapping[str, Any], number: Any) -> dict[str, tf.Tensor]:

@@ -1,7 +1,7 @@
-"""Transforms of a network that keep its task: pruning, quantisation. One folder each defines ``TRANSFORM``.
+"""Transforms of a network that keep its task: pruning, quantisation. Each has a folder that defines ``TRANSFORM``.
 
-A chain applies several transforms in their order. This file parses its name, "prune:sparsity=0.8+int8", and refuses an
-order that cannot work.
+A chain applies several transforms in their order. This file parses the name of a chain, "prune:sparsity=0.8+int8", and
+rejects an order that cannot work.
 """
 
 import re
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ptmbench.bench.adapt.transforms.contract import Transform
 
 _NEXT = re.compile(r"\+(?=[^\W\d])(?!\w+=)")
-"""The + before the name of a further transform. Before a setting, ``name=`` follows."""
+"""Matches a + before the name of a transform, but not before a setting ``name=``."""
 
 
 class Chosen(NamedTuple):
@@ -36,13 +36,13 @@ class Chosen(NamedTuple):
 
 
 def names() -> tuple[str, ...]:
-    """Every transform's name, sorted."""
+    """The sorted names of all transforms."""
     return _folders.names(Path(__file__).parent)
 
 
 @cache
 def load(name: str) -> "Transform":
-    """The transform ``name``. Raises `bench.errors.BrokenFile` where its folder is not sound."""
+    """The transform ``name``. Raises `bench.errors.BrokenFile` if its folder is invalid."""
     from ptmbench.bench.adapt.transforms.contract import Transform
 
     return _folders.load(Path(__file__).parent, name, "TRANSFORM", Transform)
@@ -56,8 +56,8 @@ def split(asked: str) -> list[str]:
 def choose(asked: str) -> tuple[Chosen, ...]:
     """The transforms that a user ``asked`` for, in their order: "int8", "prune:sparsity=0.8+int8".
 
-    Raises `UsageError` for an unknown transform and for an order that cannot work, `SettingError` for settings that a
-    transform does not take.
+    Raises `UsageError` for an unknown transform and for an order that cannot work, and `SettingError` for invalid
+    settings.
     """
     chain = tuple(
         Chosen(*_folders.chosen("transform", one, names(), load, "prune:sparsity=0.8")) for one in split(asked)
@@ -91,7 +91,7 @@ def separated(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def described(chain: Sequence[Chosen]) -> dict[str, str]:
-    """What the board shows of a ``chain``: its "label", and the kinds of "compression" with a + between them."""
+    """The entries of a ``chain`` on the board: its "label", and its kinds of "compression", joined by "+"."""
     return {
         "label": ", then ".join(one.transform.label(one.settings) for one in chain),
         "compression": "+".join(dict.fromkeys(one.transform.compression for one in chain)),

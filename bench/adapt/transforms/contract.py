@@ -36,8 +36,7 @@ class Material:
     rows: Mapping[str, Sequence["InputRow"]] = field(default_factory=dict)
     """Rows of the splits "train" and "selection"; empty for a transform that trains nothing."""
     score: Callable[..., float] = lambda predictor=None: 0.0
-    """Returns the current score on the selection split, of ``predictor`` or of another one that it is given; higher is
-    better."""
+    """Returns the current score on the selection split, of ``predictor`` or of its argument; higher is better."""
     chain: "tuple[Chosen, ...]" = ()
     """The transforms of the output: the transforms of ``predictor``, and this one."""
     bookmark: "Bookmark"
@@ -48,16 +47,16 @@ class Transformed(NamedTuple):
     """The output of a transform."""
 
     weights: Mapping[str, Any]
-    """All arrays of the network by name, where int8 codes may replace numbers (`bench.engine.packing`). The caller
-    leaves out their zeros when it stores them."""
+    """All arrays of the network by name. Int8 codes may replace numbers (`bench.engine.packing`). The caller stores
+    them without their zeros."""
     changed: tuple[str, ...]
     """Names of the arrays that were pruned or quantised."""
     course: "Course | None" = None
     """Steps, costs and curve of its training; None without training."""
     shape: Shape | None = None
-    """The shape of the encoder's stack, where the transform has made it smaller."""
+    """The shape of the encoder's stack, if the transform has changed it."""
     told: Mapping[str, float] = MappingProxyType({})
-    """Further entries for the cost of a record, by name: how many heads are left."""
+    """Further entries for the cost of a record, by name, such as the number of remaining heads."""
 
 
 @runtime_checkable
@@ -66,15 +65,15 @@ class Transform(Protocol):
 
     summary: str
     settings: type
-    """A frozen dataclass whose fields are `bench.adapt.settings.setting`. No value has a + in it: that separates
+    """A frozen dataclass whose fields are `bench.adapt.settings.setting`. No value contains a +, because that separates
     settings, and the transforms of a chain."""
     version: int
-    """Raised when a change makes another predictor from the same input."""
+    """Increased when a change leads to another predictor for the same input."""
     compression: str
     """The survey's kind of compression: a key of `leaderboard.survey.reported.COMPRESSION`."""
     rebuilds: bool
-    """Whether the transformed network has layers of other kinds than the adapted one, made by `prepare`. Fewer layers,
-    heads or inner dimensions are what `Transformed.shape` is for."""
+    """Whether `prepare` gives the transformed network layers of other kinds. Fewer layers, heads or inner dimensions
+    are described by `Transformed.shape` instead."""
     final: bool
     """Whether it must be the last transform of a chain, because no other one can train or change its weights."""
 

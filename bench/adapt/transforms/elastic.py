@@ -1,8 +1,8 @@
-"""Sub-networks that compute with a part of the weights of one network: fewer layers, and the first units of the others.
+"""Sub-networks that share the weights of one network. They have fewer layers, and the first units of each layer.
 
-`SharedBlocks` runs them inside a training, so that their gradients reach the shared weights (`dynabert`, `nasbert`).
-`taken` writes a sub-network's weights out as those of a really smaller network (`subnetwork`). Both give the same
-numbers. Units are heads of attention and neurons of feed-forward layers, as in `bench.adapt.transforms.units`.
+`SharedBlocks` runs them during training, so that their gradients reach the shared weights (`dynabert`, `nasbert`).
+`taken` extracts the weights of a sub-network as a smaller network (`subnetwork`). Both compute the same function.
+Units are attention heads and neurons of feed-forward layers, as in `bench.adapt.transforms.units`.
 """
 
 import math
@@ -24,14 +24,14 @@ from ptmbench.models.layers.core import Drop, Rows, built
 
 
 class Width(NamedTuple):
-    """The units of a block that a sub-network uses: its first ones."""
+    """The numbers of heads and neurons of a block that a sub-network uses; they are the first ones."""
 
     heads: int
     inner: int
 
 
 Subnetwork = tuple[Width | None, ...]
-"""Of each layer of the whole network its width, None for a layer that the sub-network leaves out."""
+"""The width of each layer of the whole network; None for a layer that the sub-network omits."""
 
 
 def kept_layers(layers: int, depth: float) -> list[int]:
@@ -41,20 +41,20 @@ def kept_layers(layers: int, depth: float) -> list[int]:
 
 
 def scaled(shape: StackShape, width: float, depth: float = 1.0) -> Subnetwork:
-    """The sub-network of a stack of ``shape`` with the share ``width`` of the heads and neurons of each block, one at
-    least, and the share ``depth`` of its layers."""
+    """The sub-network of a stack of ``shape`` with the share ``width`` of the heads and neurons of each block, at least
+    one of each, and the share ``depth`` of its layers."""
     kept = kept_layers(shape.layers, depth)
     every = [
         Width(*(max(1, math.floor(width * count + 0.5)) for count in counts))
         for counts in zip(shape.heads, shape.inner, strict=True)
     ]
-    # A block that is shared is applied in every layer.
+    # With shared weights, one block is applied in every layer.
     return tuple(every[layer % len(every)] if layer in kept else None for layer in range(shape.layers))
 
 
 def ranked(adapted: Adapted, scores: Mapping[str, Sequence[np.ndarray]]) -> dict[str, np.ndarray]:
-    """The weights of ``adapted`` with the units of each block in descending order of their ``scores``, which are given
-    for "heads" and "inner". The network computes the same function."""
+    """The weights of ``adapted`` with the units of each block in descending order of their ``scores``, for the parts
+    "heads" and "inner". The network computes the same function."""
     weights = None
     for part, found in scores.items():
         orders = [np.argsort(-one, kind="stable") for one in found]
@@ -63,7 +63,7 @@ def ranked(adapted: Adapted, scores: Mapping[str, Sequence[np.ndarray]]) -> dict
 
 
 def taken(adapted: Adapted, chosen: Subnetwork) -> tuple[dict[str, np.ndarray], StackShape]:
-    """The weights of the sub-network ``chosen`` of ``adapted`` as those of a smaller network, and its shape."""
+    """The weights of the sub-network ``chosen`` of ``adapted`` as a smaller network, and its shape."""
     whole, weights, left = units.shape_of(adapted), None, {}
     for part in ("heads", "inner"):
         counts = list(getattr(whole, part))
@@ -77,9 +77,9 @@ def taken(adapted: Adapted, chosen: Subnetwork) -> tuple[dict[str, np.ndarray], 
 
 
 class SharedBlocks:
-    """The blocks of sub-networks of ``adapted`` with ``widths``, which compute with its weights.
+    """Blocks of the ``widths`` of sub-networks, which use the weights of ``adapted``.
 
-    A copy of all weights, `keep`, is what the network computes with inside `kept`: a teacher that stays as it was.
+    `keep` copies all weights. Inside `kept`, the network uses this copy, as a teacher that does not change.
     """
 
     def __init__(self, adapted: Adapted, widths: Iterable[Width]):
@@ -95,13 +95,13 @@ class SharedBlocks:
         self._inside = False
 
     def keep(self) -> None:
-        """Copies all weights as they are."""
+        """Copies the current values of all weights."""
         for variable in self._read:
             self._copies[id(variable)].assign(variable.value)
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Inside, graphs are traced that compute with the copied weights."""
+        """A context in which traced graphs use the copied weights."""
         self._inside = True
         try:
             with keras.StatelessScope([(one, self._copies[id(one)]) for one in self._read]):
@@ -111,8 +111,7 @@ class SharedBlocks:
 
     @contextmanager
     def narrowed(self, chosen: Subnetwork) -> Iterator[None]:
-        """Inside, graphs are traced that compute with the sub-network ``chosen``. A layer that it leaves out gives what
-        it gets."""
+        """A context in which traced graphs use the sub-network ``chosen``. Omitted layers pass their input on."""
 
         def detour(block: Any, x: tf.Tensor, index: int, bias: tf.Tensor, rows: Rows, drop: Drop) -> tf.Tensor:
             width = chosen[index]
@@ -123,7 +122,7 @@ class SharedBlocks:
 
     @contextmanager
     def replaced(self, detour: Any) -> Iterator[None]:
-        """Inside, ``detour`` is called in place of each block (`models.layers.blocks.Stack.detour`)."""
+        """A context in which ``detour`` is called in place of each block (`models.layers.blocks.Stack.detour`)."""
         before, self._stack.detour = self._stack.detour, detour
         try:
             yield
@@ -131,7 +130,7 @@ class SharedBlocks:
             self._stack.detour = before
 
     def block(self, width: Width, index: int, x: tf.Tensor, bias: tf.Tensor, rows: Rows, drop: Drop) -> tf.Tensor:
-        """What layer ``index`` of ``width`` gives for ``x`` [N, D]."""
+        """The output of layer ``index`` with ``width`` for ``x`` [N, D]."""
         number = index % len(self._stack.blocks)
         block, narrow = self._stack.blocks[number], self._blocks[width]
         values = {variable.path.removeprefix(block.path): self._value(variable) for variable in block.variables}
@@ -154,11 +153,11 @@ class SharedBlocks:
 
     @property
     def widths(self) -> tuple[Width, ...]:
-        """The widths that there are, each once."""
+        """The distinct widths of the blocks."""
         return tuple(self._blocks)
 
     def parameters(self, width: Width) -> int:
-        """Parameters of one layer of ``width``."""
+        """The number of parameters of one layer of ``width``."""
         return self._blocks[width].config.parameters().total
 
     def block_flops(self, width: Width, rows: Sequence[InputRow]) -> float:
@@ -174,8 +173,8 @@ def _flops(block: Any, rows: Sequence[InputRow]) -> float:
 
 
 def _sliced(value: tf.Tensor, axis: int, places: np.ndarray) -> tf.Tensor:
-    """``value`` at ``places`` along ``axis``, which are few runs of consecutive ones. Unlike that of `tf.gather`, the
-    gradient is dense."""
+    """``value`` at ``places`` along ``axis``. The places form few runs of consecutive numbers. The gradient is dense,
+    unlike the gradient of `tf.gather`."""
     runs = np.split(places, np.flatnonzero(np.diff(places) != 1) + 1)
     bounds = [(int(run[0]), int(run[-1]) + 1) for run in runs]
     return tf.concat([value[begin:end] if axis == 0 else value[:, begin:end] for begin, end in bounds], axis)

@@ -1,6 +1,6 @@
-"""Further training of an adapted network by a transform: its settings, and what the training loop asks for.
+"""Further training of an adapted network by a transform: its settings, and the interface for the training loop.
 
-No TensorFlow: plans and cost estimates read the settings.
+This module does not import TensorFlow, because plans and cost estimates read the settings.
 """
 
 from collections.abc import Sequence
@@ -25,14 +25,14 @@ def further(own: Any, adaptation: Settings) -> Settings:
 
 
 def to_the_end(own: Any, adaptation: Settings) -> Settings:
-    """`further`, with all steps done whatever the scores are."""
+    """Like `further`, but without early stopping."""
     return replace(further(own, adaptation), patience=10**12)
 
 
 class Learner:
-    """What `bench.adapt.loop.train` asks of an ``adapted`` network that is trained further: one stage, with warm-up.
+    """The interface of `bench.adapt.loop.train` for further training of an ``adapted`` network: one stage with warm-up.
 
-    ``step`` replaces the step of the network. Subclasses save and restore what else their training changes.
+    ``step`` replaces the step of the network. Subclasses also save and restore the further state of their training.
     """
 
     def __init__(self, adapted: "Adapted", step: Any = None):

@@ -1,9 +1,9 @@
-"""Where the weights of an adapted network are that transforms change: kernels, tables of vectors, the head.
+"""Finds the weights of an adapted network that transforms change: kernels, embedding tables, the head.
 
-Kernels are the matrices of products ([I, O], `models.layers.core.Linear`) inside the encoder, and inside the decoder
-that writes: the network's own one, or one that the adaptation adds. Other weights stay: layers that only pre-training
-uses (an output layer of masked-language modelling), adapters, FastBERT's branches, and the matrices with which
-`lm_seq2seq` joins its two language models.
+Kernels are the matrices of products ([I, O], `models.layers.core.Linear`) in the encoder and in the decoder that is
+used, which is the network's own or one that the adaptation adds. Other weights do not change: layers for pre-training
+only (the output layer of masked-language modelling), adapters, FastBERT's branches, and the matrices that join the two
+language models of `lm_seq2seq`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,13 +17,13 @@ from ptmbench.models.layers.core import Linear, Table
 
 
 def products(adapted: Adapted) -> list[Linear]:
-    """The layers of ``adapted`` that have a kernel of its encoder or its decoder, each once."""
+    """The layers of ``adapted`` with a kernel of its encoder or its decoder, each once."""
     known = _known(adapted)
     return [one for one in _layers(adapted, Linear) if id(one.kernel) in known]
 
 
 def tables(adapted: Adapted) -> list[Any]:
-    """The variables [R, D] in which ``adapted`` looks vectors up (of tokens, positions, segments), each once."""
+    """The embedding tables [R, D] of ``adapted`` (for tokens, positions, segments), each once."""
     known = _known(adapted)
     found = [one.table for one in _layers(adapted, Table)]
     found += [table for part in _added(adapted.decoding) if (table := token_table(part)) is not None]
@@ -31,19 +31,19 @@ def tables(adapted: Adapted) -> list[Any]:
 
 
 def lookups(adapted: Adapted) -> list[Table]:
-    """The layers of the `tables` of ``adapted`` if all uses of these pass their seam: none under a decoder, whose
-    output layer may share a table."""
+    """The layers of the `tables` of ``adapted``. None with a decoder, because its output layer may use a table without
+    going through these layers."""
     known = _known(adapted)
     return [] if adapted.decoding else [one for one in _layers(adapted, Table) if id(one.table) in known]
 
 
 def heads(adapted: Adapted) -> list[Any]:
-    """The matrices [I, O] that the adaptation adds around the encoder of ``adapted``; none under a decoder."""
+    """The matrices [I, O] that the adaptation adds around the encoder of ``adapted``; none with a decoder."""
     return [] if adapted.decoding else [variable for variable in adapted.own if len(variable.shape) == 2]
 
 
 def names(adapted: Adapted, variables: Sequence[Any]) -> tuple[str, ...]:
-    """What `Adapted.arrays` calls ``variables``."""
+    """The names of ``variables`` in `Adapted.arrays`."""
     own = {id(variable): name for name, variable in adapted.named()}
     return tuple(own[id(variable)] for variable in variables)
 
@@ -55,7 +55,7 @@ def _known(adapted: Adapted) -> set[int]:
 
 
 def _layers(adapted: Adapted, kind: type) -> list[Any]:
-    """The layers of ``kind`` that answer, each once."""
+    """The layers of ``kind`` that are used in inference, each once."""
     network, decoding = adapted.network, adapted.decoding
     writes_itself = decoding is not None and not decoding.own
     roots = [network.loss] if writes_itself else [network.encoder, *_added(decoding)]
@@ -64,7 +64,7 @@ def _layers(adapted: Adapted, kind: type) -> list[Any]:
 
 
 def _added(decoding: Decoding | None) -> Iterator[keras.layers.Layer]:
-    """The layers of a decoder that the adaptation adds, and of one that it wraps."""
+    """The layers of a decoder that the adaptation adds, and of decoders that it wraps."""
     for part in vars(decoding).values() if decoding is not None and decoding.own else ():
         if isinstance(part, keras.layers.Layer):
             yield part

@@ -1,11 +1,11 @@
-"""Quantisation-aware training: weights and the inputs of products are rounded while the network learns.
+"""Quantisation-aware training: weights and the inputs of products are rounded during training.
 
-A `Rounding` is attached to the kernel of a product or to a table of vectors, an `InputRounding` to the inputs of a
+A `Rounding` is attached to the kernel of a product or to an embedding table, an `InputRounding` to the inputs of a
 product. Both call the quantizers of the TensorFlow Model Optimization Toolkit. The gradient passes straight through
 (Bengio et al., 2013): d round(x) / dx = 1. The transforms `qat` and `qbert` train with this.
 
-What is stored, scored and compared are rounded weights. The variables of the network hold unrounded weights only while
-it learns.
+Rounded weights are stored, scored and compared. The variables of the network hold unrounded weights only during
+training.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,7 +39,7 @@ BITS = 8
 
 @contextmanager
 def tracing(mode: str) -> Iterator[None]:
-    """Functions that are traced inside are for ``mode``."""
+    """A context in which functions are traced for ``mode``."""
     token = _mode.set(mode)
     try:
         yield
@@ -49,24 +49,24 @@ def tracing(mode: str) -> Iterator[None]:
 
 @tf.custom_gradient
 def straight_through(x: tf.Tensor, rounded: tf.Tensor) -> Any:
-    """``rounded``, with the gradient of ``x``."""
+    """Returns ``rounded`` with the gradient of ``x``."""
     return rounded, lambda dy: (dy, None)
 
 
 class Grid(NamedTuple):
-    """The values that a matrix may have: equidistant ones, 0 among them."""
+    """The values that a matrix may have. They are equidistant and include 0."""
 
     bits: int = BITS
     groups: int = 1
-    """How many groups of consecutive columns (of a table: rows) have a range of their own."""
+    """The number of groups of consecutive columns (or rows, of a table) that have separate ranges."""
     symmetric: bool = True
-    """Whether a range is -m..m with 2^bits - 1 values, m being the largest magnitude; otherwise it is min..max with
+    """If True, a range is -m..m with 2^bits - 1 values, where m is the largest magnitude. Otherwise it is min..max with
     2^bits values."""
     rows: bool = False
-    """Whether groups are of rows."""
+    """Whether groups consist of rows."""
 
     def columns(self, x: Any) -> Any:
-        """``x`` [I, O] as [N, G], one column for each group; of a tensor or an array."""
+        """Returns ``x`` [I, O], a tensor or an array, as [N, G] with one column for each group."""
         kind = tf if tf.is_tensor(x) else np
         x = kind.transpose(x) if self.rows else x
         inputs, outputs = x.shape
@@ -83,12 +83,12 @@ class Grid(NamedTuple):
 
     @property
     def quantizer(self) -> Any:
-        """The Toolkit's."""
+        """The quantizer of the Toolkit."""
         options = {"symmetric": self.symmetric, "narrow_range": self.symmetric}
         return toolkit().quantization.keras.quantizers.LastValueQuantizer(self.bits, per_axis=True, **options)
 
     def steps(self, columns: np.ndarray) -> np.ndarray:
-        """The distance between values of each group, float32 [G]; 1 for a group of zeros."""
+        """The distance between neighbouring values of each group, float32 [G]; 1 for a group of zeros."""
         if self.symmetric:
             found = 2 * np.abs(columns).max(0) / np.float32(2**self.bits - 2)
         else:
@@ -97,7 +97,7 @@ class Grid(NamedTuple):
 
 
 class Shelf:
-    """Makes the variables of the Toolkit's quantizers, which expect a layer of Keras 2 for it."""
+    """Creates the variables of the Toolkit's quantizers, in place of the Keras 2 layer that they expect."""
 
     def add_weight(self, name: str, initializer: Callable, trainable: bool, shape: int | None = None) -> tf.Variable:
         return tf.Variable(initializer(() if shape is None else (shape,)), trainable=trainable, name=name)
@@ -105,14 +105,14 @@ class Shelf:
 
 @keras.saving.register_keras_serializable(package="ptmbench")
 class Rounding(keras.layers.Layer):
-    """Rounds a matrix [I, O] to a `Grid` while the network learns, and returns it unchanged otherwise: then the
-    variable holds rounded values."""
+    """Rounds a matrix [I, O] to a `Grid` during training. Otherwise it returns the matrix unchanged, because the
+    variable already holds rounded values."""
 
     grid = Grid()
     _quantizer: Any = None
 
     def prepare(self, grid: Grid, shape: Sequence[int]) -> None:
-        """Make what rounding to ``grid`` needs; before a step is traced."""
+        """Creates the quantizer for ``grid``. Call it before a step is traced."""
         self.grid, self._shape, self._quantizer = grid, tuple(shape), grid.quantizer
         self._ranges = self._quantizer.build((None, grid.groups), "range", Shelf())
 
@@ -126,7 +126,7 @@ class Rounding(keras.layers.Layer):
         return straight_through(x, tf.cast(self.rounded(x), x.dtype))
 
     def packed(self, name: str, array: np.ndarray) -> dict[str, np.ndarray]:
-        """``array`` rounded, in the format of checkpoints under ``name``."""
+        """The rounded ``array`` in the format of checkpoints, under ``name``."""
         grid, shape = self.grid, array.shape
         steps = grid.steps(grid.columns(array))
         rounded = grid.columns(self.rounded(tf.constant(array)).numpy())
@@ -141,8 +141,8 @@ class Rounding(keras.layers.Layer):
 class InputRounding(keras.layers.Layer):
     """Rounds vectors [N, I] to 8 bits, symmetrically in -limit..limit.
 
-    ``limit`` is set by calibration, to the largest magnitude that it sees. In training it is the moving average of each
-    batch's largest magnitude (with the Toolkit's decay, 0.999).
+    Calibration sets ``limit`` to the largest magnitude of its batches. In training it is the moving average of the
+    batches' largest magnitudes, with the Toolkit's decay of 0.999.
     """
 
     _moving: Any = None
@@ -151,7 +151,7 @@ class InputRounding(keras.layers.Layer):
         self.limit = self.add_weight((), "zeros", trainable=False, autocast=False, name="limit")
 
     def prepare(self) -> None:
-        """Make what training needs; before a step is traced."""
+        """Creates the quantizers for training. Call it before a step is traced."""
         if self._moving is None:
             quantizers = toolkit().quantization.keras.quantizers
             options = {"num_bits": BITS, "per_axis": False, "symmetric": True, "narrow_range": True}
@@ -174,14 +174,14 @@ class InputRounding(keras.layers.Layer):
             self.limit.assign(high)
         if mode == CALIBRATING:
             return x
-        # A product that training does not reach has no limit, and its inputs are not rounded.
+        # A product that training does not reach keeps the limit 0, and its inputs are not rounded.
         return straight_through(x, tf.cast(tf.where(self.limit.value > 0, rounded, exact), x.dtype))
 
 
 def attach(adapted: Adapted, activations: bool, embeddings: bool) -> None:
-    """Attach roundings to the kernels of ``adapted``, to the inputs of their products with ``activations`` and to
-    tables of vectors with ``embeddings``. They do nothing before training sets their grids and limits. Recurrent layers
-    multiply their states inside a loop, and do not round them."""
+    """Attaches roundings to the kernels of ``adapted``, with ``activations`` to the inputs of their products, and with
+    ``embeddings`` to embedding tables. They have no effect before training sets their grids and limits. The states of
+    recurrent layers are not rounded, because they are multiplied inside a loop."""
     limits = {}
     for layer in kernels.products(adapted):
         layer.attach("kernel", Rounding(name="kernel_rounding"))
@@ -208,7 +208,7 @@ class Rounded:
 
     @cached_property
     def weights(self) -> list[tuple[str, Any, Rounding]]:
-        """Name, variable and rounding of each matrix."""
+        """The name, the variable and the rounding of each matrix."""
         found = [(one.kernel, one.extensions("kernel")[-1]) for one in self.products]
         tables = [(one.table, one.extensions("table")) for one in kernels.lookups(self.adapted)]
         found += [(table, extensions[-1]) for table, extensions in tables if extensions]
@@ -225,7 +225,7 @@ class Rounded:
         return [one.limit for one in self.inputs]
 
     def prepare(self, grids: Sequence[Grid]) -> None:
-        """Make what training needs, with a grid for each of `weights`."""
+        """Prepares all roundings for training, with a grid for each of `weights`."""
         for (_, variable, rounding), grid in zip(self.weights, grids, strict=True):
             rounding.prepare(grid, variable.shape)
         for one in self.inputs:
@@ -240,7 +240,7 @@ class Rounded:
 
     @contextmanager
     def stored(self) -> Iterator[None]:
-        """Inside, the variables hold the weights that a checkpoint would restore."""
+        """A context in which the variables hold the weights that a checkpoint would restore."""
         exact = [variable.numpy() for _, variable, _ in self.weights]
         values = packing.unpacked(self.packed())
         for name, variable, _ in self.weights:
@@ -264,7 +264,7 @@ class RoundingStep:
 
 
 class RoundingLearner(Learner):
-    """Trains with ``rounded`` weights; the limits of inputs are part of a state. Rounding is not counted as FLOPs."""
+    """Trains with ``rounded`` weights. The state includes the limits of inputs. FLOPs of rounding are not counted."""
 
     def __init__(self, adapted: Adapted, rounded: Rounded):
         super().__init__(adapted, RoundingStep(adapted.step))
@@ -281,7 +281,8 @@ class RoundingLearner(Learner):
 
 
 def check(adapted: Adapted) -> None:
-    """Raises `NotApplicable` where ``adapted`` has no kernel that learns, or changes kernels while it answers."""
+    """Raises `NotApplicable` if no kernel of ``adapted`` is trained, or if its adaptation changes kernels during
+    inference."""
     products = kernels.products(adapted)
     if not products:
         raise NotApplicable("no-kernels", "because this model multiplies by no kernel that could be quantised.")
@@ -301,7 +302,7 @@ def check(adapted: Adapted) -> None:
 
 def trained(material: Material, grids: Callable[[Rounded], Sequence[Grid]], calibration: int) -> Transformed:
     """Trains the network of ``material`` further with weights on ``grids`` (one for each of `Rounded.weights`), and
-    returns these. The limits of inputs begin with the largest magnitudes in ``calibration`` batches."""
+    returns these weights. The limits of inputs start with the largest magnitudes in ``calibration`` batches."""
     weights = material.predictor.network.arrays()
     predictor = replace(material.predictor, weights=None, chain=material.chain)
     adapted = predictor.learning
@@ -328,7 +329,7 @@ def trained(material: Material, grids: Callable[[Rounded], Sequence[Grid]], cali
 
 
 def calibrated(adapted: Adapted, rows: Sequence[InputRow], material: Material, batches: int) -> float:
-    """Sets the limits of inputs from the first ``batches`` of training, and returns the FLOPs."""
+    """Sets the limits of inputs by the first ``batches`` batches of training, and returns the FLOPs."""
     flops, settings = 0.0, material.training
     for batch in loop.epoch_batches(rows, settings.batch, material.seed, 0)[:batches]:
         adapted.run(observed, stack(batch), 0.0)
@@ -337,6 +338,6 @@ def calibrated(adapted: Adapted, rows: Sequence[InputRow], material: Material, b
 
 
 def observed(adapted: Adapted, batch: Mapping[str, tf.Tensor], number: tf.Tensor) -> tf.Tensor:
-    """The loss of ``batch``; the limits of inputs grow to the largest magnitude."""
+    """Returns the loss of ``batch``, and raises the limits of inputs to the largest magnitude."""
     with tracing(CALIBRATING):
         return adapted.loss(batch)

@@ -1,7 +1,6 @@
-"""Removal of units, heads or neurons, from the blocks of an encoder: its settings, and the transform.
+"""Removal of units (heads or neurons) from the blocks of an encoder: the settings and the transform.
 
-Transforms that are made of this are instances of `UnitRemoval`, which differ in what they remove. TensorFlow and NumPy
-are imported by the removal alone.
+The transforms `heads` and `ffn` are instances of `UnitRemoval`. TensorFlow and NumPy are imported by the removal alone.
 """
 
 from dataclasses import dataclass, replace
@@ -15,12 +14,12 @@ from ptmbench.bench.adapt.transforms.further import further
 
 @dataclass(frozen=True, kw_only=True)
 class Further:
-    """Settings of the training after layers or units were removed."""
+    """Settings of the training after a removal of layers or units."""
 
     epochs: int = setting(0)
     """Passes over the training examples after the removal; 0 for no further training."""
     max_steps: int = setting(0)
-    """Training steps at most; 0 is no limit."""
+    """Maximum number of training steps; 0 for no limit."""
     learning_rate: float = setting(0.0)
     """Peak learning rate; 0 for the adaptation's."""
 
@@ -29,7 +28,7 @@ class Further:
         return further(self, adaptation)
 
     def told(self) -> str:
-        """The end of a label."""
+        """The end of a label, which gives the number of further epochs."""
         return f", {self.epochs} more epoch{'s' * (self.epochs > 1)}" if self.epochs else ""
 
 
@@ -38,14 +37,15 @@ class Removal(Further):
     """Settings of a removal of units."""
 
     share: float = share(0.5)
-    """Share of the units that are removed, rounded down."""
+    """Share of the units that are removed; their number is rounded down."""
     by: str = one_of("importance", "importance", "random")
-    """Which units stay: the most important ones, or some that are drawn."""
+    """The units that are kept: the most important ones or random ones."""
     examples: int = setting(1000)
-    """Training examples that importance is measured on; 0 for all."""
+    """Number of training examples for measuring importance; 0 for all."""
 
     def training(self, adaptation: Adapting) -> Adapting | None:
-        """The settings of the transform's training. Importance alone costs what a pass over its examples costs."""
+        """The settings of the transform's training. Without further training, importance costs one epoch over its
+        examples."""
         if self.epochs:
             return self.of(adaptation)
         if self.by == "random":
@@ -56,16 +56,16 @@ class Removal(Further):
 
 @dataclass(frozen=True, kw_only=True)
 class UnitRemoval:
-    """`bench.adapt.transforms.contract.Transform` that removes units of each block; trains where ``epochs`` asks for
-    it."""
+    """A `bench.adapt.transforms.contract.Transform` that removes units of each block, with optional training
+    (``epochs``)."""
 
     summary: str
     part: str
     """The field of `bench.adapt.shapes.StackShape` that becomes smaller: "heads" or "inner"."""
     noun: str
-    """What the units are called on the board."""
+    """The name of the units on the board."""
     together: bool
-    """Whether the units of all blocks are ranked together, or block by block."""
+    """Whether the units of all blocks are ranked together; otherwise each block has its own ranking."""
     settings: type = Removal
     version: int = 1
     compression: str = "pruning"
@@ -100,4 +100,4 @@ class UnitRemoval:
         return units.finished(material, *units.without(adapted, self.part, kept), spent)
 
     def prepare(self, adapted: Any, settings: Removal) -> None:
-        """Does nothing, because the shape of the stack says all about the network."""
+        """Does nothing, because the shape of the stack fully describes the network."""

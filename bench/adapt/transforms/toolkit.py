@@ -1,4 +1,4 @@
-"""The TensorFlow Model Optimization Toolkit, imported without a trace in the environment."""
+"""Imports the TensorFlow Model Optimization Toolkit without a change of the environment."""
 
 import os
 from typing import Any
@@ -9,8 +9,8 @@ import tensorflow as tf
 def toolkit() -> Any:
     """The TensorFlow Model Optimization Toolkit (`tensorflow_model_optimization`).
 
-    When it is imported it asks for Keras 2 by an environment variable. TensorFlow reads that when its own Keras is
-    first used, so this is done before; child processes would read it too, so it is taken back.
+    Its import sets an environment variable that selects Keras 2. TensorFlow reads the variable at the first use of
+    `tf.keras`, so this function uses it before the import. Child processes would read the variable too, so it is unset.
     """
     version, before = tf.keras.__version__, os.environ.get("TF_USE_LEGACY_KERAS")
     import tensorflow_model_optimization as tfmot

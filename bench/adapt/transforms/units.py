@@ -1,15 +1,15 @@
-"""Heads of attention and neurons of feed-forward layers: how important each is, and the network without some of them.
+"""Attention heads and feed-forward neurons: their importance, and the network without some of them.
 
-Michel, Levy and Neubig (2019), "Are Sixteen Heads Really Better than One?", section 4.1: a head h is gated by a factor
-xi_h, which is 1, and its importance is how much the loss would change with it,
+Michel, Levy and Neubig (2019), "Are Sixteen Heads Really Better than One?", section 4.1. A head h is multiplied by a
+gate xi_h = 1. Its importance is the sensitivity of the loss to this gate,
 
     I_h = E_x |dL(x) / dxi_h| = E_x |Att_h(x)^T dL(x) / dAtt_h(x)|                                (equation 2)
 
-where x is a training example, Att_h(x) all that the head gives for it, and L(x) its loss. What a feed-forward layer
-activates is gated in the same way, with one factor for each neuron. The importances of a block are divided by the root
-of the sum of their squares, as in the authors' code, so that blocks can be compared. The authors' code takes the
-magnitude for each token of x and adds up after that; here it is taken as the equation has it. Losses of a batch are
-means, so L(x) is the loss of a batch times its examples.
+where x is a training example, Att_h(x) is the output of the head for all of its tokens, and L(x) is its loss. The
+activations of a feed-forward layer have gates too, one for each neuron. The importances of a block are divided by the
+root of the sum of their squares, as in the authors' code, so that blocks can be compared. The authors' code takes the
+magnitude for each token of x before it adds them; this module follows the equation. The loss of a batch is a mean, so
+L(x) is the loss of the batch times its number of examples.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,11 +33,11 @@ from ptmbench.bench.engine.cost import Traced, phase
 from ptmbench.bench.errors import NotApplicable
 
 Chosen = Sequence[np.ndarray]
-"""The numbers of the units that stay in each block, in their order."""
+"""The numbers of the units that are kept in each block, in their order."""
 
 
 def shape_of(adapted: Adapted) -> StackShape:
-    """The shape of the stack of ``adapted``. Raises `NotApplicable` where it cannot be another one."""
+    """The shape of the stack of ``adapted``. Raises `NotApplicable` if it cannot be changed."""
     config = getattr(adapted.network.encoder, "config", None)
     if reason := shapes.obstacle(config):
         raise NotApplicable("other-blocks", f"because {reason}")
@@ -57,7 +57,7 @@ def shape_of(adapted: Adapted) -> StackShape:
 
 
 class Tap(keras.layers.Layer):
-    """An extension that changes nothing and remembers what passes through it while a graph is traced."""
+    """An extension that returns its input and records it while a graph is traced."""
 
     def __init__(self) -> None:
         super().__init__(autocast=False)
@@ -70,7 +70,7 @@ class Tap(keras.layers.Layer):
 
 
 def importance(adapted: Adapted, rows: Sequence[InputRow], part: str, batch: int = 32) -> list[np.ndarray]:
-    """Of each block, the importance of its units, float64 [U]: heads, or inner dimensions, as ``part`` says."""
+    """The importance of the units of each block, float64 [U]. ``part`` is "heads" or "inner" (dimensions)."""
     blocks = adapted.network.encoder.stack.blocks
     units = getattr(shape_of(adapted), part)
     places = [block.attention.projection if part == "heads" else block.feed_forward.outer for block in blocks]
@@ -79,10 +79,10 @@ def importance(adapted: Adapted, rows: Sequence[InputRow], part: str, batch: int
         place.attach("input", tap)
 
     def slopes(batch: Mapping[str, tf.Tensor]) -> list[tf.Tensor]:
-        """dL / dxi of each example of ``batch``, [B, U] of each block."""
+        """dL / dxi of each example of ``batch``, [B, U] for each block."""
         with tf.GradientTape() as tape:
             loss = adapted.loss(batch)
-        every = tape.gradient(loss, [tap.seen for tap in taps])  # a shared block is passed through several times
+        every = tape.gradient(loss, [tap.seen for tap in taps])  # several tensors for a shared block
         examples = tf.shape(batch["tokens"])[0]
         found = []
         for tap, gradients, count in zip(taps, every, units, strict=True):
@@ -105,9 +105,10 @@ def importance(adapted: Adapted, rows: Sequence[InputRow], part: str, batch: int
 
 
 def best(scores: Sequence[np.ndarray], share: float, together: bool) -> list[np.ndarray]:
-    """Of each block, the units that stay when the ``share`` with the lowest ``scores`` is removed, rounded down; of all
-    blocks ``together``, or of each block by itself. The best unit of a block always stays, as in the authors' code with
-    ``--at_least_x_heads_per_layer 1``. Raises `NotApplicable` where this leaves too few to remove."""
+    """The units of each block that are kept when the ``share`` with the lowest ``scores`` is removed (rounded down).
+    The share is taken of all blocks ``together`` or of each block. The best unit of a block is always kept, as in the
+    authors' code with ``--at_least_x_heads_per_layer 1``. Raises `NotApplicable` if too few others are left to remove.
+    """
     if not together:
         return [best([one], share, True)[0] for one in scores]
     places = [(block, unit) for block, one in enumerate(scores) for unit in range(len(one))]
@@ -125,8 +126,8 @@ def best(scores: Sequence[np.ndarray], share: float, together: bool) -> list[np.
 
 
 def cuts(adapted: Adapted, part: str, number: int, chosen: np.ndarray) -> list[tuple[Any, int, np.ndarray]]:
-    """What removing all units of block ``number`` but the ``chosen`` ones leaves: the variables concerned, each with
-    the axis and the places along it that stay, in the order of ``chosen``."""
+    """The variables that change when only the ``chosen`` units of block ``number`` are kept. Each comes with an axis
+    and the places along it that are kept, in the order of ``chosen``."""
     block = adapted.network.encoder.stack.blocks[number]
     if part == "heads":
         size = block.attention.projection.config.inputs // shape_of(adapted).heads[number]
@@ -143,8 +144,8 @@ def cuts(adapted: Adapted, part: str, number: int, chosen: np.ndarray) -> list[t
 def without(
     adapted: Adapted, part: str, kept: Chosen, begun: Mapping[str, np.ndarray] | None = None
 ) -> tuple[dict[str, np.ndarray], StackShape]:
-    """The weights of ``adapted`` with only the ``kept`` units of each block, in their order, and the shape of that
-    network. ``begun`` are its weights without some units of the other kind, if there are such."""
+    """The weights of ``adapted`` with only the ``kept`` units of each block, in their order, and the new shape.
+    ``begun`` has the weights if units of the other kind were removed before."""
     shape, weights = shape_of(adapted), dict(adapted.arrays() if begun is None else begun)
     for number, chosen in enumerate(kept):
         for variable, axis, places in cuts(adapted, part, number, chosen):
@@ -156,9 +157,8 @@ def without(
 def with_layers(
     adapted: Adapted, kept: Sequence[int], begun: tuple[Mapping[str, np.ndarray], StackShape] | None = None
 ) -> tuple[dict[str, np.ndarray], StackShape]:
-    """The weights of ``adapted`` with only the ``kept`` layers, and the shape of that network. A block that is shared
-    is applied as often as there are kept layers. ``begun`` are its weights and its shape without some units, if there
-    are such."""
+    """The weights of ``adapted`` with only the ``kept`` layers, and the new shape. A shared block is applied once for
+    each kept layer. If units were removed before, ``begun`` has the weights and the shape without them."""
     found, shape = (adapted.arrays(), shape_of(adapted)) if begun is None else begun
     weights, stack = dict(found), adapted.network.encoder.stack
     shape_left = replace(shape, layers=len(kept))
@@ -177,8 +177,8 @@ def with_layers(
 
 
 def check_fits(smaller: Trained) -> None:
-    """Raises `NotApplicable` if the weights of ``smaller`` do not fit its network: the adaptation has some for removed
-    parts."""
+    """Raises `NotApplicable` if the weights of ``smaller`` do not fit its network, because the adaptation has weights
+    for removed parts."""
     expected = {name: tuple(variable.shape) for name, variable in smaller.learning.named()}
     if expected != {name: array.shape for name, array in smaller.weights.items() if name in expected}:
         raise NotApplicable(
@@ -187,8 +187,8 @@ def check_fits(smaller: Trained) -> None:
 
 
 def finished(material: Material, weights: Mapping[str, np.ndarray], shape: StackShape, spent: Course) -> Transformed:
-    """The smaller network with these ``weights``, after as much further training as the settings of ``material`` ask
-    for. ``spent`` is the cost so far. Raises `NotApplicable` as `check_fits`."""
+    """The smaller network with these ``weights``, after further training for the ``epochs`` of the settings. ``spent``
+    is the cost so far. Raises `NotApplicable` like `check_fits`."""
     smaller = replace(material.predictor, weights=weights, shape=shape)
     check_fits(smaller)
     if not material.settings.epochs:

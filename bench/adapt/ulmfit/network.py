@@ -1,4 +1,4 @@
-"""ULMFiT's training in TensorFlow: concat pooling, rates by layer, and the language model's training."""
+"""ULMFiT's training in TensorFlow: concat pooling, learning rates by layer, and the language model's training."""
 
 import math
 import re
@@ -22,11 +22,11 @@ from ptmbench.models.text.tokenizers import Vocabulary
 from ptmbench.tasks.forms import Form
 
 CUT, RATIO = 0.1, 32
-"""Share of the steps in which rates rise, and how much larger the highest is than the lowest (section 3.2)."""
+"""Share of the steps in which rates rise, and the ratio of the highest rate to the lowest (section 3.2)."""
 
 
 class Reading(parts.Reading):
-    """Concat pooling, and a hidden layer over it."""
+    """Concat pooling and a hidden layer on top of it."""
 
     def __init__(self, encoder: Any, settings: Own):
         super().__init__(name="reading")
@@ -42,8 +42,8 @@ class Reading(parts.Reading):
 
 
 def groups(paths: Sequence[str], output: str = "") -> list[int]:
-    """The layer that each weight belongs to: 0 for the encoder's embeddings, and whatever else is in no layer, then its
-    layers from 1 up, and one more for the head, which a weight ``output`` of the encoder is a part of."""
+    """The number of the layer of each weight: 0 for the encoder's weights outside of layers (embeddings), 1 and up for
+    its layers, and the highest number for the head. The encoder's weight ``output`` counts as part of the head."""
     found = [re.search(r"(?:^|[/_])layer_(\d+)", path) for path in paths]
     layers = [int(match[1]) + 1 if match else 0 for match in found]
     head = max(layers) + 1
@@ -59,8 +59,9 @@ def slanted(step: int, steps: int) -> float:
 
 
 def rate(step: RatedStep, number: int, steps: int, settings: Own, output: str | None = None) -> float:
-    """The rate of the head at step ``number`` of ``steps``; sets the shares of the others in it. A language model says
-    which weight of its encoder is its ``output``, "" for none, and all of its layers learn from the beginning."""
+    """Returns the head's rate at step ``number`` of ``steps``, and sets the rates of the layers as shares of it.
+    ``output`` is for the training of the language model: the path of the embedding table that is also the output layer,
+    "" for none. All layers learn from the beginning then."""
     layers = groups([variable.path for variable in step.variables], output or "")
     head = max(layers)
     lowest = head - number * settings.epochs // steps if settings.unfreeze and output is None else 0
@@ -69,8 +70,8 @@ def rate(step: RatedStep, number: int, steps: int, settings: Own, output: str | 
 
 
 class First(FirstStage):
-    """The language model's own objective on the texts of the training set, by a step that is traced once. All weights
-    of the language model learn."""
+    """Trains all weights of the language model by its own objective on the texts of the training set. The step is
+    traced once."""
 
     def __init__(self, network: Any, vocabulary: Vocabulary, form: Form, **options: Any):
         if network.log_likelihood is None:
@@ -93,7 +94,7 @@ class First(FirstStage):
         self.step.reset()
         (course, _), corpus = bookmark.begin(self), corpus_of(rows, self.vocabulary)
         per_step = settings.batch * settings.length
-        whole = corpus.tokens + 2 * (len(corpus.documents) - 1)  # with the marks around each text
+        whole = corpus.tokens + 2 * (len(corpus.documents) - 1)  # with special tokens around each text
         steps = math.ceil(whole * settings.lm_epochs / per_step)
         steps = min(steps, settings.max_steps or steps)
         make = self.network.batches(corpus, settings.batch, settings.length)
@@ -107,8 +108,8 @@ class First(FirstStage):
 
 
 def corpus_of(rows: Sequence[InputRow], vocabulary: Vocabulary) -> Corpus:
-    """The texts of ``rows`` without special tokens, of which [UNK] is a word, each a document of one sentence; a word
-    begins with every token."""
+    """The texts of ``rows`` without special tokens, but with [UNK]. Each text is a document of one sentence, and every
+    token counts as the beginning of a word."""
     texts = [np.ravel(row.arrays["tokens"]) for row in rows]
     texts = [text[(text >= vocabulary.first) | (text == vocabulary.unk)] for text in texts]
     sizes = [len(text) for text in texts if len(text)]

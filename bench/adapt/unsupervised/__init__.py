@@ -1,22 +1,22 @@
 """Unsupervised translation: learns from texts in two languages without translated pairs.
 
 Lample and Conneau (2019), section 4.2; Song et al. (2019), section 4.2, for an encoder-decoder; survey, section 7.5.
-It begins from a model that was pre-trained on text of both languages: a masked language model, whose layers encoder
-and decoder begin with, or an encoder-decoder. One network reads both languages and writes both; the symbol that its
-decoder begins with says which. Of each text y two rows are made, at every step anew:
+Training starts from a model that was pre-trained on text of both languages. This is an encoder-decoder, or a masked
+language model whose layers initialise both encoder and decoder. One network reads and writes both languages; the first
+symbol of its decoder selects the language. Each step makes two rows of each text y:
 
-    L = - ln p(y | u(y)) - lambda ln p(y | noise(y))        u(y): y in the other language, as the network writes it now
+    L = - ln p(y | u(y)) - lambda ln p(y | noise(y))        u(y): the network's current translation of y
 
-A network that copies would find its back-translations easy, and go on to copy. So in the first ``constrained`` steps
-u(y) is of pieces that were met in texts of its language (Liu et al., 2020, section 5.1; there in more than 1 % of
-them). What is evaluated is written freely.
+A network that copies its input would reconstruct y easily from such translations, and continue to copy. So in the first
+``constrained`` steps u(y) consists only of pieces that occurred in texts of its language (Liu et al., 2020, section
+5.1; there in more than 1 % of them). Evaluation has no such constraint.
 
-Back-translation (Sennrich et al., 2016) takes u(y) as given: no gradient goes through it. Noise moves words by a few
-places, drops some and blanks some (Lample et al., 2018, section 2.3). Both directions learn in every batch.
+Back-translation (Sennrich et al., 2016) treats u(y) as constant: no gradient goes through it. Noise moves words by a
+few places, drops some and masks some (Lample et al., 2018, section 2.3). Every batch trains both directions.
 
-The training pairs of a task are taken apart: of each example one side is used, and no pair is ever seen. When to stop
-is decided by the dev pairs, as under any adaptation; a criterion that needs no pair (Lample et al., 2018, section 3.2)
-is left out.
+The training pairs of a task are separated: one side of each example is used, so training sees no pairs. Early stopping
+uses the dev pairs, as in any adaptation. A criterion without pairs (Lample et al., 2018, section 3.2) is not
+implemented.
 """
 
 from collections.abc import Sequence
@@ -33,8 +33,8 @@ from ptmbench.tasks.forms import Form
 
 @dataclass(frozen=True, kw_only=True)
 class Own(Learning):
-    """Two languages and no pair take more passes than pairs do. Words are dropped and moved as in Lample et al. (2018),
-    section 2.3, and blanked as often as they are dropped."""
+    """Training without pairs needs more passes than training on pairs. Words are dropped and moved as in Lample et al.
+    (2018), section 2.3. They are masked as often as they are dropped."""
 
     epochs: int = settings.positive(20)
     learning_rate: float = settings.setting(5e-4)
@@ -42,28 +42,28 @@ class Own(Learning):
     beta2: float = settings.share(0.98, baked=True)
     """As in the commands of XLM and MASS."""
     denoising: float = settings.setting(1.0)
-    """lambda, the weight of the denoising loss; 0 leaves it out, as MASS does."""
+    """lambda, the weight of the denoising loss; 0 for no denoising, as in MASS."""
     drop: float = settings.share(0.1)
-    """The share of words that noise leaves out."""
+    """Share of words that noise drops."""
     blank: float = settings.share(0.1)
-    """The share of words that noise replaces by [MASK]."""
+    """Share of words that noise replaces by [MASK]."""
     shuffle: int = settings.setting(3)
-    """How many places noise moves a word at most."""
+    """Maximum number of places by which noise moves a word."""
     constrained: int = settings.setting(1000)
-    """For so many steps back-translations are of pieces that texts of their own language have."""
+    """Number of steps in which back-translations have only pieces that occurred in texts of their language."""
     back_sample: int = settings.switch(0)
-    """1: the sources of back-translation are drawn; 0: each is the text that greedy decoding finds."""
+    """1: back-translations are sampled; 0: they are decoded greedily."""
     decoder_layers: int = settings.setting(0, baked=True)
     warm_decoder: int = settings.switch(1, baked=True)
-    """Of a model that is an encoder alone: layers of its new decoder (0: as many as the encoder has), and whether it
-    begins with the encoder's."""
+    """For a model without a decoder: the number of layers of its new decoder (0: as many as the encoder has), and
+    whether these start with the encoder's weights."""
     layers: str = settings.one_reading("the decoder looks at the top layer")
 
     def decoder(self, network: Network) -> Decoder:
         return super().decoder(network) or decoder_on(network, self.decoder_layers)
 
     def writing(self, network: Network) -> tuple[float, float]:
-        """Each text is translated, and written after that and after noise."""
+        """As in `Effort.writing`. Each text is translated, and then written after its translation and after noise."""
         learning, answering = super().writing(network)
         start, half = (self.decoder(network).flops(self.length, n) for n in (0, self.target_length / 2))
         return learning * (2 if self.denoising else 1) + start + 2 * (half - start), answering

@@ -1,9 +1,8 @@
-"""Generation without pairs: each training example gives one of its two sides, and evaluation is as in translation.
+"""Generation without pairs: training uses one side of each example, and evaluation is as in translation.
 
-A source is a text as the encoder reads it, and behind it a symbol for the language to write, which is no piece of text:
-the decoder begins with it, and the encoder finds padding in its place (`bench.adapt.unsupervised`). Encoders that read
-languages and pictures are given the languages and pictures of each text. Mentions are left out: what the network writes
-has none.
+A source is a text for the encoder, followed by a symbol for the language to write. The decoder starts with this symbol,
+and the encoder reads padding in its place (`bench.adapt.unsupervised`). Encoders that read languages and pictures get
+those of each text. Mentions are omitted, because texts that the network writes have none.
 """
 
 from collections.abc import Sequence
@@ -24,8 +23,8 @@ from ptmbench.tasks.task import Example, Task
 
 @dataclass(frozen=True)
 class Text:
-    """One text of one language: its pieces int32 [T], where its words begin, bool [T], and 0 for the language that the
-    task translates from, 1 for the one that it translates into."""
+    """One text of one language. ``ids`` int32 [T] are its pieces, and ``heads`` bool [T] marks the beginnings of its
+    words. ``language`` is 0 for the task's source language, 1 for its target language."""
 
     ids: np.ndarray
     heads: np.ndarray
@@ -34,12 +33,12 @@ class Text:
     """Empty texts of both languages, with their symbols and the picture of the example."""
 
     def said(self, language: int, ids: Sequence[int]) -> channels.Text:
-        """A text of the same example: ``ids`` in one of the languages."""
+        """The pieces ``ids`` as a text of the same example in ``language``."""
         return self.spoken[language].filled(ids)
 
 
 def symbols(vocabulary: Vocabulary) -> tuple[int, int]:
-    """The ids that stand for the languages 0 and 1: two sentinels that few objectives use."""
+    """The ids of the symbols for the languages 0 and 1: two sentinels that few objectives use."""
     return vocabulary.sentinels[-2], vocabulary.sentinels[-1]
 
 
@@ -53,8 +52,8 @@ def row(
     denoising: float = 0.0,
     note: Text | None = None,
 ) -> InputRow:
-    """The task of writing ``target`` in ``language`` after reading ``source``; ``denoising`` is the weight of a row
-    whose source is the damaged target, 0 for a translation."""
+    """The row for reading ``source`` and writing ``target`` in ``language``. ``denoising`` is the weight of a row whose
+    source is the target with noise; it is 0 for a translation."""
     arrays = layout(vocabulary, [source], settings.length - 1)
     del arrays["segments"]  # decoders read one text
     behind = {name: 0 for name in arrays if CHANNELS[name].axes == "BT"} | {"tokens": symbols(vocabulary)[language]}
@@ -68,14 +67,13 @@ def row(
 
 
 def sides(examples: Sequence[Example]) -> list[int]:
-    """For each example the language of the one side that is seen of it: 0 and 1 in turn, and the same one wherever the
-    same pair comes again."""
+    """The language of the side that is used of each example: 0 and 1 in turn, and always the same for equal pairs."""
     seen: dict[tuple[str, str], int] = {}
     return [seen.setdefault((e.inputs[0], e.gold[0]), len(seen) % 2) for e in examples]
 
 
 class Codec(generation.Codec):
-    """Pairs to translate as `generation.Codec` has them; of the training examples, single texts."""
+    """Like `generation.Codec` for pairs to translate, but the rows of training examples are single texts."""
 
     def __init__(self, task: Task, tokenizer: Tokenizer, settings: Own, train: Sequence[Example]):
         if "languages" not in task.extra:
@@ -111,7 +109,8 @@ class Codec(generation.Codec):
 
 
 class Head(generation.Head):
-    """The mean over the tokens of translations, plus lambda times the mean over the tokens of denoised texts."""
+    """The loss is the mean over the tokens of translations, plus lambda times the mean over the tokens of denoised
+    texts."""
 
     def loss(self, logits: Any, batch: dict[str, Any]) -> Any:
         each, known = self.losses(logits, batch)  # [B, S - 1]

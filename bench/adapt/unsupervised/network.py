@@ -1,4 +1,4 @@
-"""Translation without pairs in TensorFlow: two languages in one decoder, back-translation and noise."""
+"""Translation without pairs in TensorFlow: one decoder for two languages, back-translation and noise."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,7 +19,8 @@ from ptmbench.models.text.tokenizers import Vocabulary
 
 
 class Writer:
-    """`models.pretrainable.Writer` of a network whose texts begin with the symbol that stands behind the source."""
+    """A `models.pretrainable.Writer` for a network whose texts begin with the language symbol at the end of the
+    source."""
 
     def __init__(self, writer: Any, decoding: "Decoding"):
         self.writer, self.decoding = writer, decoding
@@ -37,7 +38,7 @@ class Writer:
 
 
 class Decoding(parts.Decoding):
-    """``decode`` and ``writer`` of ``network``, or of its encoder under a new decoder, for two languages."""
+    """``decode`` and ``writer`` for two languages, of ``network`` or of its encoder with a new decoder."""
 
     def __init__(self, network: Any, vocabulary: Vocabulary, settings: Own):
         new = network.decode is None
@@ -46,37 +47,38 @@ class Decoding(parts.Decoding):
         self.writer = Writer(self.under.writer, self) if self.under.writer else None
         self.first, shape = vocabulary.first, (2, vocabulary.size)
         self.unmet = tf.Variable(tf.zeros(shape), trainable=False)
-        """[2, V]: far below 0 for pieces of text that were not met in texts of each language."""
+        """[2, V]: a large negative number for pieces that have not occurred in texts of each language, 0 for others."""
         self.remembered = [self.unmet]
         self.constrains = tf.Variable(0.0, trainable=False)
-        """1 where what is written is of pieces that were met, 0 where it is free."""
+        """1 if only pieces that have occurred may be written, 0 without this constraint."""
 
     def parted(self, tokens: Any) -> tuple[tf.Tensor, tf.Tensor]:
-        """``tokens`` [B, T] with padding where the symbol of the language to write stands, and that symbol, [B]."""
+        """Splits ``tokens`` [B, T] into the tokens with padding in place of the language symbol, and the symbol [B]."""
         tokens = tf.convert_to_tensor(tokens, tf.int32)
         symbol = tf.reduce_any([tf.equal(tokens, one) for one in self.symbols], axis=0)
         return tf.where(symbol, 0, tokens), tf.reduce_max(tf.where(symbol, tokens, 0), axis=1)
 
     def decode(self, batch: dict[str, Any], seed: Any = None) -> tf.Tensor:
-        """Next-token logits [B, S, V] after each of ``targets`` [B, S], of which the first gives way to the symbol."""
+        """Next-token logits [B, S, V] after each of ``targets`` [B, S], with the language symbol as first target."""
         tokens, first = self.parted(batch["tokens"])
         targets = tf.concat([first[:, None], tf.convert_to_tensor(batch["targets"], tf.int32)[:, 1:]], axis=1)
         logits = self.under.decode({**batch, "tokens": tokens, "targets": targets}, seed)
-        return logits if self.writer else logits + self.barred(first)[:, None]  # then this is what writes, too
+        return logits if self.writer else logits + self.barred(first)[:, None]  # without a writer, this writes too
 
     def barred(self, first: tf.Tensor) -> tf.Tensor:
-        """[B, V]: what the logits lose where the languages of the symbols ``first`` [B] may not be written freely."""
+        """The penalties [B, V] to add to the logits while writing is constrained, for the languages of the symbols
+        ``first`` [B]."""
         return self.constrains * tf.gather(self.unmet, tf.cast(tf.equal(first, self.symbols[1]), tf.int32))
 
     def meet(self, texts: Sequence[Text]) -> None:
-        """From now on the pieces of ``texts`` have been met."""
+        """Allows the pieces of ``texts`` in their languages."""
         unmet = np.array(self.unmet)
         for text in texts:
             unmet[text.language, text.ids] = 0.0
         self.unmet.assign(unmet)
 
     def begin(self) -> None:
-        """Gives the weights of a new decoder, freshly drawn, what they begin with; nothing has been met."""
+        """Initialises a new decoder (`parts.Decoding.begin`), and forgets the pieces that have occurred."""
         self.unmet.assign(np.where(np.arange(self.unmet.shape[1]) < self.first, 0.0, [[HIDDEN]] * 2))
         self.under.begin()
 
@@ -85,8 +87,8 @@ class Decoding(parts.Decoding):
 
 
 def make(adapted: Any, rows: Sequence[InputRow], settings: Own, seed: tuple[int, int]) -> tuple[list[InputRow], float]:
-    """What a step learns from the texts of ``rows``: each after its translation by ``adapted`` as it is now, and each
-    after what noise leaves of it; and the FLOPs of the translating."""
+    """The training rows of a step for the texts of ``rows``, and the FLOPs of back-translation. Each text follows its
+    translation by the current weights of ``adapted`` in one row, and its noisy version in another."""
     vocabulary, rng = adapted.vocabulary, np.random.default_rng([*seed, 4])
     texts: list[Text] = [one.note for one in rows]
     read = [text.said(text.language, text.ids.tolist()) for text in texts]
@@ -101,7 +103,7 @@ def make(adapted: Any, rows: Sequence[InputRow], settings: Own, seed: tuple[int,
     for one, text, ids in zip(rows, texts, written, strict=True):
         source = text.said(1 - text.language, ids[ids >= vocabulary.first].tolist())
         made.append(row(vocabulary, settings, source, text.ids.tolist(), text.language, one.example))
-    # Writing a text costs what reading it along with its source does.
+    # Writing a text costs as much as a forward pass over the source and the text.
     spent = [InputRow({**one.arrays, "targets": ids}, 0) for one, ids in zip(asked, written, strict=True)]
     if settings.denoising:
         for one, text in zip(rows, texts, strict=True):
@@ -113,8 +115,8 @@ def make(adapted: Any, rows: Sequence[InputRow], settings: Own, seed: tuple[int,
 
 
 def noise(text: Text, rng: np.random.Generator, settings: Own, vocabulary: Vocabulary) -> list[int]:
-    """The pieces of ``text`` with its words moved by at most ``shuffle`` places, a share ``drop`` of them left out, all
-    of them at the worst but one, and a share ``blank`` replaced by [MASK], piece by piece.
+    """The pieces of ``text`` with noise. Words are moved by at most ``shuffle`` places, and a share ``drop`` of them is
+    dropped, but never all. The pieces of a share ``blank`` are replaced by [MASK].
 
     Lample et al. (2018), section 2.3: a word at place i moves to the rank of i + u, u uniform from 0 to shuffle + 1.
     """

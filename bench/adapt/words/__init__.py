@@ -1,12 +1,12 @@
 """Words: similarities and analogies by a model's vectors of single words, without training.
 
-How alike two words are is the cosine of their vectors. A question "a is to b as c is to what" is answered by the word
-whose vector is nearest to b - a + c, all of length 1 (Mikolov, Yih & Zweig, 2013, section 4; "3CosAdd" in Levy &
+The similarity of two words is the cosine of their vectors. A question "a is to b as c is to what" is answered by the
+word whose vector is nearest to b - a + c, all of length 1 (Mikolov, Yih & Zweig, 2013, section 4; "3CosAdd" in Levy &
 Goldberg, 2014, equation 2).
 
-Every model is read alone: the word by itself, in its own template, as it is spelled inside a text. The word's vector is
-the mean over its tokens, of the embeddings by default: what a contextual model makes of a word without a context is
-mostly the context that it misses. ``--set layers=top`` takes the last layer, ``layers=all`` the mean of all.
+A model reads each word alone, in its own template, with the spelling that it has inside a text. The word's vector is
+the mean over its tokens, by default of their embeddings, because the higher layers of a contextual model mostly reflect
+that the context is missing. ``--set layers=top`` uses the last layer, ``layers=all`` the mean of all layers.
 """
 
 from collections import Counter
@@ -22,13 +22,13 @@ from ptmbench.tasks.task import Example, Task
 
 
 def words_of(form: Form, examples: Sequence[Example]) -> list[str]:
-    """All words that ``examples`` are about, each once; the candidates of questions are the same for all."""
+    """All words of ``examples``, each once. The candidates of questions are the same for all examples."""
     candidates = examples[0].gold.candidates if form is Form.ANALOGY else ()
     return list(dict.fromkeys([*candidates, *(word for example in examples for word in example.inputs)]))
 
 
 def comparing_flops(form: Form, examples: Sequence[Example], width: int) -> float:
-    """FLOPs of comparing vectors of ``width``: of two words, or of each question with all candidates."""
+    """FLOPs of comparing vectors of ``width``: of two words, or of a question and all candidates."""
     compared = len(examples) * (len(examples[0].gold.candidates) if form is Form.ANALOGY else 1)
     return 2.0 * compared * width
 
@@ -36,7 +36,7 @@ def comparing_flops(form: Form, examples: Sequence[Example], width: int) -> floa
 @dataclass(frozen=True, kw_only=True)
 class Own(Settings):
     def asking(self, network: Network, task: Task, examples: Sequence[Example], cut: Cut) -> tuple[float, float]:
-        """A row for each word, and the comparisons of their vectors."""
+        """As in `Effort.asking`, with a row for each word and the comparisons of the words' vectors."""
         added = cut.vocabulary.template.added(1)
         lengths = [min(one + added, self.length) for one in cut.lengths(words_of(task.form, examples))]
         above = self.layers in ("top", "all")

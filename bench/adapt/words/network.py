@@ -1,4 +1,4 @@
-"""Vectors of single words in TensorFlow, and what is compared with them."""
+"""Vectors of single words in TensorFlow, and the comparisons of these vectors."""
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -19,28 +19,28 @@ from ptmbench.tasks.metrics.ranks import rank
 from ptmbench.tasks.task import Example
 
 _BATCH = 8
-"""Rows are filled up to a multiple of this."""
+"""Rows are padded to a multiple of this number of tokens."""
 _CHUNK = 256
-"""Questions whose scores of all candidates are in memory at the same time."""
+"""Number of questions whose scores of all candidates are in memory at the same time."""
 
 
 class Places(NamedTuple):
-    """Numbers of the rows in which the words of examples are read."""
+    """The row numbers of the words."""
 
     inputs: Sequence[Sequence[int]]
-    """For each example the ids of its inputs."""
+    """For each example, the row numbers of its inputs."""
     candidates: Sequence[int] = ()
 
 
 def respond(asked: Asked) -> tuple[list[Any], float]:
-    """What the vectors of single words say, and the FLOPs of reading and comparing them."""
+    """The predictions by the vectors of single words, and the FLOPs of reading and comparing them."""
     form = asked.task.form
     with phase("encode"):
         found, places = rows(asked.tokenizer, asked.settings, form, asked.report, asked.reads)
     with phase("evaluate"):
         answers = predictions(form, asked.report, places, vectors(asked.network, asked.settings, found))
     lengths = [len(row.arrays["tokens"]) for row in found]
-    above = asked.settings.layers in ("top", "all")  # else nothing above the embeddings is in the graph
+    above = asked.settings.layers in ("top", "all")  # otherwise the graph has only the embeddings
     read = asked.reading_flops(lengths) if above else asked.embedding_flops(lengths)
     return answers, read + comparing_flops(form, asked.report, asked.shape.width)
 
@@ -48,10 +48,10 @@ def respond(asked: Asked) -> tuple[list[Any], float]:
 def rows(
     tokenizer: Tokenizer, settings: Settings, form: Form, examples: Sequence[Example], reads: Collection[str]
 ) -> tuple[list[InputRow], Places]:
-    """A row for each different word of ``examples``, cut off where it is longer than the ``length`` of the settings.
+    """A row for each distinct word of ``examples``, cut to the ``length`` of the settings, and the places of the rows.
 
-    ``inside`` marks the tokens of the word, [UNK] where the vocabulary has nothing for it. Equal words
-    whose channels differ, of those that the network ``reads``, have a row each. Words have no picture.
+    ``inside`` marks the tokens of the word, which are [UNK] if the vocabulary has none for it. Equal words have
+    separate rows if they differ in a channel that the network ``reads``. Words have no picture.
     """
     template, words = tokenizer.vocabulary.template, words_of(form, examples)
     pieces = {word: ids for word, (ids, _) in zip(words, tokenizer.encode_words([[w] for w in words]), strict=True)}
@@ -83,7 +83,7 @@ def vectors(network: Any, settings: Settings, asked: Sequence[InputRow]) -> np.n
         chosen = {"": layers[:1], "embedding": layers[:1], "top": layers[-1:], "all": layers}[settings.layers]
         inside = tf.cast(batch["inside"], tf.float32)[:, :, None]  # [B, T, 1]
         total = tf.add_n([tf.reduce_sum(inside * tf.cast(layer, tf.float32), axis=1) for layer in chosen])  # [B, D]
-        return tf.math.l2_normalize(total, axis=1)  # the length of a mean does not matter
+        return tf.math.l2_normalize(total, axis=1)  # a sum is enough, because a mean has the same direction
 
     read = traced(means)
     order = sorted(range(len(asked)), key=lambda i: len(asked[i].arrays["tokens"]))

@@ -49,7 +49,7 @@ class CorpusRecipe:
 
 
 def listed(name: str) -> dict[str, str]:
-    """Read ``sums/NAME.txt``: the SHA-256 of each file of the source ``name``, by its path."""
+    """Reads ``sums/NAME.txt``: the SHA-256 of each file of the source ``name``, by its path."""
     lines = (Path(__file__).parent / "sums" / f"{name}.txt").read_text(encoding="utf-8").splitlines()
     return {path: sha256 for sha256, path in (line.split("  ", 1) for line in lines)}
 

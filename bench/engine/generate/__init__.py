@@ -56,7 +56,7 @@ class Generator:
             specs = [sources, tf.TensorSpec([], tf.int32)]
             specs += [tf.TensorSpec([None, self.writing.beam, None], tf.float32)] * self.writing.sample
             self._traced = Traced(lambda: tf.function(function, autograph=False).get_concrete_function(*specs))
-            return self._write(given, longest, seed)  # in one: TensorFlow also optimises the graph now
+            return self._write(given, longest, seed)  # in one thread: TensorFlow also optimises the graph in this call
         places = np.array_split(np.arange(len(tokens)), min(_writers(), len(tokens)))
         parts = [{name: array[own] for name, array in given.items()} for own in places]
         with ThreadPoolExecutor(len(parts)) as pool:

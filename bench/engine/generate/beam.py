@@ -1,25 +1,25 @@
 """Beam search; greedy decoding is a beam of one.
 
-A search keeps K hypotheses a row side by side. At each place their next tokens are asked for in one batch, the best
-2 K continuations of a row are taken (so that K go on even if K of them end), those that end with [SEP] among the best
-K are put aside under
+A search keeps K hypotheses per row. At each position, the model predicts the next tokens of all hypotheses in one
+batch, and the best 2 K continuations of a row are taken, so that K can go on even if K of them end. Those that end with
+[SEP] and are among the best K are finished. Their score is
 
     score(y) = ln p(y | x) / |y|^alpha
 
-and the K best of the others go on. |y| counts [SEP], and alpha = 0 means no normalisation. The best score is the answer
-once K hypotheses have ended. At the longest length whatever stands there counts as ended. Of equals the earlier
-hypothesis and the lower id win, so a row's answer depends on nothing but the row.
+and the K best of the others go on. |y| counts [SEP], and alpha = 0 means no normalisation. Once K hypotheses have
+finished, the one with the best score is the answer. At the longest length, all hypotheses count as finished. Of equal
+scores, the earlier hypothesis and the lower id win, so the answer for a row depends only on this row.
 
-With ``coverage`` beta a text loses where it leaves out what it should tell (Wu et al., 2016, equation 14):
+With ``coverage`` beta, a text has a lower score if it leaves out parts of the source (Wu et al., 2016, equation 14):
 
     score(y) = ln p(y | x) / |y|^alpha + beta sum_i ln min(sum_j a_ji, 1)
 
-over the source's tokens i, padding left out; a_ji is how much the network looks at x_i to say y_j, the mean over the
-heads of its last attention. What goes on is chosen by ln p alone, as before.
+The sum is over the tokens i of the source without padding. a_ji is the attention to x_i at the prediction of y_j, the
+mean over the heads of the last attention. The hypotheses that go on are still chosen by ln p alone.
 
 Sources: beam search with normalised scores, Sutskever et al. (2014), section 3.2, and Wu et al. (2016), section 7,
-whose length penalty has another form; a power of it is what fairseq and transformers compute. Blocked n-grams: Paulus
-et al. (2018), section 2.5.
+whose length penalty has another form. fairseq and transformers use a power of the length, as here. Blocked n-grams:
+Paulus et al. (2018), section 2.5.
 """
 
 from typing import Any
@@ -32,7 +32,7 @@ from ptmbench.models.layers.operations import Look, watching
 from ptmbench.models.text.tokenizers import Vocabulary
 
 _GROUP = 64
-"""Ids at most of which a maximum is taken at once."""
+"""Largest number of ids in a group of `largest`."""
 
 
 def search(
@@ -53,7 +53,7 @@ def search(
         totals, parents, ids = _continuations(logits, written, scores, vocabulary, writing)  # [B, 2 K] each
         ends = tf.equal(ids, vocabulary.sep)
 
-        # The pool: what ended among the best K, and what had ended before.
+        # The pool of finished hypotheses: earlier ones, and those that end now among the best K.
         size = tf.cast(length, tf.float32) ** writing.length_penalty
         counts = (ends | (length >= longest))[:, :beam] & (totals[:, :beam] > LOWEST) & ~full[:, None]
         texts = appended(written, parents[:, :beam], ids[:, :beam])[:, :, 1:]  # [B, K, S]
@@ -66,7 +66,7 @@ def search(
         pool, best = tf.math.top_k(pool, beam)
         ended = (tf.gather(pool_ids, best, batch_dims=1), pool)
 
-        # What goes on: the best K that did not end, in the order of their scores.
+        # The best K that did not end go on, in the order of their scores.
         totals, best = tf.math.top_k(tf.where(ends, NEVER, totals), beam)
         parents, ids = tf.gather(parents, best, batch_dims=1), tf.gather(ids, best, batch_dims=1)
         full |= pool[:, -1] > LOWEST
@@ -74,7 +74,7 @@ def search(
         looked = tf.gather(looked, parents, batch_dims=1) if writing.coverage else looked
         return appended(written, parents, ids), appended(origin, parents, here), totals, ended, full, past, looked
 
-    first = tf.where(tf.range(beam) > 0, NEVER, 0.0)  # K times the same beginning: one of them counts
+    first = tf.where(tf.range(beam) > 0, NEVER, 0.0)  # all K begin alike, so only one counts
     state = (
         tf.fill([rows, beam, 1], vocabulary.cls),
         tf.broadcast_to(tf.range(beam)[:, None], [rows, beam, 1]),
@@ -95,9 +95,9 @@ def search(
 def _continuations(
     logits: tf.Tensor, written: tf.Tensor, scores: tf.Tensor, vocabulary: Vocabulary, writing: Writing
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """The best 2 K continuations of each row: ln p, the hypothesis that each continues, and its token, [B, 2 K]."""
+    """The best 2 K continuations of each row: ln p, the hypothesis that is continued, and the token, each [B, 2 K]."""
     beam, logits = writing.beam, tf.cast(logits, tf.float32)
-    each = min(2 * beam + 2, logits.shape[-1])  # of one hypothesis no more can be among the best, and two are no words
+    each = min(2 * beam + 2, logits.shape[-1])  # one hypothesis may have all 2 K, besides [PAD] and [CLS]
     whole = tf.reduce_logsumexp(logits, axis=-1)  # [B, K]
     values, ids = largest(unrepeated(logits, written, writing), each)  # [B, K, C]
     no_word = tf.equal(ids, vocabulary.pad) | tf.equal(ids, vocabulary.cls)
@@ -108,10 +108,10 @@ def _continuations(
 
 
 def largest(logits: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """`tf.math.top_k` of ``logits`` [B, K, V], of equals the lower id first, in less than half of its time.
+    """As `tf.math.top_k` of ``logits`` [B, K, V], in less than half of its time. Lower ids win ties.
 
-    It looks at the numbers one by one, where a maximum takes eight at once: the ``count`` largest of all are among the
-    ``count`` groups of ids that have the largest maxima.
+    `tf.math.top_k` reads numbers one by one, and a maximum reads eight at once. So the maxima of groups of ids are
+    computed first: the ``count`` largest logits are in the ``count`` groups with the largest maxima.
     """
     beam, ids = logits.shape[1:]
     size = next(size for size in range(_GROUP, 0, -1) if ids % size == 0)
@@ -119,23 +119,23 @@ def largest(logits: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
         return tf.math.top_k(logits, count)
     groups = tf.reshape(logits, [-1, ids // size, size])  # [B * K, G, V / G]
     _, best = tf.math.top_k(tf.reduce_max(groups, axis=-1), count)
-    best = tf.sort(best)  # of equals in two groups the lower id comes first
+    best = tf.sort(best)  # of equal logits in two groups, the lower id comes first
     values, index = tf.math.top_k(tf.reshape(tf.gather(groups, best, batch_dims=1), [-1, count * size]), count)
     found = tf.gather(best, index // size, batch_dims=1) * size + index % size
     return tf.reshape(values, [-1, beam, count]), tf.reshape(found, [-1, beam, count])
 
 
 def looked_at(looks: list[Look], beam: int, length: tf.Tensor) -> tf.Tensor:
-    """float32 [B, K, T]: how much each hypothesis looks at each of the ``length`` tokens of the source, from the
-    weights of all attentions of a step. The source's keys come first where there are others, and the queries that
-    predict come last."""
+    """The attention of each hypothesis to the ``length`` tokens of the source, float32 [B, K, T]: the mean over the
+    heads of the last of ``looks``. Keys of the source come before other keys, and the queries that predict come last.
+    Raises `NotApplicable` without attention."""
     if not looks:
         raise NotApplicable("no-coverage", "because this model has no attention to take a coverage penalty from.")
     return tf.cast(tf.reduce_mean(looks[-1].weights[:, :, -beam:, :length], axis=1), tf.float32)
 
 
 def _covered(looked: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
-    """[B, K], 0 at most: the sum of the logarithms of what was ``looked`` [B, K, T] at, each at most 1, for the
-    ``tokens`` [B, T]."""
+    """The coverage term [B, K], at most 0: the sum of ln min(``looked``, 1) over the source ``tokens`` [B, T].
+    ``looked`` [B, K, T] is the attention to each token so far."""
     each = tf.math.log(tf.clip_by_value(looked, 1e-9, 1.0))  # a weight can be too small for float32
     return tf.reduce_sum(tf.where(tf.not_equal(tokens, 0)[:, None], each, 0.0), axis=2)

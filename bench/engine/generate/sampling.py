@@ -1,7 +1,7 @@
-"""Sampling: each hypothesis draws its next token from what the model says of it.
+"""Sampling: each hypothesis draws its next token from the distribution that the model predicts.
 
-From the k likeliest tokens: Fan et al. (2018), section 5.4; from the likeliest ones that hold a share p: Holtzman et
-al. (2020), section 3.1.
+Sources: sampling from the k likeliest tokens, Fan et al. (2018), section 5.4; from the likeliest tokens that together
+have the probability p, Holtzman et al. (2020), section 3.1.
 """
 
 from typing import Any
@@ -69,7 +69,7 @@ def sample(
 
 
 def _allowed(logits: tf.Tensor, written: tf.Tensor, vocabulary: Vocabulary, writing: Writing) -> tf.Tensor:
-    """``logits`` [B, K, V] with what may not follow ``written`` [B, K, S] at `NEVER`."""
+    """``logits`` [B, K, V], with `NEVER` for tokens that may not follow ``written`` [B, K, S]."""
     words = np.ones(logits.shape[-1], bool)
     words[[vocabulary.pad, vocabulary.cls]] = False  # padding and the start symbol are no words
     return unrepeated(tf.where(words, logits, NEVER), written, writing)

@@ -1,4 +1,4 @@
-"""What the searches share: how a text is to be chosen, what comes out, and the operations of one place."""
+"""Settings, results and operations that beam search and sampling share."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,43 +8,43 @@ import numpy as np
 import tensorflow as tf
 
 NEVER = -1e9
-"""The score of what may not be: finite, so that sums of it stay numbers."""
+"""The score of forbidden tokens. It is finite, so that sums of it stay numbers."""
 LOWEST = NEVER / 10
-"""What is below was forbidden on its way."""
+"""Lower scores are those of texts with a forbidden token."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Writing:
-    """How a text is chosen. The defaults are greedy decoding."""
+    """The settings of text generation. The defaults are greedy decoding."""
 
     beam: int = 1
-    """Hypotheses of a row; with ``sample`` the number of independent samples."""
+    """Hypotheses per row; with ``sample``, the number of independent samples."""
     length_penalty: float = 1.0
-    """alpha: larger favours longer texts, 0 scores by ln p alone."""
+    """alpha: larger values favour longer texts, and 0 scores by ln p alone."""
     coverage: float = 0.0
-    """beta: larger favours texts that look at every token of the source; samples do not care."""
+    """beta: larger values favour texts that attend to every token of the source. Sampling ignores it."""
     no_repeat_ngram: int = 0
-    """No run of so many tokens occurs twice in a text; 0 lets them."""
+    """Length of n-grams that may not occur twice in a text; 0 allows repeats."""
     sample: bool = False
     temperature: float = 1.0
     """Samples are drawn from logits / temperature: below 1 likely tokens become likelier."""
     top_k: int = 0
-    """Samples are among the k likeliest tokens; 0 is all of them."""
+    """Samples are drawn from the k likeliest tokens; 0 stands for all tokens."""
     top_p: float = 1.0
-    """Samples are among the fewest likeliest tokens that together have this probability."""
+    """Samples are drawn from the smallest set of likeliest tokens that together have this probability."""
 
 
 class Written(NamedTuple):
-    """What was written for each row."""
+    """The generated texts of each row."""
 
     ids: np.ndarray
-    """int32 [B, K, S]: tokens up to and with [SEP], then padding; the best text first, samples as they were drawn."""
+    """int32 [B, K, S]: tokens up to and including [SEP], then padding. Texts of a beam are sorted, best first."""
     scores: np.ndarray
-    """float32 [B, K]: score(y), of samples ln p(y | x). -1e9 where fewer than K texts had ended."""
+    """float32 [B, K]: score(y) of beam search, ln p(y | x) of samples. -1e9 if fewer than K texts have ended."""
 
 
 class Rereader:
-    """The `Writer` of a model that has none: everything is read again for each token."""
+    """The `Writer` of a model that has none. It runs the whole model again for each token."""
 
     def __init__(self, decode: Callable):
         self.decode = decode
@@ -63,26 +63,27 @@ class Rereader:
 
 
 def seen(origin: tf.Tensor, beam: int) -> tf.Tensor:
-    """Bool [B, K, S * K], from the hypothesis whose column each place [B, K, S] of a hypothesis stands in."""
+    """A mask of the cached positions that belong to each hypothesis, bool [B, K, S * K]. ``origin`` [B, K, S] has the
+    column of the cache, 0 to K - 1, of each position."""
     rows, length = tf.shape(origin)[0], tf.shape(origin)[2]
     return tf.reshape(tf.one_hot(origin, beam, True, False), [rows, beam, length * beam])
 
 
 def appended(texts: tf.Tensor, parents: tf.Tensor, last: tf.Tensor) -> tf.Tensor:
-    """``texts`` [B, K, S] of the ``parents`` [B, N], each with one more entry, ``last`` [B, N]: [B, N, S + 1]."""
+    """The ``texts`` [B, K, S] of ``parents`` [B, N], each extended by an entry of ``last`` [B, N]: [B, N, S + 1]."""
     return tf.concat([tf.gather(texts, parents, batch_dims=1), last[:, :, None]], axis=2)
 
 
 def unrepeated(logits: tf.Tensor, written: tf.Tensor, writing: Writing) -> tf.Tensor:
-    """``logits`` [B, K, V] with what would repeat an n-gram of ``written`` [B, K, S] at `NEVER`."""
+    """``logits`` [B, K, V], with `NEVER` for tokens that would repeat an n-gram of ``written`` [B, K, S]."""
     size = writing.no_repeat_ngram
     if not size:
         return logits
     length = tf.shape(written)[2]
-    windows = tf.maximum(length - size + 1, 0)  # runs of n tokens, each of which must not come again
+    windows = tf.maximum(length - size + 1, 0)  # number of n-grams, none of which may come again
     same = tf.ones([tf.shape(written)[0], written.shape[1], windows], tf.bool)
     for step in range(size - 1):
-        end = tf.maximum(length - size + 1 + step, 0)  # where there is no window, any token does
+        end = tf.maximum(length - size + 1 + step, 0)  # without a window, any token will do
         same &= tf.equal(written[:, :, step : step + windows], written[:, :, end, None])
     where = tf.where(same)  # [M, 3]
     ids = tf.gather_nd(written, where + tf.constant([0, 0, size - 1], tf.int64))
@@ -91,7 +92,7 @@ def unrepeated(logits: tf.Tensor, written: tf.Tensor, writing: Writing) -> tf.Te
 
 
 def growing(state: Any, beam: int) -> Any:
-    """The shapes of a loop's ``state``: rows and what grows, the third axis, are free."""
+    """The shape invariants of a loop's ``state``. The axis of rows and the third axis, which grows, are free."""
 
     def free(tensor: tf.Tensor) -> tf.TensorShape:
         dims = [None, *tensor.shape[1:]]

@@ -1,7 +1,7 @@
-"""Pre-trainings that train on another machine: a folder to carry there, and the states that come back.
+"""Pre-training on another machine: writes the folder to copy there, and reads the states that come back.
 
-`bench.engine.portable.driver` documents the folder. What the driver does is what the training would have done here: the
-same initial weights, batches, seeds and learning rates. So its states are training states, and its last one is a
+`bench.engine.portable.driver` documents the folder. The driver does the training as it would be done here, with the
+same initial weights, batches, seeds and learning rates. So its states are training states, and the last one becomes the
 checkpoint.
 """
 
@@ -24,9 +24,9 @@ from ptmbench.bench.errors import Carried, UsageError
 from ptmbench.models.layers.products import for_accelerators
 
 _BYTES_PER_FILE = 16 * 2**20
-"""Bytes of the batches in one file, before they are packed."""
+"""Bytes of the batches in one file, before compression."""
 _COURSE = ("step", "curve", "spent")
-"""What a state says of its course."""
+"""The fields of a `Course` that a state has."""
 DRIVER = "driver.py"
 
 
@@ -42,12 +42,12 @@ def exchanged(
     flops_per_step: float,
     warn: Callable[[str], None],
 ) -> tuple[Course, dict[str, Any]]:
-    """The `Course` after all steps that the driver did in ``folder``, and what the manifest says of the machine. The
-    network has the weights of its last state. If the ``folder`` does not exist, it is written.
+    """Returns the `Course` after all steps that the driver did in ``folder``, and the manifest's entries about its
+    machine. The network then has the weights of the last state. If ``folder`` does not exist, it is written.
 
-    ``make`` (step, seed) samples batches, and ``rate`` is the learning rate of a step. Raises `Carried` before the last
-    step. The newest state is then a training state here too, so that the training can go on without the driver.
-    Raises `UsageError` for a budget in minutes, and for a folder of another pre-training.
+    ``make`` (step, seed) samples batches, and ``rate`` returns the learning rate of a step. Raises `Carried` if the
+    driver has not done the last step. Its newest state is then saved as a training state here too, so that the training
+    can go on without the driver. Raises `UsageError` for a budget in minutes, and for a folder of another pre-training.
     """
     if course.steps is None:
         raise UsageError(
@@ -91,7 +91,7 @@ def _write(
     rate: Callable[[int], float],
     flops_per_step: float,
 ) -> None:
-    """Writes the pre-training ``identity`` from ``course`` on to ``folder``, whole or not at all."""
+    """Writes the rest of the pre-training ``identity`` after ``course`` to ``folder``, whole or not at all."""
     fresh = folder.with_name(f".{folder.name}.tmp")
     shutil.rmtree(fresh, ignore_errors=True)
     (fresh / driver.BATCHES).mkdir(parents=True)
@@ -132,10 +132,10 @@ def _packed(array: np.ndarray) -> np.ndarray:
 
 
 def _newest(folder: Path, identity: Mapping[str, Any], warn: Callable[[str], None]) -> tuple[dict, dict] | None:
-    """What the newest state in ``folder`` says, and its arrays {"weights", "optimizer"}; None if the driver has not
-    written any. The last state has no "optimizer".
+    """The description of the newest state in ``folder``, and its arrays {"weights", "optimizer"}. None if the driver
+    has not written any. The last state has no "optimizer".
 
-    Raises `UsageError` if the folder is no carried pre-training, or belongs to another one.
+    Raises `UsageError` if the folder is not a carried pre-training, or if it belongs to another one.
     """
     try:
         plan = driver.read_plan(folder)

@@ -3,17 +3,17 @@
     python FOLDER/driver.py
 
 Each folder holds a compiled training step, its first state and its batches. The driver writes training states below
-``FOLDER/states``, and resumes from the newest intact one; on a processor the result is the same, bit for bit. Carry the
-states back and give the folder to the same ``ptmbench`` command again: it makes the checkpoint.
+``FOLDER/states``, and resumes from the newest intact one. On a processor the result is then the same, bit for bit. Copy
+the states back, and run the same ``ptmbench`` command with this folder again to make the checkpoint.
 
     FOLDER/plan.json         steps, rates, FLOPs, and the inputs and outputs of the program
     FOLDER/program.mlir.gz   the training step, StableHLO
     FOLDER/first/            the state before the first step
     FOLDER/batches/*.npz     the batches of several steps each
-    FOLDER/states/step-*/    what the driver writes
+    FOLDER/states/step-*/    the states that the driver writes
 
-A state is a ``state.json`` with the sums of the other files, which hold the bytes of all arrays in pieces, each packed
-by zlib.
+The files of a state hold the bytes of all arrays in pieces, each compressed by zlib. Its ``state.json`` has their
+SHA-256 sums.
 """
 
 import argparse
@@ -85,7 +85,7 @@ def _seal(told: dict) -> str:
 
 
 def read_state(folder: Path) -> tuple[dict, dict[str, np.ndarray]]:
-    """(about, {name: array}) of the state in ``folder``. Raises `Damaged` if a sum does not fit."""
+    """(about, {name: array}) of the state in ``folder``. Raises `Damaged` if a file is missing or damaged."""
     try:
         told = json.loads((folder / STATE).read_bytes())
         seal = told.pop("seal")
@@ -109,7 +109,7 @@ def read_state(folder: Path) -> tuple[dict, dict[str, np.ndarray]]:
 
 
 def newest_state(folder: Path, warn: Callable[[str], object] = print) -> tuple[dict, dict[str, np.ndarray]] | None:
-    """(about, arrays) of the newest intact state below ``folder``; None if there is none. Tells ``warn`` of damaged
+    """(about, arrays) of the newest intact state below ``folder``; None if there is none. Calls ``warn`` for damaged
     ones."""
     for state in sorted(folder.glob("step-*"), reverse=True):
         try:
@@ -163,12 +163,12 @@ class Program:
         return {name: np.array(array) for name, array in self._held.items() if not name.startswith(CONSTANT)}
 
     def _on_device(self, array: np.ndarray) -> Any:
-        # An array of NumPy's would be lent to the device where memory is shared, and the step writes to its arguments.
+        # A copy: a device that shares memory would use NumPy's array itself, and the step writes to its arguments.
         return self._put(np.array(array), self.device)
 
 
 class Batches:
-    """``batches[step]`` from the files of ``folder``, the next of which is read ahead."""
+    """Reads ``batches[step]`` from the files of ``folder``. The next file is read in advance."""
 
     def __init__(self, folder: Path, plan: dict):
         self.folder, self.plan = folder, plan
@@ -215,8 +215,9 @@ def run(
     peak: float | None = None,
     say: Callable[[str], object] = print,
 ) -> None:
-    """Trains what ``folder`` holds and writes states below ``out``. ``until``: the `time.monotonic` at which it saves
-    and ends; ``peak``: the FLOP/s of the device, for a utilisation. Raises `Stopped` before the last step."""
+    """Runs the pre-training in ``folder`` and writes states below ``out``. At the `time.monotonic` ``until``, it saves
+    and ends. ``peak`` is the FLOP/s of the device, to compute a utilisation. Raises `Stopped` if it ends before the
+    last step."""
     plan = read_plan(folder)
     title, steps = plan["title"], plan["steps"]
     begun = newest_state(out, say)
@@ -264,7 +265,7 @@ def run(
             curve.append({"step": step, **{name: round(value, 6) for name, value in settle().items()}})
         elif step % _CHECK_STEPS == 0:
             settle()
-        if step - first == 1:  # which is not timed
+        if step - first == 1:  # the first step is not timed
             if pending:
                 settle()
             steady = time.perf_counter()
@@ -283,8 +284,8 @@ def run(
 
 
 def measure(folder: Path, steps: int, *, peak: float | None = None, say: Callable[[str], object] = print) -> None:
-    """Takes ``steps`` steps after the first one from random weights, which needs no ``first``, and says how fast they
-    are and how much memory they take. Writes nothing."""
+    """Measures the speed and the memory of ``steps`` steps after the first one. Writes nothing. It begins with random
+    weights, so the folder may lack ``first``."""
     plan, rng = read_plan(folder), np.random.default_rng(0)
     started = time.perf_counter()
     program = Program(gzip.decompress((folder / PROGRAM).read_bytes()).decode(), plan)
@@ -317,12 +318,12 @@ def _speed(rate: float, plan: dict, peak: float | None) -> str:
 
 
 def _memory(device: Any) -> int:
-    """The most bytes that were in use on ``device``; 0 where it does not say."""
+    """The peak memory of ``device`` in bytes; 0 if it is not known."""
     return (getattr(device, "memory_stats", lambda: None)() or {}).get("peak_bytes_in_use", 0)
 
 
 def device_of(device: Any) -> str:
-    """What a manifest says of ``device``."""
+    """The description of ``device`` for a manifest."""
     import jax
 
     return f"{device.device_kind} ({device.platform}, PJRT of JAX {jax.__version__})"
@@ -346,7 +347,7 @@ def matrix_rate(dtype: str = "bfloat16", seconds: float = 1.0) -> float:
 
 
 class Signals:
-    """``signal`` is the first SIGINT or SIGTERM; the second one ends the process."""
+    """Holds back SIGINT and SIGTERM and keeps the number as ``signal``. The same signal again ends the process."""
 
     def __init__(self) -> None:
         self.signal = None

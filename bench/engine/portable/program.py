@@ -15,13 +15,13 @@ from ptmbench.bench.engine.step import TrainStep
 from ptmbench.bench.errors import EnvironmentProblem, UsageError
 
 _UPDATE = re.compile(r"parameter_number = (\d+) : i64}, output_index = array<i64: (\d+)>")
-"""Of the module's attribute ``input_output_alias``: which result is the new value of which argument."""
+"""Part of the module's attribute ``input_output_alias``: the number of an argument and of its updated result."""
 
 _BITS = re.compile(r'dense<"0x([0-9A-F]+)"> : tensor<((?:\d+x)+)i1>')
-"""A constant of booleans, which MLIR has packed in bytes and in bits, depending on its version."""
+"""A constant of booleans. Depending on its version, MLIR packs them in bytes or in bits."""
 
 _COPY = re.compile(r"mhlo\.copy (%\w+) : (tensor<[^>]*>)")
-"""A copy. It is XLA's own operation and not one of StableHLO; PJRT takes it for processors and refuses it for GPUs."""
+"""A copy. It is an operation of XLA, not of StableHLO. PJRT accepts it for processors and refuses it for GPUs."""
 
 _OPERATION = re.compile(r'^\s*(?:[%\w:, ]+ = )?"?([a-z]+\.[a-z_]+)', re.MULTILINE)
 """The name of an operation at the beginning of its line, with its dialect."""
@@ -40,19 +40,19 @@ class Lowered:
     rate: str
     """Name of the learning rate in the state."""
     state: dict[str, np.ndarray]
-    """The state now: "weights/PATH", "optimizer/NUMBER" as in `TrainStep.state`, and "constant/NUMBER" for what the
+    """The current state: "weights/PATH", "optimizer/NUMBER" as in `TrainStep.state`, and "constant/NUMBER" for what the
     step reads but does not change, such as the weights of a teacher."""
 
     @property
     def about(self) -> dict[str, Any]:
-        """What `bench.engine.portable.driver.Program` needs to know."""
+        """The names that `bench.engine.portable.driver.Program` needs."""
         return {"inputs": self.inputs, "outputs": self.outputs, "rate": self.rate}
 
 
 def lowered(step: TrainStep, weights: Sequence[Any], batch: Mapping[str, np.ndarray]) -> Lowered:
-    """``step`` on batches with the shapes of ``batch``; ``weights`` are the variables of the network.
+    """Lowers ``step`` for batches with the shapes of ``batch``. ``weights`` are the variables of the network.
 
-    Raises `UsageError` for a step on several replicas, of several parts, or with an optimizer of sparse gradients, and
+    Raises `UsageError` for a step with several replicas, several parts, or sparse gradients. Raises
     `EnvironmentProblem` for a step with operations outside StableHLO.
     """
     if step.strategy is not None or step.accumulate > 1 or step.sparse:
@@ -99,7 +99,7 @@ def _spelled(constant: re.Match) -> str:
 
 
 def _rate(captured: Sequence[tf.Tensor], step: TrainStep) -> int:
-    """Which of the ``captured`` tensors is the learning rate."""
+    """The index of the learning rate among the ``captured`` tensors."""
     handle = step.optimizer._learning_rate.value.handle
     return next(index for index, tensor in enumerate(captured) if tensor is handle)
 

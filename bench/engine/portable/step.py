@@ -13,9 +13,10 @@ from ptmbench.bench.errors import EnvironmentProblem
 class PjrtStep:
     """``step(batch, seed, rate)``, computed by PJRT on the first device that JAX sees.
 
-    The first call lowers and compiles ``step``. Then weights and optimizer live on that device, and the variables of
-    TensorFlow are out of date until `settle`. Training states are as ``step`` writes them, so a training may change its
-    runtime when it resumes. Scores differ in the last digits: each runtime orders its sums in its own way.
+    The first call lowers and compiles ``step``. From then on, weights and optimizer are on that device, and the
+    variables of TensorFlow are out of date until `settle`. Training states have the form of those of ``step``, so a
+    training can change its runtime when it resumes. Scores differ in the last digits, because each runtime adds numbers
+    in its own order.
     """
 
     def __init__(self, step: TrainStep, weights: Sequence[Any]):
@@ -34,13 +35,13 @@ class PjrtStep:
 
     @property
     def device(self) -> str:
-        """What a manifest says of the device, after the first step."""
+        """The description of the device for a manifest, after the first step."""
         from ptmbench.bench.engine.portable.driver import device_of
 
         return device_of(self._program.device)
 
     def settle(self) -> None:
-        """Copies what the device holds to the variables of TensorFlow."""
+        """Copies the state on the device to the variables of TensorFlow."""
         if self._program is None:
             return
         arrays = self._program.state()

@@ -13,7 +13,7 @@ DATA, MODEL = "data", "model"
 
 
 class TensorParallel:
-    """A mesh of data x ``model_parallel`` devices. Says of itself what a `tf.distribute` strategy does.
+    """A mesh of data x ``model_parallel`` devices, used in place of a `tf.distribute` strategy.
 
     It uses all GPUs. Without GPUs it divides the processor into ``model_parallel`` logical devices, to try it out.
     Raises `EnvironmentProblem` if the devices cannot be divided into groups of ``model_parallel``.
@@ -55,7 +55,7 @@ class TensorParallel:
 
     @property
     def _places(self) -> list[dict[str, int]]:
-        """Where each device is on the axes of the mesh."""
+        """The position of each device on the axes of the mesh."""
         return [
             {DATA: index // self.model_parallel, MODEL: index % self.model_parallel}
             for index in range(self.num_replicas_in_sync * self.model_parallel)
@@ -76,7 +76,7 @@ def _devices(model_parallel: int) -> list[str]:
         try:
             if not tf.config.get_logical_device_configuration(cpu):
                 tf.config.set_logical_device_configuration(cpu, one * model_parallel)
-        except RuntimeError:  # TensorFlow has begun already
+        except RuntimeError:  # TensorFlow is already initialised
             pass
     count = len(tf.config.list_logical_devices(kind))
     if count % model_parallel:

@@ -1,4 +1,4 @@
-"""How much of a network each device holds, and whether a network can be split. Reads configurations, no TensorFlow."""
+"""How much memory of a network each device holds, and whether a network can be split. Reads configurations only."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -10,7 +10,7 @@ from ptmbench.models.costs import Model
 from ptmbench.models.layers.split import VOCABULARY, Cut, weights
 
 ARRAYS = 3
-"""Arrays of float32 for each weight that learns: the weight and the two moments of Adam or LAMB."""
+"""Arrays of float32 for each trainable weight: the weight and the two moments of Adam or LAMB."""
 
 
 class Memory(NamedTuple):
@@ -25,13 +25,13 @@ class Memory(NamedTuple):
 
 
 def divided(cut: Cut | None, devices: int) -> bool:
-    """Whether the weight of ``cut`` is split over so many ``devices``. A vocabulary that cannot be divided evenly is
-    copied to each device instead."""
+    """Whether the weight of ``cut`` is split over ``devices`` devices. A vocabulary that cannot be divided evenly is
+    copied to each device."""
     return cut is not None and devices > 1 and (cut.what != VOCABULARY or cut.units % devices == 0)
 
 
 def memory(model: Model, devices: int) -> Memory:
-    """What weights and moments of ``model`` take, split over so many ``devices``. All weights count as learning."""
+    """Memory of the weights and moments of ``model``, split over ``devices`` devices, if all are trained."""
     one = each = split = 0
     for shape, cut in _weights(model):
         size = 4 * ARRAYS * math.prod(shape)
@@ -45,7 +45,7 @@ def memory(model: Model, devices: int) -> Memory:
 
 
 def check(model: Model, devices: int, title: str) -> None:
-    """Raises `UsageError` if ``model``, called ``title``, cannot be split over so many ``devices``."""
+    """Raises `UsageError` if ``model``, called ``title``, cannot be split over ``devices`` devices."""
     if getattr(model, "co_trained", False):
         raise UsageError(
             f"{title} cannot be split over devices: its loss compares whole weights with those of its teacher. Use "
@@ -68,7 +68,7 @@ def check(model: Model, devices: int, title: str) -> None:
 
 
 def check_recipe(recipe: Recipe) -> None:
-    """Raises `UsageError` if ``recipe`` asks for what a step on split weights cannot do."""
+    """Raises `UsageError` if ``recipe`` has settings that a step on split weights does not support."""
     if recipe.optimizer not in ("adamw", "lamb"):
         raise UsageError(
             f"--strategy tensor has no optimizer {recipe.optimizer}, whose gradients are sparse. Use adamw or lamb, or "
@@ -84,13 +84,13 @@ def check_recipe(recipe: Recipe) -> None:
 
 
 def told(model: Model, devices: int) -> dict[str, int]:
-    """What a manifest says of a training of ``model`` that was split over so many ``devices``."""
+    """The manifest's entry about a training of ``model`` that was split over ``devices`` devices."""
     found = memory(model, devices)
     return {"devices": devices, "bytes_on_one": found.one, "bytes_on_each": found.each}
 
 
 def sentence(about: Mapping[str, int]) -> str:
-    """What `told` says, for people."""
+    """The entry that `told` returns as a sentence."""
     one, each = (about[name] / 2**20 for name in ("bytes_on_one", "bytes_on_each"))
     return (
         f"Weights and moments took {each:.1f} MiB on each of {about['devices']} devices; on one device they take "

@@ -23,17 +23,17 @@ from ptmbench.models.layers.products import for_accelerators
 from ptmbench.models.layers.split import Cut, cuts
 
 _REFUSALS = (tf.errors.UnknownError, tf.errors.InvalidArgumentError, tf.errors.UnimplementedError, UnicodeDecodeError)
-"""Errors of DTensor while it splits a function; the message of some is no UTF-8."""
+"""Errors of DTensor while it splits a function. The message of some is not UTF-8."""
 _REFUSED = re.compile(r"'tf\.(\w+)' op does not implement")
 
 
 class TensorStep:
     """``step(batch, seed, rate)``, with weights and moments split over the model axis of ``strategy``.
 
-    All tensors are DTensors: whole to the program, and in parts on the devices. The loss, the gradients and their norm
-    are those of one device, up to rounding. Weights and moments are put on the devices before the first step. From then
-    on the variables of the network and of the optimizer are out of date until `settle`. Training states are as ``step``
-    writes them, so that a training may change its number of devices when it resumes.
+    All tensors are DTensors: the program sees whole tensors, and each device holds a part. The loss, the gradients and
+    their norm are those of one device, up to rounding. Weights and moments are put on the devices before the first
+    step. From then on, the variables of the network and of the optimizer are out of date until `settle`. Training
+    states have the form of those of ``step``, so that a training can change its number of devices when it resumes.
     """
 
     def __init__(self, step: TrainStep, loss: Any, strategy: TensorParallel):
@@ -96,7 +96,7 @@ class TensorStep:
             for variable, pair in zip(self._step.variables, pairs, strict=True)
         ]
         self._count = int(optimizer.iterations.numpy())
-        self._functions = None  # they hold the variables of an earlier beginning
+        self._functions = None  # they captured the variables of an earlier call
 
     def _put(self, weight: Any, value: Any) -> dtensor.DVariable:
         """``value``, an array for the variable ``weight``, on the devices."""
@@ -193,8 +193,8 @@ def _cuts(loss: Any, devices: int) -> tuple[dict[int, Cut], list[Any]]:
 
 
 def _regrouped(array: np.ndarray, cut: Cut, outer: int, inner: int) -> np.ndarray:
-    """``array``, along the axis of ``cut`` in ``outer`` blocks of ``inner`` blocks each, in ``inner`` blocks of
-    ``outer`` blocks each."""
+    """Reorders ``array`` along the axis of ``cut``, from ``outer`` blocks of ``inner`` blocks each to ``inner`` blocks
+    of ``outer`` blocks each."""
     if cut.parts == 1:
         return array
     before, after = array.shape[: cut.axis], array.shape[cut.axis + 1 :]
@@ -209,8 +209,8 @@ def _folded(seed: Sequence[int], index: int) -> np.ndarray:
 
 
 def _check_slices(graph: tf.Graph) -> None:
-    """Raises `UsageError` for slices such as x[:, None], on which DTensor of TensorFlow 2.21 ends the process: it needs
-    every axis, x[:, None, :]."""
+    """Raises `UsageError` for slices such as x[:, None]. DTensor of TensorFlow 2.21 would end the process, because it
+    needs every axis: x[:, None, :]."""
     for operation in graph.get_operations():
         if operation.type != "StridedSlice" or not operation.get_attr("new_axis_mask"):
             continue
@@ -226,7 +226,7 @@ def _check_slices(graph: tf.Graph) -> None:
 
 
 def _refusal(error: Exception) -> str:
-    """Why DTensor does not split a step."""
+    """The message about a step that DTensor cannot split."""
     text = "" if isinstance(error, UnicodeDecodeError) else str(error)
     found = _REFUSED.search(text)
     why = f"it has no rule for the operation {found[1]}" if found else text.partition("\n")[0][:200] or "without reason"

@@ -1,7 +1,7 @@
 """The updates of `bench.engine.optimizers` as functions of tensors, which DTensor can split.
 
-TensorFlow's own operation for Adam changes a variable in place and reads each weight once; these formulas read it
-several times. They give the same numbers, up to rounding. Norms are of the whole weight, however it is split.
+TensorFlow's own operation for Adam changes a variable in place and reads each weight once. These formulas read it
+several times. They give the same numbers, up to rounding. Norms are those of the whole weight, however it is split.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ import tensorflow as tf
 from ptmbench.bench.engine.optimizers import AdamW, Lamb
 
 Update = Callable[..., tuple[tf.Tensor, tf.Tensor, tf.Tensor]]
-"""(weight, gradient, m, v) to the new weight, m and v."""
+"""Maps (weight, gradient, m, v) to the new weight, m and v."""
 
 
 def update_of(optimizer: Any, step: tf.Tensor, rate: tf.Tensor) -> Update:

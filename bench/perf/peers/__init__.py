@@ -1,1 +1,1 @@
-"""Programs that do our work with the libraries of others, each run as a script in a process of its own."""
+"""Programs that do the same work with other libraries. Each runs as a script in a separate process."""

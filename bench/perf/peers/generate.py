@@ -1,8 +1,8 @@
 """Beam search of Hugging Face transformers and torch, timed on request: the peer of `bench.perf.generate`.
 
-Run by that module in a process of its own, perhaps with another Python: this file imports nothing of the project. The
-network is the class that a user gets for the folder, `generate` is called as its documentation shows it, and the
-search ends for a row when it has as many finished texts as hypotheses, which is where ours ends.
+That module runs this file in a separate process, possibly with another Python, so it imports nothing of the project.
+The network is the class that a user gets for the folder, and `generate` is called as its documentation shows. The
+search of a row ends as ours does: when there are as many finished texts as hypotheses.
 """
 
 import json
@@ -19,9 +19,9 @@ def main():
     c = json.loads(sys.argv[1])
     torch.set_num_threads(c["threads"])
     network = AutoModelForSeq2SeqLM.from_pretrained(c["folder"]).eval()
-    network.generation_config.forced_eos_token_id = None  # BART's puts the end in place of a cut text's last word
+    network.generation_config.forced_eos_token_id = None  # BART's value replaces the last token of a text that is cut
     tokens = torch.tensor(json.loads((Path(c["folder"]) / "sources.json").read_text()))
-    end = network.config.eos_token_id  # also what it pads texts with, where padding has the id 0
+    end = network.config.eos_token_id  # `generate` also pads texts with it, if the padding id is 0
     mask = (tokens != network.config.pad_token_id).long()
 
     @torch.inference_mode()

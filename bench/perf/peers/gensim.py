@@ -1,10 +1,9 @@
 """word2vec of gensim, timed on request: the peer of `bench.perf.vectors` and `bench.perf.questions`.
 
-Run by these modules in a process of its own, perhaps with another Python: this file imports nothing of the project. The
-vectors are trained by gensim's compiled loops, in as many threads as asked, on lists of words, which is what its users
-give it.
+These modules run this file in a separate process, possibly with another Python, so it imports nothing of the project.
+gensim's compiled loops train the vectors, in the given number of threads, on lists of words, which its users give it.
 
-    python -P gensim.py '{"model": "word2vec", "data": "FOLDER", ...}'      then one request a line on stdin
+    python -P gensim.py '{"model": "word2vec", "data": "FOLDER", ...}'      then one request per line on stdin
 """
 
 import json
@@ -35,7 +34,7 @@ def main():
     spent = {"place": 0, "words": 0, "cpu": 0.0}
 
     def part():
-        """At least so many words, in whole sentences, from where the last part ended."""
+        """Trains on at least ``c["words"]`` words, in whole sentences, from the end of the last part."""
         chosen, found = [], 0
         while found < c["words"]:
             chosen.append(sentences[spent["place"] % len(sentences)])
@@ -48,7 +47,7 @@ def main():
         return {"words": spent["words"], "cpu": spent["cpu"]}
 
     def train():
-        """All text, as often as asked, at gensim's own rates; the vectors lie in a file then, in the order of ids."""
+        """Trains for all epochs at gensim's own learning rates, and saves the vectors in the order of ids."""
         model.train(sentences, total_examples=len(sentences), epochs=c["epochs"])
         np.save(c["vectors"], model.wv[[str(number) for number in np.unique(data["ids"]).tolist()]])
         spent["words"] += c["epochs"] * len(words)

@@ -1,10 +1,10 @@
 """A training step of keras-hub, timed on request: a peer of `bench.perf.pretrain`.
 
-Run by that module in a process of its own, perhaps with another Python: this file imports nothing of the project.
+That module runs this file in a separate process, possibly with another Python, so it imports nothing of the project.
 Each model is the task that a user of keras-hub would compile and fit, with the configuration of ours, Keras's AdamW and
-clipping by the global norm. A step is ``train_on_batch``, which compiles by XLA where "xla" says so.
+clipping by the global norm. A step is ``train_on_batch``, compiled by XLA if "xla" is true.
 
-    python keras_hub.py '{"model": "bert", "layers": 4, "xla": true, ...}'      then one request a line on stdin
+    python keras_hub.py '{"model": "bert", "layers": 4, "xla": true, ...}'      then one request per line on stdin
 """
 
 import json
@@ -16,7 +16,7 @@ import numpy as np
 
 
 def masked(name, c, rng, **more):
-    """A masked language model; as in ours, scores are taken at the masked places alone."""
+    """A masked language model. As in ours, scores are computed only at the masked positions."""
     import keras_hub
 
     network = getattr(keras_hub.models, f"{name}Backbone")(
@@ -51,7 +51,7 @@ def gpt2(c, rng):
 
 
 def translated(name, c, rng, **more):
-    """A sequence-to-sequence model: text with gaps in, targets out."""
+    """A sequence-to-sequence model, with the shapes of inputs with gaps and their targets."""
     import keras_hub
 
     network = getattr(keras_hub.models, f"{name}Backbone")(**shape(c), **more)
@@ -91,7 +91,7 @@ def ids(c, rng, count):
 def main():
     c = json.loads(sys.argv[1])
     os.environ["KERAS_BACKEND"] = "tensorflow"
-    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # as ours; TensorFlow leaves it off on some processors
+    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # like our side; TensorFlow leaves it off on some processors
     import keras
     import tensorflow as tf
 

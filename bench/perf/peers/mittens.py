@@ -1,10 +1,10 @@
-"""GloVe of mittens (Dingwall and Potts, 2018), trained on request: what `bench.perf.questions` compares with.
+"""GloVe of mittens (Dingwall and Potts, 2018), trained on request: a peer of `bench.perf.questions`.
 
-Run by that module in a process of its own, perhaps with another Python: this file imports nothing of the project. The
-peer fits all counts at once, by AdaGrad, from a table of every word with every other one; it is given the counts that
-Pennington et al. (2014, section 4.2) describe, 1 / d for two words d places apart.
+That module runs this file in a separate process, possibly with another Python, so it imports nothing of the project.
+mittens fits all counts at once by AdaGrad, from a table of all pairs of words. The counts are those of Pennington et
+al. (2014, section 4.2): 1 / d for two words at distance d.
 
-    python -P mittens.py '{"data": "FOLDER", "vectors": "FILE", ...}'      then one request a line on stdin
+    python -P mittens.py '{"data": "FOLDER", "vectors": "FILE", ...}'      then one request per line on stdin
 """
 
 import importlib
@@ -16,11 +16,11 @@ from pathlib import Path
 import numpy as np
 
 LARGEST = 8000
-"""Words; a table of all pairs takes half a gigabyte then, and half a dozen are held."""
+"""Maximum number of different words. A table of all pairs then takes half a gigabyte, and about six are in memory."""
 
 
 def counted(ids, ends, window):
-    """The table of counts, float64 [V, V], in the order of the ids."""
+    """The table of counts, float64 [V, V], in the order of ids."""
     size = int(ids.max()) + 1
     sentence = np.repeat(np.arange(len(ends) - 1), np.diff(ends))
     table = np.zeros((size, size))
@@ -34,7 +34,7 @@ def counted(ids, ends, window):
 
 def main():
     c = json.loads(sys.argv[1])
-    sys.modules["tensorflow"] = None  # its other class is for TensorFlow 1
+    sys.modules["tensorflow"] = None  # keeps mittens from importing it for its other class, which needs TensorFlow 1
     glove = importlib.import_module("mittens").GloVe
     data = np.load(Path(c["data"]) / "text.npz")
     ids, ends = data["ids"] - data["ids"].min(), data["sentences"]

@@ -1,8 +1,8 @@
-"""MRPC as the run_glue example of Hugging Face transformers does it: from the files to the scores, then the end.
+"""Fine-tunes on MRPC and scores it once, like the run_glue example of Hugging Face transformers.
 
-Pairs are padded to 128 tokens, the network has dropout 0.1, AdamW follows a linear schedule without warm-up for three
-epochs, and the dev set is scored once. The checkpoint is one of ours, whose arrays are handed over by name. Run by
-`bench.perf.finetune` in a process of its own; imports nothing of the project.
+Pairs are padded to 128 tokens, the network has dropout 0.1, AdamW follows a linear schedule without warm-up, and the
+dev set is scored once. The checkpoint is one of ours, whose arrays are copied by name. `bench.perf.finetune` runs this
+file in a separate process; it imports nothing of the project.
 
     python run_glue.py '{"checkpoint": "FOLDER", "data": "FOLDER", ...}'
 """
@@ -20,7 +20,7 @@ from transformers import BertConfig, BertForSequenceClassification, get_linear_s
 
 
 def bert(arrays, layers):
-    """Our arrays under the names, and in the orientation, of transformers' BERT."""
+    """Converts our arrays to the names and the orientation of transformers' BERT."""
     found = {
         "embeddings.word_embeddings.weight": arrays["encoder/embeddings/tokens/table"],
         "embeddings.position_embeddings.weight": arrays["encoder/embeddings/positions/table"],
@@ -54,7 +54,7 @@ def bert(arrays, layers):
 
 
 def read(path, tokenizer, length, cls, sep):
-    """Ids, segments and masks [N, T], and labels [N]."""
+    """Reads a file of MRPC. Returns ids, segments and masks [N, T], and labels [N]."""
     with open(path, encoding="utf-8-sig", newline="") as file:
         rows = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))[1:]
     tokens = np.zeros((len(rows), length), np.int64)

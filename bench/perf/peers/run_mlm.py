@@ -1,10 +1,10 @@
-"""Masked language modelling as the run_mlm example of Hugging Face transformers does it, turn by turn.
+"""Masked language modelling like the run_mlm example of Hugging Face transformers, on request.
 
-The text is cut into blocks of one length, masks are drawn anew for every batch (15 %: 80 % [MASK], 10 % random, 10 %
-kept), the network has dropout 0.1, AdamW follows a linear schedule. The number of steps and the peak rate are given.
-Run by `bench.perf.loss` in a process of its own; imports nothing of the project.
+The text is cut into blocks of one length. Masks are drawn anew for every batch (15 %: 80 % [MASK], 10 % random, 10 %
+kept). The network has dropout 0.1, and AdamW follows a linear schedule with the given number of steps and peak rate.
+`bench.perf.loss` runs this file in a separate process; it imports nothing of the project.
 
-    python run_mlm.py '{"data": "FOLDER", ...}'      then one request a line on stdin
+    python run_mlm.py '{"data": "FOLDER", ...}'      then one request per line on stdin
 """
 
 import json

@@ -1,10 +1,10 @@
 """A training step of Hugging Face transformers and torch, timed on request: the peer of `bench.perf.pretrain`.
 
-Run by that module in a process of its own, perhaps with another Python: this file imports nothing of the project.
-Each model is the class that a user of transformers would take, with the configuration of ours, AdamW in torch's fused
-form and clipping by the global norm. Vocabulary scores are taken at every position, as those classes do.
+That module runs this file in a separate process, possibly with another Python, so it imports nothing of the project.
+Each model is the class that a user of transformers would choose, with the configuration of ours, torch's fused AdamW
+and clipping by the global norm. Like those classes, it computes vocabulary scores at every position.
 
-    python transformers.py '{"model": "bert", "layers": 4, ...}'      then one request a line on stdin
+    python transformers.py '{"model": "bert", "layers": 4, ...}'      then one request per line on stdin
 """
 
 import json
@@ -40,7 +40,7 @@ def bert(c, rng):
 
 
 def gpt(c, rng):
-    """GPT-2's class: it calls torch's fused attention, which the class of the first GPT does not."""
+    """Uses GPT-2's class, because it calls torch's fused attention, and the class of the first GPT does not."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
     network = GPT2LMHeadModel(
@@ -61,7 +61,7 @@ def gpt(c, rng):
 
 
 def electra(c, rng):
-    """Generator and discriminator with shared embeddings, trained jointly (transformers has no class for the pair)."""
+    """Trains generator and discriminator jointly, with shared embeddings: transformers has no class for the pair."""
     from transformers import ElectraConfig, ElectraForMaskedLM, ElectraForPreTraining
 
     def config(width, heads, inner):
@@ -119,7 +119,7 @@ def t5(c, rng):
 
 
 class BiLm(torch.nn.Module):
-    """Two directions of torch's LSTM with projection, shared vectors, tied output layer: the network of ELMo here."""
+    """Our network of ELMo: two directions of torch's LSTM with projection, shared embeddings, a tied output layer."""
 
     def __init__(self, vocabulary, state, cells, layers):
         super().__init__()

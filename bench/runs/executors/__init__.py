@@ -1,6 +1,6 @@
-"""Where workers live, one place per file: processes of this machine, or a Ray cluster.
+"""Executors, one per file: they start workers as processes of this machine, or as actors of a Ray cluster.
 
-Every place offers the same ``Executor``; which one runs a plan changes nothing in its keys and records.
+`bench.runs.execute` uses them through ``Executor``. The choice of the executor changes neither keys nor records.
 """
 
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ from ptmbench.bench.runs.artefacts import Artefact
 
 @dataclass(frozen=True)
 class Ready:
-    """``worker`` has started and has nothing to do."""
+    """``worker`` has started and is idle."""
 
     worker: int
 
 
 @dataclass(frozen=True)
 class Done:
-    """``worker`` has ended its piece, and what it made lies in the run folder. ``said`` is a line for people."""
+    """``worker`` has finished an artefact, and the result is in the run folder. ``said`` is a line for the user."""
 
     worker: int
     said: str
@@ -27,7 +27,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Died:
-    """``worker`` is gone; ``how`` says so in a sentence."""
+    """``worker`` has ended. ``how`` is a sentence for the user that says how."""
 
     worker: int
     how: str
@@ -37,7 +37,7 @@ Event = Ready | Done | Died
 
 
 class Executor(Protocol):
-    """Workers 0 ... ``workers`` - 1. ``with`` starts them; its end stops them, at once when by an exception."""
+    """Workers with the numbers 0 to ``workers`` - 1. ``with`` starts and stops them. An exception interrupts them."""
 
     workers: int
 
@@ -46,13 +46,13 @@ class Executor(Protocol):
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> Any: ...
 
     def give(self, worker: int, piece: Artefact) -> None:
-        """Let an idle worker do ``piece``; an `Event` tells of its end."""
+        """Lets an idle worker make ``piece``. An `Event` reports the end."""
 
     def event(self, timeout: float) -> Event | None:
-        """The next thing that happens, None after ``timeout`` seconds without one."""
+        """Waits for the next event and returns it, or None after ``timeout`` seconds."""
 
     def kill(self, worker: int) -> None:
-        """End a worker that does not answer, with all that it started, at once; `Died` tells when it is gone."""
+        """Kills a worker that does not answer, and the processes that it started. `Died` reports its end."""
 
     def restart(self, worker: int) -> None:
-        """Start a worker that died anew."""
+        """Starts a worker again after its death."""

@@ -1,4 +1,4 @@
-"""Workers as processes of this machine, which write into the run folder themselves."""
+"""Workers as processes of this machine, which write to the run folder directly."""
 
 import contextlib
 import json
@@ -17,12 +17,15 @@ from ptmbench.bench.runs.artefacts import Artefact
 from ptmbench.bench.runs.executors import Died, Done, Event, Ready
 
 _PATIENCE = 30.0
-"""Seconds that a worker has to save what it is at, when everything is to stop."""
+"""Seconds that a worker has to save its training state when the run stops."""
 
 
 class Local:
-    """Several processes of ``python -m ptmbench.bench.runs.work``: keys of pieces go to stdin, a JSON line per event
-    comes from stdout, and stderr is passed on and kept in ``logs/``."""
+    """Runs workers as processes of ``python -m ptmbench.bench.runs.work``.
+
+    Keys of artefacts go to stdin, and a JSON line per event comes from stdout. Lines of stderr are shown to the user
+    and written to ``logs/``.
+    """
 
     def __init__(self, out: Path, workers: int, threads: int):
         self.out, self.workers, self.threads = out, workers, threads
@@ -54,7 +57,7 @@ class Local:
             self._processes[worker].stdin.write(piece.key + "\n")
             self._processes[worker].stdin.flush()
         except BrokenPipeError:
-            pass  # it has just died: the event is on its way
+            pass  # the worker has just died, and `Died` follows
 
     def event(self, timeout: float) -> Event | None:
         try:
@@ -63,8 +66,8 @@ class Local:
             return None
 
     def kill(self, worker: int) -> None:
-        with contextlib.suppress(ProcessLookupError):  # it has just ended
-            os.killpg(self._processes[worker].pid, signal.SIGKILL)  # each leads a session of its own
+        with contextlib.suppress(ProcessLookupError):  # the worker has just ended
+            os.killpg(self._processes[worker].pid, signal.SIGKILL)  # each worker leads its own session
 
     def restart(self, worker: int) -> None:
         process = subprocess.Popen(
@@ -83,9 +86,9 @@ class Local:
         threading.Thread(target=self._follow, args=(worker, process, listener), daemon=True).start()
 
     def _follow(self, worker: int, process: subprocess.Popen, listener: threading.Thread) -> None:
-        """Turn the lines of a worker's stdout into events, and its end into the last one."""
+        """Turns the lines of a worker's stdout into events, and its end into `Died`."""
         for line in process.stdout:
-            with contextlib.suppress(ValueError):  # half a line: it died over its answer
+            with contextlib.suppress(ValueError):  # an incomplete line: the worker died while it wrote
                 said = json.loads(line)["said"]
                 self._events.put(Ready(worker) if said is None else Done(worker, said))
         code = process.wait()
@@ -94,11 +97,14 @@ class Local:
         self._events.put(Died(worker, f"Worker {worker} {how}; {self._log(worker)} has its output."))
 
     def _listen(self, worker: int, process: subprocess.Popen) -> None:
-        """Pass on what a worker says, and keep it. Tracebacks stay in the log: people are told by the exit. On a full
-        disk it is read all the same, or the worker would wait for ever."""
+        """Shows the lines of a worker's stderr to the user and appends them to its log.
+
+        From the first traceback on, lines go to the log only, because `Died` reports the end of the worker. Errors of
+        the disk are ignored: the worker would block if nothing read its stderr.
+        """
         prefix, quiet = f"[{worker}] " if self.workers > 1 else "", False
         with contextlib.suppress(OSError):
-            self._log(worker).touch()  # there to be looked into, also when nothing is said
+            self._log(worker).touch()  # `Died` names the log, so it exists even if it is empty
         for line in process.stderr:
             with contextlib.suppress(OSError), open(self._log(worker), "a", encoding="utf-8") as log:
                 log.write(line)

@@ -1,9 +1,9 @@
 """Workers as actors of a Ray cluster, whose machines need not share a disk.
 
-Each machine needs this clone, the packages, and the data and the corpus at the same path; workers compare them with
-what the plan says. A worker has a folder of its own, in which `bench.runs.work.Worker` works as it does anywhere; what
-it makes there travels back, and only the process of the command line writes into the run folder. Checkpoints travel to
-workers once.
+Each machine needs this clone, the packages, and the data and the corpus at the same path. The commit, the data and the
+corpus of each worker are compared with those of the run. A worker runs `bench.runs.work.Worker` in a temporary folder.
+The files that it makes are sent back, and only the command line's process writes to the run folder. A checkpoint is
+sent to each worker once.
 """
 
 import os
@@ -34,18 +34,17 @@ from ptmbench.bench.runs.tuning.trials import Trial
 from ptmbench.bench.runs.work import Job, Worker
 
 Files = Mapping[str, bytes]
-"""Path below a run folder to content."""
+"""Contents of files by path in a run folder."""
 _MADE = ("records", "predictions", "adapted")
-"""Folders that only cells write into: a worker empties them after each."""
+"""Folders that only cells write to. A worker deletes their files after each cell."""
 _GIVEN = "given"
-"""The folder of what a user gave, in a worker's folder."""
+"""Folder of the user's checkpoints and tokenizers, in a worker's folder."""
 _STARTS = 3
-"""How often Ray is started here before it is given up. Its own limit of 30 s cannot be set, and a busy machine exceeds
-it."""
+"""Attempts to start Ray on this machine. Ray's time limit of 30 s cannot be changed, and a busy machine exceeds it."""
 
 
 class Remote:
-    """A worker on a machine of the cluster. ``plan`` is `portable`, as JSON."""
+    """A worker on a machine of the cluster. ``plan`` is the JSON of a `portable` plan."""
 
     def __init__(self, plan: str, job: Job, threads: int):
         environment.prepare(threads)
@@ -54,11 +53,11 @@ class Remote:
         self.worker = Worker(self.out, Plan.from_json(plan), job)
 
     def introduce(self) -> tuple[str, str]:
-        """This machine's name and its commit."""
+        """Returns this machine's name and the commit of its clone."""
         return os.uname().nodename, environment.commit()
 
     def do(self, key: str, *needed: Files) -> tuple[str, Files]:
-        """Do a piece, with files that it needs; what people are told, and the files that it made."""
+        """Makes the artefact ``key`` from the ``needed`` files. Returns a line for the user, and the files made."""
         for files in needed:
             place(self.out, files)
         piece = self.worker.plan.by_key[key]
@@ -79,7 +78,7 @@ class Remote:
         self._folder.cleanup()
 
     def _other_data(self, piece: Artefact) -> str:
-        """What to tell when this machine's files are not those that the plan was made with, else ""."""
+        """Returns a message if this machine's data or corpus differ from those of the plan, otherwise ""."""
         if isinstance(piece, AdaptedModel | AdaptationTrial):
             return self._other_data(piece.cell)
         if isinstance(piece, Trial):
@@ -101,7 +100,7 @@ class Remote:
 
 
 class Ray:
-    """Actors on the cluster at ``address`` (or RAY_ADDRESS), else on a Ray instance that is started here."""
+    """Actors on the cluster at ``address`` (or RAY_ADDRESS), otherwise on a Ray instance started on this machine."""
 
     def __init__(self, plan: Plan, job: Job, out: Path, workers: int | None, threads: int | None, address: str | None):
         try:
@@ -113,10 +112,10 @@ class Ray:
         self._ray, self._address = ray, address or os.environ.get("RAY_ADDRESS")
         self.plan, self.job, self.out = plan, job, out
         self._asked, self._threads = workers, threads
-        self.workers = 0  # known when the cluster is
+        self.workers = 0  # set after the connection to the cluster
         self._actors: dict[int, Any] = {}
         self._pending: dict[Any, tuple[int, Artefact | None]] = {}
-        """Answers under way: whose, and to which piece; None is the introduction."""
+        """Pending calls: the worker, and the artefact or None for `Remote.introduce`."""
         self._shipped: dict[str, Any] = {}
         self._has: dict[int, set[str]] = {}
 
@@ -124,7 +123,7 @@ class Ray:
         self._connect()
         there = self._ray.cluster_resources()
         cores, accelerators = int(there.get("CPU", 1)), int(there.get("GPU", 0))
-        # A worker for each accelerator, or else for each core.
+        # By default one worker for each accelerator, or for each core if there is none.
         self.workers = min(self.plan.workers(self._asked, accelerators or cores), max(1, cores))
         actor = self._ray.remote(Remote).options(
             num_cpus=1, num_gpus=int(accelerators >= self.workers), scheduling_strategy="SPREAD"
@@ -137,7 +136,7 @@ class Ray:
         return self
 
     def _connect(self) -> None:
-        """Join the cluster, or start one here with a core for each worker that was asked for."""
+        """Joins the cluster, or starts one on this machine with at least a core for each worker."""
         here: dict[str, Any] = {}
         if self._address:
             _check_reachable(self._address)
@@ -155,12 +154,12 @@ class Ray:
                     **here,
                 )
                 break
-            except Exception as error:  # Ray raises plain ones too: "The current node timed out during startup."
+            except Exception as error:  # Ray raises plain exceptions too: "The current node timed out during startup."
                 if self._address or not left or "timed out" not in str(error).lower():
                     told = f"Ray does not start ({self._address or 'here'}): {_line(error)}"
                     raise EnvironmentProblem(told) from error
                 say(f"Ray did not start within its time limit and is started again: {_line(error)}")
-        signal.signal(signal.SIGTERM, ours)  # Ray puts its own there, which ends with another status
+        signal.signal(signal.SIGTERM, ours)  # Ray's own handler exits with another status
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if error is None:
@@ -215,14 +214,14 @@ class Ray:
 
 
 def read(out: Path, *paths: str) -> dict[str, bytes]:
-    """The files at and below ``paths`` of ``out``; what is not there is left out."""
+    """Reads the files at and below ``paths`` in ``out``, by path relative to ``out``. Skips missing ones."""
     files = [file for path in paths for file in ((out / path).rglob("*") if (out / path).is_dir() else [out / path])]
     return {str(file.relative_to(out)): file.read_bytes() for file in files if file.is_file()}
 
 
 def result_of(out: Path, artefact: Artefact) -> dict[str, bytes]:
-    """What ``artefact`` left below ``out``, its result or the reason of its failure; what a user gave, as it lies in a
-    worker's folder."""
+    """Reads the files of ``artefact`` in ``out``: its result, or the reason why it failed. The user's files get their
+    paths in a worker's folder."""
     if isinstance(artefact, Given):
         path = artefact.place(out)
         home = _given(artefact).path
@@ -232,7 +231,7 @@ def result_of(out: Path, artefact: Artefact) -> dict[str, bytes]:
 
 
 def portable(plan: Plan) -> Plan:
-    """``plan`` with what a user gave in a worker's folder."""
+    """Returns ``plan`` with the user's files at their paths in a worker's folder."""
     return Plan(tuple(_given(one) if isinstance(one, Given) else one for one in plan.artefacts))
 
 
@@ -241,25 +240,33 @@ def _given(artefact: Given) -> Given:
 
 
 def place(out: Path, files: Files) -> None:
-    """Write ``files`` below ``out``: checkpoints whole or not at all, records last, since they say that all is there,
-    and only where there is none."""
+    """Writes ``files`` below ``out``. Records are written last, because a record means that the other files exist. A
+    record that exists is kept.
+
+    Checkpoints are written to temporary folders, which are renamed when they are complete. So no partial checkpoint is
+    visible.
+    """
+    records = [path for path in files if path.startswith("records/")]
     checkpoints = {Path(path).parent for path in files if Path(path).name == MANIFEST}
     arriving = {folder: out / folder.parent / f".{folder.name}.arriving" for folder in checkpoints}
-    for path in sorted(files, key=lambda path: path.startswith("records/")):
+    for path in files.keys() - records:
         folder = Path(path).parent
-        if folder in arriving:
-            write_bytes(arriving[folder] / Path(path).name, files[path])
-        elif not (path.startswith("records/") and (out / path).exists()):
-            write_bytes(out / path, files[path])
+        write_bytes(arriving[folder] / Path(path).name if folder in arriving else out / path, files[path])
     for folder, fresh in arriving.items():
         if (out / folder / MANIFEST).exists():
             shutil.rmtree(fresh)
         else:
             os.rename(fresh, out / folder)
+    for path in records:
+        if not (out / path).exists():
+            write_bytes(out / path, files[path])
 
 
 def _check_reachable(address: str) -> None:
-    """Ask before Ray does, which would try for minutes. An address without a port is one of Ray's own words."""
+    """Raises `EnvironmentProblem` if nothing listens at ``address``, where Ray would try for minutes.
+
+    An address without a port is a keyword of Ray, and is not checked.
+    """
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if port.isdigit():
         try:

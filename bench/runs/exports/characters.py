@@ -1,8 +1,8 @@
-"""Maps of characters inside a graph of TensorFlow, filled from what a tokenizer does with each character of Unicode.
+"""Character maps in a TensorFlow graph, filled from a tokenizer's output for each Unicode character.
 
-`bench.runs.exports.tokenizing` builds the normalisers of exported tokenizers from these maps. Libraries know different
-versions of Unicode, so nothing here asks TensorFlow what a letter, a space or a lower-case form is. A map holds what
-the `tokenizers` package answers for every single code point. `Composed` is the exception: NFC and NFKC look at
+`bench.runs.exports.tokenizing` builds the normalisers of exported tokenizers from these maps. Libraries implement
+different versions of Unicode. So TensorFlow does not decide what a letter, a space or a lower-case form is: a map holds
+the output of the `tokenizers` package for every single code point. `Composed` is the exception. NFC and NFKC look at
 several characters, so tensorflow-text's operator computes them.
 """
 
@@ -19,27 +19,30 @@ CODES = 0x110000
 """Number of code points."""
 PAGE = 256
 SPARE = 0x10F000
-"""First code point of a private plane that stands for characters which ICU knows and the `tokenizers` package does
+"""First of the private code points that stand for characters which ICU normalises and the `tokenizers` package does
 not."""
 OTHER = 0x10FFFD
 """A private code point that no vocabulary has."""
 _SAME = -1
 _CONTEXTS = ("{}", "a{}\u0301", "a\u0316{}")
-"""Where a character is normalised: alone, before an accent above, and behind an accent below."""
+"""Contexts of a character to normalise: alone, before an accent above, and after an accent below."""
 
 
 def decoded(texts: tf.Tensor) -> tf.RaggedTensor:
-    """Strings [B] in UTF-8 to code points int32 [B, (C)]; U+FFFD for bytes that are none."""
+    """Decodes UTF-8 strings [B] to code points int32 [B, (C)]. Invalid bytes become U+FFFD."""
     return tf.strings.unicode_decode(texts, "UTF-8")
 
 
 def encoded(codes: tf.RaggedTensor) -> tf.Tensor:
-    """Code points [B, (C)] to strings [B]."""
+    """Encodes code points [B, (C)] as UTF-8 strings [B]."""
     return tf.strings.unicode_encode(codes, "UTF-8")
 
 
 def changes(function: Callable[[str], str]) -> dict[int, str]:
-    """What ``function`` makes of each character that it changes. It has to look at characters one by one."""
+    """Returns the output of ``function`` for each character that it changes, by code point.
+
+    ``function`` must map each character independently of its neighbours.
+    """
     found = {}
     for page in pages():
         text = "".join(map(chr, page))
@@ -49,7 +52,7 @@ def changes(function: Callable[[str], str]) -> dict[int, str]:
 
 
 class Replace(tf.Module):
-    """Replaces characters by none, one or several others: code points int32 [B, (C)] to [B, (C')]."""
+    """Replaces each character by zero, one or several characters: code points int32 [B, (C)] to [B, (C')]."""
 
     def __init__(self, replacements: Mapping[int, str]):
         super().__init__()
@@ -74,7 +77,7 @@ class Replace(tf.Module):
 
 
 class Lookup(tf.Module):
-    """A number for every code point. Pages of 256 that are alike are stored once."""
+    """A table with a number for every code point. Equal pages of 256 code points are stored once."""
 
     def __init__(self, numbers: np.ndarray):
         super().__init__()
@@ -83,15 +86,16 @@ class Lookup(tf.Module):
         self.index = tf.constant(index.ravel(), tf.int32)
 
     def __call__(self, codes: tf.Tensor) -> tf.Tensor:
-        """Code points int32 [N] to numbers int32 [N]."""
+        """Maps code points int32 [N] to numbers int32 [N]."""
         return tf.gather(self.pages, tf.gather(self.index, codes // PAGE) * PAGE + codes % PAGE)
 
 
 class Composed(tf.Module):
-    """NFC or NFKC of the Unicode version that the `tokenizers` package knows: strings [B] to strings [B].
+    """Normalises strings [B] to NFC or NFKC of the Unicode version that the `tokenizers` package has.
 
-    tensorflow-text's ICU is newer and normalises more characters. Those stand aside under private code points, which
-    are as inert as unknown characters are for the package; `shown` has the way back.
+    tensorflow-text's ICU is newer and normalises more characters. These are first replaced by private code points,
+    which ICU leaves unchanged, as the package leaves characters that it does not know. The caller maps them back by
+    `shown`.
     """
 
     def __init__(self, form: str):
@@ -107,7 +111,7 @@ class Composed(tf.Module):
 
 @cache
 def _later(form: str) -> tuple[int, ...]:
-    """The code points that tensorflow-text normalises to ``form`` otherwise than the `tokenizers` package does."""
+    """Returns the code points that tensorflow-text and the `tokenizers` package normalise differently to ``form``."""
     ours = getattr(normalizers, form)().normalize_str
     found = set()
     for context in _CONTEXTS:
@@ -116,7 +120,7 @@ def _later(form: str) -> tuple[int, ...]:
             theirs = tensorflow_text.normalize_utf8(texts, form).numpy()
             found |= {c for c, text, other in zip(page, texts, theirs, strict=True) if ours(text).encode() != other}
     known = set(found)
-    for code in sorted(known):  # what a later composed character is made of
+    for code in sorted(known):  # the parts of composed characters that only ICU knows
         parts = tensorflow_text.normalize_utf8([chr(code)], "NFD").numpy()[0].decode()
         if len(parts) > 1 and ours(parts).encode() != tensorflow_text.normalize_utf8([parts], form).numpy()[0]:
             found |= {ord(part) for part in parts if ours(f"a{part}\u0301") == f"a{part}\u0301"}
@@ -124,7 +128,7 @@ def _later(form: str) -> tuple[int, ...]:
 
 
 def _differing(ours: Callable[[str], str], form: str, laid: list[list[str]]) -> list[list[int]]:
-    """The code points of those of `pages`, laid out as ``laid``, that are normalised in two ways."""
+    """Returns those of `pages` whose texts, ``laid``, the two libraries normalise differently."""
     joined = ["".join(page) for page in laid]
     theirs = tensorflow_text.normalize_utf8(joined, form).numpy()
     return [page for page, text, other in zip(pages(), joined, theirs, strict=True) if ours(text).encode() != other]
@@ -132,25 +136,25 @@ def _differing(ours: Callable[[str], str], form: str, laid: list[list[str]]) -> 
 
 @cache
 def pages() -> list[list[int]]:
-    """All code points that are characters, in pages."""
+    """Returns all code points except surrogates, in pages of `PAGE`."""
     return [list(range(begin, begin + PAGE)) for begin in range(0, CODES, PAGE) if not 0xD800 <= begin < 0xE000]
 
 
 def first_of(codes: tf.RaggedTensor) -> tf.Tensor:
-    """bool [N]: which of all code points begin a row."""
+    """Returns bool [N]: whether each of the code points begins a row."""
     rows = codes.value_rowids()
     return tf.concat([tf.ones_like(rows[:1], tf.bool), rows[1:] != rows[:-1]], 0)
 
 
 def words_of(codes: tf.RaggedTensor, begins: tf.Tensor) -> tf.RaggedTensor:
-    """Code points [B, (C)] to words, strings [B, (W)]; ``begins`` bool [N] says which code points begin one. The first
-    of each row does."""
+    """Splits code points [B, (C)] into words, strings [B, (W)]. ``begins``, bool [N], is true where a word begins, and
+    for the first code point of each row."""
     inner = tf.RaggedTensor.from_row_starts(codes.flat_values, tf.where(begins)[:, 0], validate=False)
     ends = tf.concat([[0], tf.cumsum(tf.cast(begins, tf.int64))], 0)
     return tf.RaggedTensor.from_row_splits(encoded(inner), tf.gather(ends, codes.row_splits), validate=False)
 
 
 def shifted(values: tf.Tensor, by: int, edge: Any) -> tf.Tensor:
-    """``values`` [N] moved right by ``by`` places (left where it is negative); ``edge`` fills what becomes free."""
+    """Shifts ``values`` [N] right by ``by`` places, or left if it is negative. ``edge`` fills the free places."""
     fill = tf.fill([tf.minimum(abs(by), tf.size(values))], tf.constant(edge, values.dtype))
     return tf.concat([fill, values[:-by]], 0) if by > 0 else tf.concat([values[-by:], fill], 0)

@@ -23,18 +23,18 @@ from ptmbench.models.channels import TEXT
 
 MANIFEST = "export.json"
 EXAMPLES = 64
-"""Inputs of the check."""
+"""Number of inputs of the check."""
 EXACT, ROUNDED, INT8 = 1e-4, 0.02, 0.05
-"""Tolerances as shares of the largest output: of float32, of models whose activations are rounded to 8 bits, and of
+"""Tolerances as shares of the largest output: for float32, for models whose activations are rounded to 8 bits, and for
 int8 files."""
 
 
 def export(options: ExportOptions) -> dict[str, Any]:
-    """Exports a checkpoint as ``options`` say, and returns the manifest.
+    """Exports a checkpoint and returns the manifest.
 
-    Raises `UsageError` for checkpoints that cannot be exported, and `EnvironmentProblem` where the packages of the
-    format are missing, the converter lacks an operator, or the outputs of the file differ from the model's. Nothing is
-    written then.
+    Raises `UsageError` for checkpoints that cannot be exported. Raises `EnvironmentProblem` if the packages of the
+    format are missing, the converter lacks an operator, or the outputs of the file differ from the model's. In these
+    cases nothing is written.
     """
     engine, out = FORMATS[options.format], options.out
     _check_free(out)
@@ -62,7 +62,7 @@ def export(options: ExportOptions) -> dict[str, Any]:
 
 
 def export_command(options: ExportOptions) -> int:
-    """`export` for the command line: prints the file and how far it is from the model."""
+    """`export` for the command line. Prints the file and its difference from the model."""
     manifest = export(options)
     check, same = manifest["check"], manifest["check"]["same_decisions"]
     decided = "" if same is None else f", and {same:.1%} of the decisions are equal"
@@ -82,14 +82,17 @@ def tolerance_of(source: Exportable, quantize: str | None) -> float:
 
 
 def compare(source: Exportable, run: Any, rows: Sequence[Any], batch: int, length: int | None) -> dict[str, Any]:
-    """Compares the outputs of the engine ``run`` for ``rows`` with the model's: the largest "difference" as a share of
-    the largest output, and "same_decisions", the share of equal predictions (None where nothing is decided)."""
+    """Compares the outputs of the engine ``run`` for ``rows`` with the model's.
+
+    Returns "difference", the largest difference as a share of the largest output, and "same_decisions", the share of
+    equal predictions (None without predictions).
+    """
     found: list[Outputs] = []
     for inputs in source.batches(rows, batch, length):
         given = run(inputs)
         found += [{name: array[n] for name, array in given.items()} for n in range(batch)]
     differences, largest, same = {}, {}, []
-    for row, theirs, ours in zip(rows, found, source.answered(rows), strict=False):  # the last batch is filled up
+    for row, theirs, ours in zip(rows, found, source.answered(rows), strict=False):  # the last batch is padded
         for name, array in ours.items():
             other = theirs[name][: row.tokens] if np.ndim(array) and array.shape[0] == row.tokens else theirs[name]
             if not np.isfinite(other).all():

@@ -1,7 +1,7 @@
-"""Files of engines: SavedModel, LiteRT and ONNX. Each is written from an `Exportable` and run again from the file.
+"""The file formats SavedModel, LiteRT and ONNX. Each class writes a file from an `Exportable`, and runs it.
 
-The packages of an engine are imported when it is asked for. LiteRT is in TensorFlow; the package ai-edge-litert has a
-newer interpreter, which is used where it is installed. ONNX needs the optional packages of ``ptmbench[onnx]``.
+The packages of a format are imported when it is used. LiteRT is part of TensorFlow; if the package ai-edge-litert is
+installed, its newer interpreter is used. ONNX needs the optional packages of ``ptmbench[onnx]``.
 """
 
 import importlib.util
@@ -21,7 +21,7 @@ from ptmbench.bench.runs.exports.network import Exportable
 from ptmbench.models.channels import TEXT
 
 Engine = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
-"""Inputs "tokens" and "segments" int32 [B, T] to the outputs by name."""
+"""Maps the inputs "tokens" and "segments", int32 [B, T], to the outputs by name."""
 ONNX = ("onnx", "onnxruntime", "tf2onnx")
 """The packages that ONNX needs."""
 OPSET = 17
@@ -29,8 +29,10 @@ OPSET = 17
 
 
 class SavedModel:
-    """A folder that `tf.saved_model.load` and TensorFlow Serving read; batch size and length are free. One that reads
-    texts has the signatures of `bench.runs.exports.texts`, and is run here on token ids."""
+    """A folder for `tf.saved_model.load` and TensorFlow Serving; batch size and length are free.
+
+    An export that reads texts has the signatures of `bench.runs.exports.texts`. `engine` runs it on token ids.
+    """
 
     path = "saved_model"
     static = False
@@ -54,7 +56,7 @@ class SavedModel:
             given = serve(**{name: tf.constant(inputs[name]) for name in TEXT})
             return {name: array.numpy() for name, array in given.items()}
 
-        run.model = loaded  # or its variables would be collected
+        run.model = loaded  # keeps the variables from being garbage-collected
         return run
 
 
@@ -77,10 +79,10 @@ class LiteRt:
         module.serve = tf.function(serve, autograph=False, input_signature=specs)
         converter = tf.lite.TFLiteConverter.from_concrete_functions([module.serve.get_concrete_function()], module)
         if quantize:
-            converter.optimizations = [tf.lite.Optimize.DEFAULT]  # int8 weights, ranges of activations as they come
+            converter.optimizations = [tf.lite.Optimize.DEFAULT]  # int8 weights; activation ranges at run time
         try:
             path.write_bytes(converter.convert())
-        except Exception as error:  # its errors have several types
+        except Exception as error:  # the converter raises errors of several types
             raise _unwritten(source, "LiteRT", error) from error
 
     def engine(self, path: Path, threads: int = 1) -> Engine:
@@ -139,7 +141,7 @@ FORMATS = {"saved_model": SavedModel(), "litert": LiteRt(), "onnx": Onnx()}
 
 
 def missing(packages: tuple[str, ...]) -> list[str]:
-    """Those of ``packages`` that are not installed."""
+    """Returns the ``packages`` that are not installed."""
     return [name for name in packages if importlib.util.find_spec(name) is None]
 
 
@@ -153,7 +155,7 @@ def check_packages(packages: tuple[str, ...]) -> None:
 
 
 def _module(source: Exportable, batch: int | None, length: int | None) -> tuple[tf.Module, Any]:
-    """A module with the variables of ``source`` and its function, which has the attribute `get_concrete_function`."""
+    """Returns a module with the variables of ``source``, and its function as a `tf.function`."""
     module = tf.Module()
     module.layers = list(source.layers)
     specs = [tf.TensorSpec([batch, length], tf.int32, name=name) for name in TEXT]
@@ -162,18 +164,18 @@ def _module(source: Exportable, batch: int | None, length: int | None) -> tuple[
 
 
 def _portable(source: Exportable, batch: int | None, length: int | None) -> tuple[Any, list[str], list[str], list[str]]:
-    """The portable graph of ``source``, the names of its inputs and outputs in the graph, and the outputs' own
-    names."""
+    """Returns the portable graph of ``source``, the names of its inputs and outputs in the graph, and the names of the
+    outputs in `Exportable.function`."""
     module, function = _module(source, batch, length)
     concrete = function.get_concrete_function()
     graph, inputs, outputs = portable.graph_of(concrete)
-    return graph, inputs, outputs, sorted(concrete.structured_outputs)  # as tf.nest flattens a dict
+    return graph, inputs, outputs, sorted(concrete.structured_outputs)  # in the order in which tf.nest flattens a dict
 
 
 def _interpreter(path: Path, threads: int) -> Any:
     if missing(("ai_edge_litert",)):
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it announces its removal in a version that is already out
+            warnings.simplefilter("ignore")  # it warns of its removal in a version already released
             return tf.lite.Interpreter(model_path=str(path), num_threads=threads)
     from ai_edge_litert.interpreter import Interpreter
 
@@ -181,16 +183,16 @@ def _interpreter(path: Path, threads: int) -> Any:
 
 
 def _quantize(path: Path) -> None:
-    """Quantises the products in the ONNX file ``path``: weights as int8 codes, ranges of activations as they come.
+    """Quantises the matrix products in the ONNX file ``path``: int8 weights, and activation ranges at run time.
 
-    Codes have 7 bits (``reduce_range``): with 8, processors without VNNI add pairs of products in 16 bits, which
-    overflow. Tables of vectors have 8.
+    Weights use 7 bits (``reduce_range``). With 8 bits, processors without VNNI overflow, because they add pairs of
+    products in 16 bits. Embedding tables use 8 bits.
     """
     import logging
 
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    logging.disable(logging.WARNING)  # it recommends that the file be prepared by another of its tools
+    logging.disable(logging.WARNING)  # onnxruntime recommends another tool to pre-process the file
     try:
         quantize_dynamic(path, path, weight_type=QuantType.QInt8, reduce_range=True)
     finally:

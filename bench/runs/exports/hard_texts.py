@@ -1,7 +1,8 @@
 """Texts that tokenizers disagree on, the same in every process. `bench.runs.exports.export` compares token ids on them.
 
 They mix lines in many scripts with emoji, combining marks, control characters, white space of all kinds, very long
-words, spelled special tokens and random code points. The first ones are short cases by hand, the empty text among them.
+words, spellings of special tokens and random code points. The first ones are short hand-written cases, including the
+empty text.
 """
 
 import unicodedata
@@ -60,7 +61,7 @@ _SPELLED = (*SPECIALS[:8], *SPELLINGS[:8], "[MASK]ed", "<s>", "</s>", "<pad>", "
 
 
 def texts(count: int, seed: int = 0) -> Iterator[str]:
-    """``count`` different texts."""
+    """Yields ``count`` different texts."""
     rng, seen = np.random.default_rng(seed), set()
     yield from _BY_HAND[:count]
     seen.update(_BY_HAND)
@@ -78,14 +79,14 @@ def _pick(rng: np.random.Generator, items: tuple[str, ...] | list[str]) -> str:
 
 
 def _span(rng: np.random.Generator) -> str:
-    """A part of a line, which may begin inside a word."""
+    """Returns a part of a line, which may begin inside a word."""
     line = _pick(rng, LINES)
     begin = int(rng.integers(len(line)))
     return line[begin : begin + 1 + int(rng.integers(60))]
 
 
 def _mixed(rng: np.random.Generator, insert: Callable[[np.random.Generator], str], share: float = 0.15) -> str:
-    """A part of a line with what ``insert`` gives between its characters."""
+    """Returns a part of a line, with the output of ``insert`` after a ``share`` of its characters."""
     return "".join(one + (insert(rng) if rng.random() < share else "") for one in _span(rng))
 
 
@@ -102,7 +103,7 @@ def _composed(rng: np.random.Generator) -> str:
 
 
 def _code_point(rng: np.random.Generator) -> str:
-    """A character of a random block, which may be unassigned or private, but no surrogate."""
+    """Returns a random code point, which may be unassigned or private. Surrogates become "?"."""
     code = int(rng.integers(0x20, (0x250, 0x3000, 0x20000, 0x110000)[int(rng.integers(4))]))
     return chr(code) if not 0xD800 <= code < 0xE000 else "?"
 
@@ -112,7 +113,8 @@ def _random(rng: np.random.Generator) -> str:
 
 
 def _long(rng: np.random.Generator) -> str:
-    """A word of 100 to 700 characters: WordPiece gives up at 100 or 200."""
+    """Returns a word of up to 700 characters between parts of lines. WordPiece does not split words of more than 100 or
+    200 characters."""
     word = "".join(_span(rng) for _ in range(12)).replace(" ", "")
     size = int(rng.integers(95, 210)) if rng.random() < 0.8 else 700
     return f"{_span(rng)} {(word * 8)[:size]} {_span(rng)}"

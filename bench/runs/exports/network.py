@@ -1,7 +1,7 @@
-"""What an export computes: the network of a checkpoint as a function of token ids, and what the model itself answers.
+"""The function that an export computes: the network of a checkpoint on token ids, and the model's own outputs.
 
 `of` takes adapted checkpoints of classification, regression and tagging, and encoders of pre-trained checkpoints. All
-functions read "tokens" and "segments" int32 [B, T], as the tokenizer of the checkpoint lays them out; 0 is padding:
+functions read "tokens" and "segments" int32 [B, T], in the layout of the checkpoint's tokenizer; 0 is padding:
 
     classification    "logits" and "probabilities" float32 [B, classes], in the order of the labels
     regression        "score" float32 [B], in the unit of the task, within the range of the training set
@@ -37,33 +37,35 @@ Outputs = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True, kw_only=True)
 class Exportable:
-    """A network with its weights, as engines take it."""
+    """A network with its weights, ready for export."""
 
     found: Checkpoint
     tokenizer: Tokenizer
     length: int
-    """Tokens of the longest input."""
+    """Largest length of an input, in tokens."""
     function: Callable[[tf.Tensor, tf.Tensor], dict[str, tf.Tensor]]
-    """Tensors "tokens" and "segments" to the outputs."""
+    """Maps the tensors "tokens" and "segments" to the outputs by name."""
     layers: Sequence[Any]
     """Keras layers with the variables that ``function`` reads."""
     answered: Callable[[Sequence[InputRow]], list[Outputs]]
-    """The outputs of ptmbench itself for each row, without batch axis and padding."""
+    """Computes the outputs in ptmbench itself for each row, without batch axis and padding."""
     decision: str
-    """The output whose largest entry is the prediction; "" for none."""
+    """The output whose argmax is the prediction; "" without one."""
     labels: tuple[str, ...] = ()
     task: str = ""
     rounds: bool = False
-    """Whether activations are rounded to 8 bits. A sum that falls on the other side of a step in another engine is a
-    whole step away there."""
+    """Whether activations are rounded to 8 bits. A small difference between engines can then become a whole step."""
     texts: int = 0
     """Number of raw texts in an input of the exported file; 0 for token ids."""
     trained: predictor.Trained | None = None
     """The predictor of an adapted checkpoint."""
 
     def rows(self, data: Path | None, count: int) -> tuple[list[InputRow], str]:
-        """At most ``count`` inputs and what they are: examples of the task's reported split below ``data``, or random
-        token ids in the model's layout without ``data``."""
+        """Returns at most ``count`` inputs and their description.
+
+        They are examples of the task's reported split in ``data``, or random token ids in the model's layout if there
+        is no ``data`` or no task.
+        """
         if self.trained and data is not None:
             task = self.trained.task
             return self.trained.codec.rows(task.examples(data, task.report)[:count]), f"{task.name} {task.report}"
@@ -76,13 +78,13 @@ class Exportable:
         return rows, "random token ids"
 
     def inputs(self, arrays: Mapping[str, np.ndarray]) -> list[InputRow]:
-        """The rows of a batch, "tokens" and "segments" [B, T], without padding."""
+        """Returns the rows of a batch, "tokens" and "segments" [B, T], without padding."""
         sizes = np.count_nonzero(arrays["tokens"], axis=1)
         return [InputRow({name: arrays[name][n, :size] for name in TEXT}, n) for n, size in enumerate(sizes.tolist())]
 
     def batches(self, rows: Sequence[InputRow], batch: int, length: int | None) -> list[dict[str, np.ndarray]]:
-        """``rows`` as inputs of an engine, ``batch`` rows each; the last one is repeated to fill a batch. They are
-        padded to ``length`` tokens, or to the longest of the batch."""
+        """Returns ``rows`` as batches of ``batch`` rows for an engine. The last row is repeated to fill its batch. Rows
+        are padded to ``length`` tokens, or to the longest row of the batch if it is None."""
         made = []
         for begin in range(0, len(rows), batch):
             part = list(rows[begin : begin + batch])
@@ -95,11 +97,11 @@ class Exportable:
 
 
 def of(folder: Path, length: int | None = None) -> Exportable:
-    """The network of the checkpoint in ``folder`` for inputs of at most ``length`` tokens; None for the length that it
-    was adapted with.
+    """Reads the network of the checkpoint in ``folder``, for inputs of at most ``length`` tokens (None for the length
+    that it was adapted with).
 
-    Raises `UsageError` for what has no such function: other forms, decoders, several networks in one, and inputs other
-    than text.
+    Raises `UsageError` for checkpoints without such a function: other forms, decoders, several networks in one, and
+    inputs other than text.
     """
     found = checkpoint.read(folder)
     return _adapted(found, length) if found.about.get("kind") == "adapted" else _encoder(found, length)
@@ -156,7 +158,7 @@ def _adapted(found: Checkpoint, length: int | None) -> Exportable:
 
 
 def _check(found: Checkpoint, settings: adaptation_settings.Settings) -> None:
-    """Refuses adapted checkpoints whose predictions are more than one forward pass over one text."""
+    """Raises `UsageError` for adapted checkpoints whose predictions take more than one forward pass of one network."""
     form, adaptation = tasks.load(found.about["task"]).form, adaptation_of(found.about["adaptation"])
     if form not in FORMS:
         raise _refusal(found, f"{form.value} is not among {', '.join(one.value for one in FORMS)}")
@@ -206,12 +208,12 @@ def _refusal(found: Checkpoint, reason: str) -> UsageError:
 
 
 def _with_everything(arrays: Mapping[str, np.ndarray], units: int) -> dict[str, np.ndarray]:
-    """``arrays`` of a row with what heads read besides text: no answer is ruled out."""
+    """Returns the text inputs of a row, and "unused" for the head, which excludes no answer."""
     return {name: arrays[name] for name in TEXT} | {"unused": np.zeros(units, np.float32)}
 
 
 def _padded(array: np.ndarray, length: int) -> np.ndarray:
-    """[B, T] to [B, ``length``]; what `stack` has rounded up beyond ``length`` is padding."""
+    """Pads or cuts [B, T] to [B, ``length``]. `stack` rounds lengths up, so columns beyond ``length`` are padding."""
     return np.pad(array[:, :length], ((0, 0), (0, max(0, length - array.shape[1]))))
 
 

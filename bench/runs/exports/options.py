@@ -17,17 +17,17 @@ class ExportOptions(Checked):
     out: Path | None = None
     """Output folder; None for ``exports/NAME-FORMAT``, after the checkpoint."""
     quantize: str | None = None
-    """"int8" for kernels as 8-bit integers; only LiteRT and ONNX."""
+    """"int8" for kernels as 8-bit integers, in LiteRT and ONNX only."""
     batch: int = 1
     """Batch size of a LiteRT file; other formats take any."""
     length: int | None = None
-    """Tokens of the longest input; None for the length that the model was adapted with."""
+    """Largest length of an input, in tokens; None for the length that the model was adapted with."""
     texts: int | None = None
-    """Number of raw texts (1 or 2) that an input of a SavedModel has; None for inputs of token ids."""
+    """Number of raw texts (1 or 2) in an input of a SavedModel; None for inputs of token ids."""
     data: Path | None = None
     """Data folder with the examples that the export is checked on; None for random token ids."""
     tolerance: float | None = None
-    """Largest difference from the model as a share of its largest output; None for the format's own."""
+    """Largest difference from the model, as a share of its largest output; None for `export.tolerance_of`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,6 +1,6 @@
-"""Graphs of TensorFlow without the operators that LiteRT and ONNX lack. `bench.runs.exports.formats` converts them.
+"""TensorFlow graphs without the operators that LiteRT and ONNX lack. `bench.runs.exports.formats` converts them.
 
-Variables become constants, functions are inlined, and what follows is replaced by operators that compute the same:
+Variables become constants, functions are inlined, and these operators are replaced by others that compute the same:
 
     x (erfc(-x / sqrt(2)) / 2)            x / 2 (1 + erf(x / sqrt(2))), which LiteRT knows as GELU; it has no erf
     erfc(x)                               1 - erf(x)
@@ -22,16 +22,16 @@ from tensorflow.python.framework.convert_to_constants import convert_variables_t
 
 
 def graph_of(function: Any) -> tuple[Any, list[str], list[str]]:
-    """The graph of the concrete ``function`` as a GraphDef with portable operators, and the names of its inputs and
-    outputs."""
+    """Returns the graph of the concrete ``function`` as a GraphDef with portable operators, and the names of its inputs
+    and outputs."""
     frozen = convert_variables_to_constants_v2(function, lower_control_flow=False)
     graph = frozen.graph.as_graph_def()
     return _rewritten(graph), [one.name for one in frozen.inputs], [one.name for one in frozen.outputs]
 
 
 def _rewritten(graph: Any) -> Any:
-    """``graph`` with each operator of `_REPLACED` replaced. The last of the new nodes has the name of the old one, so
-    nodes that read it stay as they are."""
+    """Replaces GELU and the operators of `_REPLACED` in ``graph``. The last new node has the name of the old one, so
+    nodes that read it do not change."""
     found = tf.compat.v1.GraphDef()
     found.CopyFrom(graph)
     del found.node[:]
@@ -43,7 +43,7 @@ def _rewritten(graph: Any) -> Any:
         if node.op not in _REPLACED or (node.op == "BatchMatMulV3" and not _of_codes(node)):
             copied = found.node.add()
             copied.CopyFrom(node)
-            copied.attr.pop("_gradient_op_type", None)  # of a function that is not in this graph
+            copied.attr.pop("_gradient_op_type", None)  # names a function that is not in this graph
             continue
         dtype, replace = _REPLACED[node.op]
         inputs = [name for name in node.input if not name.startswith("^")]
@@ -52,7 +52,7 @@ def _rewritten(graph: Any) -> Any:
 
 
 def _gelu_input(node: Any, named: Mapping[str, Any]) -> str | None:
-    """The name of x if ``node`` computes `models.layers.operations.gelu` of x, else None."""
+    """Returns the name of x if ``node`` computes `models.layers.operations.gelu` of x, else None."""
     if node.op != "Mul":
         return None
     x, half = node.input
@@ -76,8 +76,8 @@ def _of_codes(node: Any) -> bool:
 
 
 def _nodes(name: str, inputs: Sequence[str], dtype: Any, function: Callable) -> list[Any]:
-    """The nodes of ``function`` of the tensors called ``inputs``, of type ``dtype``; the one with its value is called
-    ``name``."""
+    """Returns nodes that apply ``function`` to the tensors called ``inputs``, of type ``dtype``. The node with the
+    result is called ``name``."""
     with tf.Graph().as_default() as graph:
         given = [tf.compat.v1.placeholder(dtype, name=f"given_{n}") for n in range(len(inputs))]
         tf.identity(function(*given), name="value")

@@ -1,9 +1,9 @@
-"""Words to pieces inside a graph of TensorFlow, where tensorflow-text has no operator with the same answers.
+"""Subword segmentation in a TensorFlow graph, where tensorflow-text has no operator with the same results.
 
 `Merges` is BPE by ranks of pairs. tensorflow-text's SentencePiece ranks pieces instead, so it also merges a piece from
-a pair that has no merge. `BestPieces` is the unigram model. tensorflow-text's SentencePiece adds scores as float32 and
-the `tokenizers` package as float64: segmentations of equal probability, such as "▁..", "." and "▁.", "..", are told
-apart by rounding. `bench.runs.exports.tokenizing` uses both.
+a pair that has no merge. `BestPieces` is the unigram model. tensorflow-text's SentencePiece adds scores as float32, the
+`tokenizers` package as float64. So rounding decides between segmentations of equal probability, such as "▁..", "." and
+"▁.", "..". `bench.runs.exports.tokenizing` uses both.
 """
 
 from collections.abc import Sequence
@@ -16,13 +16,13 @@ from ptmbench.bench.runs.exports.characters import decoded, shifted
 
 _NONE = np.iinfo(np.int64).max
 _PENALTY = 10.0
-"""How far below the lowest score an unknown character is; the same in the packages tokenizers and sentencepiece."""
+"""An unknown character scores this much below the lowest score, as in the packages tokenizers and sentencepiece."""
 
 
 class Merges(tf.Module):
-    """BPE over bytes (Radford et al., 2019, section 2.2): words, strings [W], to ids int32 [W, (T)].
+    """Byte-level BPE (Radford et al., 2019, section 2.2): words, strings [W], to ids int32 [W, (T)].
 
-    ``symbols`` are the ids of the 256 bytes, ``pairs`` the ids of left, right and merged piece, by rank.
+    ``symbols`` are the ids of the 256 bytes. ``pairs`` are the ids of the left, right and merged piece, by rank.
     """
 
     def __init__(self, symbols: Sequence[int], pairs: Sequence[tuple[int, int, int]], size: int):
@@ -38,7 +38,7 @@ class Merges(tf.Module):
         owners = tf.repeat(tf.range(count), tf.strings.length(words))
 
         def merge(symbols: tf.Tensor, owners: tf.Tensor, more: tf.Tensor) -> tuple[tf.Tensor, ...]:
-            """Every word merges its pair of the lowest rank, the leftmost of these."""
+            """Merges the leftmost pair of the lowest rank in every word."""
             ranks = self.ranks.lookup(symbols[:-1] * self.size + symbols[1:])
             ranks = tf.where(owners[:-1] == owners[1:], ranks, _NONE)
             best = tf.math.unsorted_segment_min(ranks, owners[:-1], count)
@@ -59,9 +59,9 @@ class BestPieces(tf.Module):
     """The most probable segmentation under a unigram language model (Kudo, 2018, section 3.1, equations 1 to 3), found
     by Viterbi's algorithm: words, strings [W], to ids int32 [W, (T)].
 
-    ``pieces`` are the spellings with ids and scores, ``lowest`` the lowest score of the vocabulary. A run of unknown
-    characters has the one id ``unknown``. Of equally good segmentations of a prefix, the one whose last piece is
-    longest counts.
+    ``pieces`` are (spelling, id, score), and ``lowest`` is the lowest score of the vocabulary. A run of unknown
+    characters becomes a single id ``unknown``. Among equally good segmentations of a prefix, the one with the longest
+    last piece is chosen.
     """
 
     def __init__(self, pieces: Sequence[tuple[str, int, float]], unknown: int, lowest: float):
@@ -69,7 +69,7 @@ class BestPieces(tf.Module):
         self.unknown, self.penalty = unknown, lowest - _PENALTY
         self.longest = max(len(piece) for piece, _, _ in pieces)
         children: dict[int, int] = {}
-        ids, scores = [unknown, unknown], [-np.inf, -np.inf]  # of no node and of the root
+        ids, scores = [unknown, unknown], [-np.inf, -np.inf]  # entry 0 is for no node, entry 1 for the root
         for piece, number, score in pieces:
             node = 1
             for letter in piece:
@@ -89,11 +89,14 @@ class BestPieces(tf.Module):
         order = tf.argsort(sizes, direction="DESCENDING", stable=True)
         starts, sizes = tf.gather(codes.row_starts(), order), tf.gather(sizes, order)
         most = tf.reduce_max(tf.concat([sizes, [0]], 0))
-        lengths = tf.constant(np.arange(self.longest, 0, -1))  # the longest piece begins first
+        lengths = tf.constant(np.arange(self.longest, 0, -1))  # longest first: argmax prefers longer pieces
 
         def step(end: tf.Tensor, best: tf.Tensor, chosen: tf.TensorArray) -> tuple[Any, ...]:
-            """``best`` float64 [A, K] are the scores of the prefixes that end K to 1 characters before ``end``, of the
-            A words that have so many characters. They are the first in ``order``."""
+            """Extends the best segmentations to the first ``end`` characters.
+
+            ``best``, float64 [A, K], has the scores of the prefixes that end K to 1 characters before ``end``. The A
+            words that are long enough are the first in ``order``.
+            """
             active = tf.math.count_nonzero(sizes >= end)
             places = (starts[:active, None] + end - lengths) * self.longest + lengths - 1  # [A, K]
             there = end >= lengths
@@ -116,8 +119,8 @@ class BestPieces(tf.Module):
         return self._followed(codes, ids, chosen.concat(), tf.argsort(order))
 
     def _found(self, codes: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """For each of N characters the ids and scores of the pieces of 1 to K characters that begin there, int32 and
-        float64 [N, K]; the score -inf where there is none."""
+        """Returns the ids and scores of the pieces of 1 to K characters that begin at each of N characters, int32 and
+        float64 [N, K]. The score is -inf if there is no such piece; a single unknown character has the penalty."""
         flat, rows = tf.cast(codes.flat_values, tf.int64), codes.value_rowids()
         node, found = tf.ones_like(flat), []
         for place in range(self.longest):
@@ -130,13 +133,16 @@ class BestPieces(tf.Module):
         return tf.gather(self.ids, nodes), tf.concat([alone, scores[:, 1:]], 1)
 
     def _followed(self, codes: tf.RaggedTensor, ids: tf.Tensor, chosen: tf.Tensor, ranks: tf.Tensor) -> tf.RaggedTensor:
-        """The ids of the segmentations whose last pieces have ``chosen`` characters: numbers for all prefixes of one
-        character, then of two, and so on, each of the words that are so long, by their ``ranks``."""
+        """Traces the best segmentations back and returns their ids.
+
+        ``chosen`` is the length of the last piece of each prefix: of all prefixes of one character, then of two, and so
+        on. Each group has the words that are long enough, in the order of ``ranks``.
+        """
         sizes, starts = codes.row_lengths(), codes.row_starts()
-        active = tf.math.bincount(tf.cast(sizes, tf.int32), dtype=tf.int64)  # words by their size
-        active = tf.cumsum(active, reverse=True)  # words that are at least so long
+        active = tf.math.bincount(tf.cast(sizes, tf.int32), dtype=tf.int64)  # number of words of each size
+        active = tf.cumsum(active, reverse=True)  # number of words of at least each size
         offsets = tf.cumsum(active[1:], exclusive=True)
-        numbers = tf.zeros(tf.shape(codes.flat_values), tf.int64)  # characters of the piece that begins there
+        numbers = tf.zeros(tf.shape(codes.flat_values), tf.int64)  # length of the piece that begins there
 
         def back(ends: tf.Tensor, owners: tf.Tensor, numbers: tf.Tensor) -> tuple[tf.Tensor, ...]:
             lengths = tf.gather(chosen, tf.gather(offsets, ends - 1) + tf.cast(tf.gather(ranks, owners), tf.int64))
@@ -159,7 +165,7 @@ class BestPieces(tf.Module):
 
 
 def _while(condition: Any, body: Any, variables: tuple[tf.Tensor, ...]) -> tuple[tf.Tensor, ...]:
-    """A loop whose vectors may change their sizes."""
+    """Runs a loop whose tensors may change their sizes."""
     shapes = tuple(tf.TensorShape([None] * one.shape.rank) for one in variables)
     return tf.while_loop(condition, body, variables, shape_invariants=shapes)
 

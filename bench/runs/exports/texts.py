@@ -5,7 +5,7 @@ Signatures, for TensorFlow Serving and `tf.saved_model.load` after ``import tens
     serving_default   "text", and "pair" for two texts, strings [B], to predictions:
                       classification    "label" string [B], "probabilities" and "logits" float32 [B, classes]
                       regression        "score" float32 [B]
-                      tagging           "words" and "tags" string [B, W], filled up with ""; words stand between spaces
+                      tagging           "words" and "tags" string [B, W], padded with ""; spaces separate words
                       encoder           "tokens" float32 [B, T, D] and "pooled" float32 [B, D]
     tokenize          the same texts to "tokens" and "segments" int32 [B, T], as the network reads them; not for taggers
     token_ids         "tokens" and "segments" to the outputs of `bench.runs.exports.network`
@@ -33,16 +33,19 @@ from ptmbench.tasks.task import Example
 NAMES = ("text", "pair")
 """Names of the inputs."""
 CHECKED = 10_000
-"""Texts that token ids are compared on."""
+"""Number of texts whose token ids are compared."""
 ANSWERED = 64
-"""Texts that predictions are compared on."""
+"""Number of texts whose predictions are compared, approximately."""
 _MULTIPLE = 4
-"""Rows are filled up to a multiple of this, as `heads.stack` does."""
+"""Rows are padded to a multiple of this, as in `heads.stack`."""
 
 
 def module_of(source: Exportable) -> tuple[tf.Module, dict[str, Any]]:
-    """A module that reads texts, and its functions by signature. Raises `UsageError` for tokenizers that cannot be part
-    of the graph, and for tasks that ask several questions about a text."""
+    """Returns a module that reads texts, and its functions by signature.
+
+    Raises `UsageError` for tokenizers that cannot be part of the graph, for tasks that ask several questions about a
+    text, and for taggers of two texts.
+    """
     form = source.trained.task.form if source.trained else None
     _check(source, form)
     module = tf.Module()
@@ -90,8 +93,8 @@ def _functions(
 
 
 class Layout:
-    """Token ids of one or two texts to "tokens" and "segments" int32 [B, T], as `heads.layout` cuts them and lays them
-    out, and `heads.stack` fills them up."""
+    """Token ids of one or two texts to "tokens" and "segments" int32 [B, T]. Texts are cut and laid out as in
+    `heads.layout`, and rows are padded as in `heads.stack`."""
 
     def __init__(self, vocabulary: Vocabulary, length: int):
         self.template, self.length, self.sep = vocabulary.template, length, vocabulary.sep
@@ -113,8 +116,11 @@ class Layout:
 
 
 def _cut(texts: Sequence[tf.RaggedTensor], room: int) -> list[tf.RaggedTensor]:
-    """``texts`` without the last tokens of the longer one, of equals the second, so that both fit into ``room``: what
-    the other one leaves, or half of it."""
+    """Cuts the ends of ``texts`` so that they fit into ``room`` tokens together.
+
+    Each of two texts keeps what the other leaves of ``room``, or half of ``room`` if that is more. The first half is
+    the larger one.
+    """
     sizes = [text.row_lengths() for text in texts]
     if len(texts) == 1:
         kept = [tf.minimum(sizes[0], room)]
@@ -126,7 +132,7 @@ def _cut(texts: Sequence[tf.RaggedTensor], room: int) -> list[tf.RaggedTensor]:
 
 
 def _first(text: tf.RaggedTensor, kept: tf.Tensor) -> tf.RaggedTensor:
-    """The first ``kept`` int64 [B] tokens of each row."""
+    """Returns the first ``kept`` tokens of each row; ``kept`` is int64 [B]."""
     return _sliced(text, tf.zeros_like(kept), kept)
 
 
@@ -141,7 +147,7 @@ def _repeated(tokens: Sequence[int], rows: tf.Tensor) -> tf.RaggedTensor:
 
 
 def _ones(sizes: tf.Tensor) -> tf.Tensor:
-    """1 for each row that is empty."""
+    """Returns int64: 1 for each empty row, 0 for the others."""
     return tf.cast(sizes == 0, tf.int64)
 
 
@@ -151,8 +157,8 @@ def _padded(parts: Sequence[tf.RaggedTensor]) -> tf.Tensor:
 
 
 def _tagger(source: Exportable, tokenizer: GraphTokenizer, layout: Layout) -> Callable[[tf.Tensor], dict[str, Any]]:
-    """A function from texts to words and tags. A sentence that is too long for one row goes on in the next one, as in
-    `heads.tagging`."""
+    """Returns a function from texts to words and tags. A sentence that is too long for one row continues in the next
+    one, as in `heads.tagging`."""
     labels, front = tf.constant(source.labels), len(layout.template.front)
     room = layout.length - layout.template.added(1)
     lead = " " if source.tokenizer.imported is not None and source.tokenizer.kind == "bpe" else ""
@@ -171,7 +177,7 @@ def _tagger(source: Exportable, tokenizer: GraphTokenizer, layout: Layout) -> Ca
         counts, numbers = words.row_lengths(), tf.range(tf.shape(sizes, tf.int64)[1])
 
         def row(begin: tf.Tensor, tags: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            """Tags the words from ``begin`` int64 [B] on, as many as fit into a row."""
+            """Tags as many words from ``begin``, int64 [B], as fit into a row."""
             done = tf.reduce_max(tf.where(numbers < begin[:, None], ends, 0), 1)  # [B] tokens
             fits = (ends <= done[:, None] + room) | (numbers <= begin[:, None])
             end = tf.minimum(tf.math.count_nonzero(fits, 1), counts)
@@ -194,8 +200,11 @@ def _tagger(source: Exportable, tokenizer: GraphTokenizer, layout: Layout) -> Ca
 
 
 def check(source: Exportable, path: Path) -> dict[str, Any]:
-    """Compares the SavedModel at ``path`` with ptmbench: token ids and predictions of texts that tokenizers disagree
-    on. Raises `EnvironmentProblem` for token ids that differ."""
+    """Compares token ids and predictions of the SavedModel at ``path`` with ptmbench's, for `hard_texts`.
+
+    Returns the number of "texts", and the largest "difference"; for taggers, "same_tags" and "words". Raises
+    `EnvironmentProblem` if token ids differ.
+    """
     signatures = (loaded := tf.saved_model.load(str(path))).signatures
     texts = list(hard_texts.texts(CHECKED))
     sides = [texts, texts[::-1]][: source.texts]
@@ -222,7 +231,7 @@ def check(source: Exportable, path: Path) -> dict[str, Any]:
 
 
 def interface(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The inputs and outputs of the signature serving_default at ``path``, with shapes and types."""
+    """Returns the inputs and outputs of the signature serving_default at ``path``, with shapes and types."""
     serve = (loaded := tf.saved_model.load(str(path))).signatures["serving_default"]
     told = tuple(
         {name: {"shape": spec.shape.as_list(), "dtype": spec.dtype.name} for name, spec in sorted(specs.items())}
@@ -233,14 +242,13 @@ def interface(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def rows_of(tokenizer: Tokenizer, sides: Sequence[Sequence[str]], length: int) -> list[InputRow]:
-    """The rows of texts, and of their pairs, as the harness makes them."""
+    """Returns the rows of texts, or of pairs of texts, as the harness makes them."""
     encoded = zip(*(tokenizer.encode(side) for side in sides), strict=True)
     return [InputRow(heads.layout(tokenizer.vocabulary, parts, length), n) for n, parts in enumerate(encoded)]
 
 
 def compare_ids(source: Exportable, tokenize: Any, sides: Sequence[Sequence[str]], batch: int = 500) -> None:
-    """Raises `EnvironmentProblem` where ``tokenize`` gives other ids than the tokenizer of ``source``, or lays them out
-    otherwise."""
+    """Raises `EnvironmentProblem` if ids or layout of ``tokenize`` differ from those of the tokenizer of ``source``."""
     for begin in range(0, len(sides[0]), batch):
         part = [side[begin : begin + batch] for side in sides]
         given = tokenize(**_constants(part))
@@ -263,7 +271,7 @@ def _constants(sides: Sequence[Sequence[str]]) -> dict[str, tf.Tensor]:
 
 
 def _same_tags(source: Exportable, texts: Sequence[str], given: dict[str, tf.Tensor]) -> dict[str, Any]:
-    """The share of words with the tags of ptmbench."""
+    """Returns "same_tags", the share of words with the same tag as in ptmbench, and the number of "words"."""
     words = [[word.decode() for word in row if word] for row in given["words"].numpy()]
     examples = [Example(id=str(n), inputs=tuple(row), gold=None) for n, row in enumerate(words) if row]
     kept = [row for row in given["tags"].numpy().tolist() if row and row[0]]

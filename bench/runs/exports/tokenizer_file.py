@@ -1,10 +1,10 @@
-"""The tokenizer of an export as a file of the package tokenizers, which makes the network's inputs without ptmbench.
+"""The tokenizer of an export as a file of the package tokenizers, which computes the network's inputs without ptmbench.
 
     encoding = tokenizers.Tokenizer.from_file("tokenizer.json").encode("a film of rare warmth")
     encoding.ids, encoding.type_ids    # "tokens" and "segments"
 
-The special tokens around texts are a post-processor of the file, and the length of the network is its truncation. Texts
-of words, which taggers read, are encoded with ``is_pretokenized=True``.
+The file adds special tokens in a post-processor, and truncates texts to the length of the network. Lists of words,
+which taggers read, are encoded with ``is_pretokenized=True``.
 """
 
 import json
@@ -19,14 +19,14 @@ from ptmbench.bench.runs.exports import hard_texts
 from ptmbench.models.text.tokenizers import Tokenizer
 
 TEXTS = 200
-"""Texts whose inputs are compared, by themselves and in pairs."""
+"""Number of texts whose inputs are compared, alone and in pairs."""
 
 
 def write(tokenizer: Tokenizer, path: Path, length: int) -> None:
     """Writes the file for rows of at most ``length`` tokens.
 
-    Raises `EnvironmentProblem` if the package reads other inputs from it than ptmbench makes. It shortens a pair by its
-    own rule: if both texts are too long, one may have a token more and the other one less than here.
+    Raises `EnvironmentProblem` if the package computes other inputs with it than ptmbench. The package cuts pairs by
+    its own rule: if both texts are too long, one may have a token more, and the other one less, than in ptmbench.
     """
     text = json.dumps(_content(tokenizer, length), ensure_ascii=False)
     _check(tokenizer, tokenizers.Tokenizer.from_str(text), length)
@@ -48,8 +48,9 @@ def _content(tokenizer: Tokenizer, length: int) -> dict[str, Any]:
 
 
 def _laid(tokenizer: Tokenizer, texts: int) -> list[dict[str, Any]]:
-    """The order of ``texts`` texts, each of which is a single token -1, -2, and of the special tokens around them."""
+    """Returns the template of ``texts`` texts: their order, with the special tokens around them."""
     vocabulary = tokenizer.vocabulary
+    # The tokens -1 and -2 stand for the first and the second text.
     tokens, segments = vocabulary.template.lay([[-1 - number] for number in range(texts)])
     return [
         {"SpecialToken": {"id": vocabulary.pieces[token], "type_id": segment}}
@@ -63,7 +64,7 @@ def _check(tokenizer: Tokenizer, read: tokenizers.Tokenizer, length: int) -> Non
     texts = list(hard_texts.texts(TEXTS))
     pairs = zip(texts, reversed(texts), *(tokenizer.encode(side) for side in (texts, texts[::-1])), strict=True)
     for first, second, *ids in pairs:
-        if not ids[0]:  # without special tokens there is nothing, where ptmbench puts [SEP]
+        if not ids[0]:  # without special tokens the package writes nothing, and ptmbench [SEP]
             continue
         wanted, given = [layout(tokenizer.vocabulary, ids[:1], length)], [read.encode(first)]
         if sum(map(len, ids)) + tokenizer.vocabulary.template.added(2) <= length:

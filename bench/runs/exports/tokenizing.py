@@ -1,12 +1,12 @@
-"""Tokenizers inside a graph of TensorFlow, with the ids of `models.text.tokenizers`. `of` builds the graph of one.
+"""Tokenizers in a TensorFlow graph, with the same ids as `models.text.tokenizers`. `of` builds one.
 
-    wordpiece   the characters' map, then tensorflow-text's FastWordpieceTokenizer
-    unigram     the map around tensorflow-text's NFKC, then `segmenting.BestPieces`
-    character   the map around tensorflow-text's NFC, then a table of characters
-    word        the map, then a table of words
-    bpe         the map, GPT-2's rule for words, then `segmenting.Merges`
+    wordpiece   the character map, then tensorflow-text's FastWordpieceTokenizer
+    unigram     tensorflow-text's NFKC and the character map, then `segmenting.BestPieces`
+    character   tensorflow-text's NFC and the character map, then a table of characters
+    word        the character map, then a table of words
+    bpe         the character map, GPT-2's pattern for words, then `segmenting.Merges`
 
-Published vocabularies are read where their steps are among these. The rest is refused with `UsageError`.
+A published tokenizer is supported if its steps are among these. Others raise `UsageError`.
 """
 
 import json
@@ -44,7 +44,7 @@ _SPACES = {"type": "Replace", "pattern": {"Regex": r"\s+"}, "content": " "}
 
 
 class GraphTokenizer(tf.Module):
-    """Texts, strings [B], to token ids int32 [B, (T)] without special tokens."""
+    """Maps texts, strings [B], to token ids int32 [B, (T)] without special tokens."""
 
     def __call__(self, texts: tf.Tensor) -> tf.RaggedTensor:
         words = self.words(texts)
@@ -53,16 +53,16 @@ class GraphTokenizer(tf.Module):
         return tf.RaggedTensor.from_row_splits(ids.flat_values, ends, validate=False)
 
     def words(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """The normalised parts of ``texts`` that are tokenised on their own, strings [B, (W)]."""
+        """Returns the normalised words of ``texts``, which are tokenised independently, as strings [B, (W)]."""
         raise NotImplementedError
 
     def ids(self, words: tf.Tensor) -> tf.RaggedTensor:
-        """Strings [N] to ids int32 [N, (T)]."""
+        """Maps words, strings [N], to ids int32 [N, (T)]."""
         raise NotImplementedError
 
 
 def of(tokenizer: Tokenizer) -> GraphTokenizer:
-    """The graph of ``tokenizer``. Raises `UsageError` for steps that have no counterpart here."""
+    """Builds the graph of ``tokenizer``. Raises `UsageError` for steps that are not implemented here."""
     spec = tokenizer.spec
     kind = {"wordpiece": _Wordpiece, "word": _Word, "bpe": _Bpe, "unigram": _Unigram, "character": _Character}
     if spec["added_tokens"]:
@@ -72,7 +72,8 @@ def of(tokenizer: Tokenizer) -> GraphTokenizer:
 
 @cache
 def _spaced(spec: str) -> dict[int, str]:
-    """What the normalizer and the pre-tokenizer of ``spec`` make of each character, with spaces where words end."""
+    """Returns what the normalizer and the pre-tokenizer of ``spec`` replace each character by, with spaces between
+    words. Characters that do not change are left out."""
     whole = tokenizers.Tokenizer.from_str(spec)
 
     @cache
@@ -90,7 +91,7 @@ def _spaced(spec: str) -> dict[int, str]:
 
 
 class _Bert(GraphTokenizer):
-    """BERT's words: characters are mapped, and cut at spaces and around punctuation marks."""
+    """BERT's words: characters are mapped, and texts are split at spaces and around punctuation marks."""
 
     def __init__(self, tokenizer: Tokenizer, spec: dict[str, Any]):
         super().__init__()
@@ -131,7 +132,7 @@ class _Word(_Bert):
 
 
 class _Marked(GraphTokenizer):
-    """Words of SentencePiece's kind: normal form, one space for any white space, and a mark before each word."""
+    """SentencePiece's words: Unicode normal form, single spaces for white space, and a mark before each word."""
 
     form = ""
 
@@ -231,11 +232,11 @@ class _Bpe(GraphTokenizer):
         return words_of(codes, self._begins(codes))
 
     def _begins(self, codes: tf.RaggedTensor) -> tf.Tensor:
-        """bool [N]: where GPT-2's pattern begins a word,
+        """Returns bool [N]: where a match of GPT-2's pattern for words begins,
         ``'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+``.
 
-        A space belongs to what follows. Of white space before a word the last character stands apart. A contraction
-        counts where its apostrophe begins a word.
+        A space belongs to the word that follows it. The last character of white space before a word is separated from
+        the others. A contraction counts only if its apostrophe begins a word.
         """
         flat, first = codes.flat_values, first_of(codes)
         last = shifted(first, -1, True)
@@ -261,7 +262,7 @@ class _Bpe(GraphTokenizer):
 
 
 def _bytes() -> list[str]:
-    """The printed form of each byte in vocabularies of BPE, as `tokenizers` has it."""
+    """Returns the character for each byte in BPE vocabularies, as in the `tokenizers` package."""
     alone = [*range(33, 127), *range(161, 173), *range(174, 256)]
     rest = [byte for byte in range(256) if byte not in alone]
     return [chr(byte) if byte in alone else chr(256 + rest.index(byte)) for byte in range(256)]
@@ -272,7 +273,7 @@ _BYTES = _bytes()
 
 @lru_cache(maxsize=1)
 def _classes() -> np.ndarray:
-    """Whether GPT-2's pattern takes a character for a letter, a digit, white space or another one; int32 [CODES]."""
+    """Returns the class of each code point in GPT-2's pattern: letter, digit, white space or other; int32 [CODES]."""
     cut = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False).pre_tokenize_str
 
     def joins(text: str) -> bool:
@@ -303,7 +304,7 @@ def _table(vocabulary: dict[str, int], unknown: int) -> tf.lookup.StaticHashTabl
 
 
 def _steps(part: dict[str, Any] | None, several: str) -> list[dict[str, Any]]:
-    """The steps of a normalizer or pre-tokenizer."""
+    """Returns the steps of a normalizer or pre-tokenizer, with sequences flattened."""
     if part is None:
         return []
     return [step for one in part[several] for step in _steps(one, several)] if part["type"] == "Sequence" else [part]
@@ -316,8 +317,8 @@ def _sequence(steps: Sequence[dict[str, Any]], without: Sequence[str]) -> dict[s
 def _check(
     tokenizer: Tokenizer, spec: dict[str, Any], normal: Sequence[str], cut: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """The steps of the normalizer, which have to be among ``normal`` in this order; those of the pre-tokenizer have to
-    be ``cut``."""
+    """Returns the steps of the normalizer. Raises `UsageError` unless they are among ``normal``, in this order, and the
+    steps of the pre-tokenizer are ``cut``."""
     steps = _steps(spec["normalizer"], "normalizers")
     names = [step["type"] for step in steps]
     if names != [name for name in normal if name in names]:

@@ -1,5 +1,6 @@
-"""Systems from elsewhere: records of predictions that were made elsewhere, and of models behind a user's adapter file.
+"""External systems: records of predictions that were made elsewhere, and of trained models of other projects.
 
-Both make records of the *external* division. `records` is what they share, `predictions` does ``ptmbench record``, and
-`evaluation` does ``ptmbench evaluate --adapter``, with `adapter` as the contract of the file.
+Both make records of the *external* division. `predictions` implements ``ptmbench record``. `evaluation` implements
+``ptmbench evaluate`` for adapter files (`adapter`) and for presets of keras-hub (`presets`). `records` has what they
+share.
 """

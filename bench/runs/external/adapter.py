@@ -1,22 +1,21 @@
-"""Adapter files: what a user writes so that the harness evaluates a Keras model of another project.
+"""Adapter files: Python files of users, by which the harness evaluates a Keras model of another project.
 
     NAME = "our-cnn"                          the name on the board
 
     def load(task, seed):                     a `keras.Model` for a `tasks.task.Task`, trained with ``seed``
         return keras.saving.load_model(f"cnn.{task.name}.{seed}.keras")
 
-    def encode(inputs, task):                 optional: what the model reads, an array or a dict or list of arrays
+    def encode(inputs, task):                 optional: the model's inputs, an array or a dict or list of arrays
         return tokenizer(inputs)
 
-``load(task)`` with one argument says that the model is a fixed one, which is not trained again for other seeds. It
-raises `NotImplementedError` for a task that the model is not made for.
+``load(task)`` with one argument means that the model is fixed: it is not trained again for other seeds. ``load`` raises
+`NotImplementedError` for a task that the model is not made for.
 
 ``inputs`` is a list of tuples of texts: the text or the texts of an example or, for tagging, its words. Without
-``encode`` the model reads them as strings: [B], [B, 2] where there are two texts, and [B, T] for words, with "" behind
-the last one.
+``encode`` the model reads them as strings: [B], [B, 2] for two texts, and [B, T] for words, padded with "".
 
-The model returns logits, in the order of the task's labels: [B, labels], and [B, T, labels] for tagging, where place i
-is the i-th word. For regression it returns the number itself, [B] or [B, 1].
+The model returns logits, in the order of the task's labels: [B, labels], and [B, T, labels] for tagging, where position
+i is the i-th word. For regression it returns the number itself, [B] or [B, 1].
 """
 
 import hashlib
@@ -43,7 +42,7 @@ class ExternalModel(Protocol):
 
     @property
     def sha256(self) -> str:
-        """Of that file or folder."""
+        """SHA-256 of that file or folder."""
 
     @property
     def name(self) -> str:
@@ -51,22 +50,22 @@ class ExternalModel(Protocol):
 
     @property
     def fixed(self) -> bool:
-        """Whether it is not trained again for other seeds."""
+        """Whether the model is not trained again for other seeds."""
 
     @property
     def made(self) -> str:
-        """What the record calls its origin."""
+        """The kind of its origin in the record: "adapter" or "preset"."""
 
     @property
     def advice(self) -> str:
-        """What a user does about outputs that do not fit the task."""
+        """Advice to the user if outputs do not fit the task."""
 
     def load(self, task: Task, seed: int) -> Any:
-        """The `keras.Model` for ``task`` from what `encode` gives to logits. Raises `NotApplicable` for a task that it
-        is not made for."""
+        """Returns the `keras.Model` for ``task``, from the outputs of `encode` to logits. Raises `NotApplicable` for a
+        task that it is not made for."""
 
     def encode(self, inputs: Sequence[tuple[str, ...]], task: Task) -> Any:
-        """What the model reads of the texts ``inputs``: nested arrays, each with a row for each text."""
+        """Returns the model's inputs for ``inputs``: nested arrays, with a row for each tuple of texts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,8 +82,8 @@ class Adapter:
     advice = "Correct load or encode there."
 
     def load(self, task: Task, seed: int) -> Any:
-        """The Keras model for ``task``. Raises `NotApplicable` for a task that it is not made for, and `BrokenFile`
-        with the line where the file fails."""
+        """Returns the Keras model for ``task``. Raises `NotApplicable` for a task that it is not made for, and
+        `BrokenFile` with the line where the file fails."""
         import keras
 
         try:
@@ -99,7 +98,7 @@ class Adapter:
         return model
 
     def encode(self, inputs: Sequence[tuple[str, ...]], task: Task) -> Any:
-        """What the model reads of the texts ``inputs``: nested arrays, each with a row for each text."""
+        """Returns the model's inputs for ``inputs``: nested arrays, with a row for each tuple of texts."""
         encode = getattr(self.module, "encode", None)
         return strings(inputs) if encode is None else self._call(encode, list(inputs), task)
 
@@ -113,8 +112,8 @@ class Adapter:
 
 
 def read(path: Path) -> Adapter:
-    """The adapter in the file ``path``. Raises `BrokenFile` with the file, and where possible the line, if it cannot be
-    imported or lacks what the contract asks for."""
+    """Reads the adapter file ``path``. Raises `BrokenFile` with the file, and where possible the line, if it cannot be
+    imported or does not define ``NAME`` and ``load`` as above."""
     path = path.resolve()
     if not path.is_file():
         raise BrokenFile(f"{path} is not a file. An adapter is a Python file with NAME and load(task, seed).")
@@ -134,7 +133,7 @@ def read(path: Path) -> Adapter:
 
 
 def strings(inputs: Sequence[tuple[str, ...]]) -> Any:
-    """``inputs`` as an array of strings: [B] if all are single texts, otherwise [B, T] with "" behind the last one."""
+    """Returns ``inputs`` as an array of strings: [B] if all are single texts, otherwise [B, T] padded with ""."""
     import numpy as np
 
     longest = max(map(len, inputs))
@@ -143,7 +142,7 @@ def strings(inputs: Sequence[tuple[str, ...]]) -> Any:
 
 
 def _imported(path: Path) -> ModuleType:
-    """The module in the file ``path``, which may import the files next to it."""
+    """Imports the file ``path``, which may import the files next to it."""
     spec = importlib.util.spec_from_file_location(f"ptmbench_adapter_{path.stem}", path)
     if spec is None or spec.loader is None:
         raise BrokenFile(f"{path} is not a Python file. Give it the suffix .py.")

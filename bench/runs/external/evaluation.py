@@ -1,9 +1,9 @@
 """Trained Keras models of other projects, evaluated and measured by the harness.
 
 ``ptmbench evaluate --adapter`` takes the model from the user's file (`bench.runs.external.adapter`), and ``ptmbench
-evaluate PRESET`` from a preset of keras-hub (`bench.runs.external.presets`). Its predictions are scored as
-the predictions of all cells are. Its record is in the external division, with its parameters, and with latency and peak
-memory as measured. FLOPs are unknown.
+evaluate PRESET`` from a preset of keras-hub (`bench.runs.external.presets`). Predictions are scored as in any cell. The
+record is in the external division. It has the number of parameters, and measured latency and peak memory. FLOPs are
+unknown.
 """
 
 import hashlib
@@ -54,7 +54,7 @@ def evaluate(options: AdapterOptions | PresetOptions) -> tuple[int, Path]:
     else:
         found = adapters.read(options.adapter)
     out, data = options.out or Path("runs") / found.name, options.data
-    System(name=found.name, source={})  # raises for a wrong name before anything is made
+    System(name=found.name, source={})  # raises for a wrong name before a file is written
     seeds = range(options.seeds or Suite(summary="", models=(), tasks=()).seeds)
     drawn = seeds if options.seed is None else [options.seed]
     if found.fixed:
@@ -98,7 +98,7 @@ class _Evaluation:
                 source = self._scored()
             if not source:
                 return "recorded before"
-        except Exception as error:  # the other cells are evaluated all the same
+        except Exception as error:  # a failed cell does not stop the others
             status, reason = failure(error, self.task.title)
             say(f"{self.model.name} {self.task.name} seed {self.seed}: {status.replace('_', ' ')}, {reason['text']}")
         self.outcome.cost |= meter.cost() | {"threads": environment.threads()}
@@ -118,7 +118,7 @@ class _Evaluation:
         return system.cell(self.task, sources.fingerprint(self.task, self.data), self.seed, self.limit)
 
     def _scored(self) -> dict[str, str]:
-        """Fills ``outcome``; returns the hash of the model's weights for the record, {} if it is recorded already."""
+        """Fills ``outcome`` and returns the hash of the model's weights for the record; {} if there is a record."""
         import keras
 
         if self.task.form not in FORMS:
@@ -145,8 +145,8 @@ class _Evaluation:
 
 
 def predicted(model: ExternalModel, network: Any, task: Task, asked: Sequence[Example]) -> list[Any]:
-    """Predictions of ``network`` for the examples ``asked``. Raises `BrokenFile` where its outputs do not fit the
-    task."""
+    """Returns the predictions of ``network`` for the examples ``asked``. Raises `BrokenFile` if its outputs do not fit
+    the task."""
     questions = [[example.inputs] for example in asked]
     if task.form is Form.CLASSIFICATION:
         told = [task.questions(example) for example in asked]
@@ -164,7 +164,7 @@ def predicted(model: ExternalModel, network: Any, task: Task, asked: Sequence[Ex
 
 
 def _outputs(model: ExternalModel, network: Any, task: Task, inputs: Sequence[tuple[str, ...]]) -> Iterator[np.ndarray]:
-    """The network's output for each of ``inputs``, in float64: a number, [labels] or [T, labels]."""
+    """Yields the network's output for each of ``inputs``, in float64: a number, [labels] or [T, labels]."""
     import tensorflow as tf
 
     chunks = [inputs[begin : begin + BATCH] for begin in range(0, len(inputs), BATCH)]
@@ -186,7 +186,7 @@ def _outputs(model: ExternalModel, network: Any, task: Task, inputs: Sequence[tu
 
 
 def _spec(batches: Sequence[Any]) -> Any:
-    """The shapes of all ``batches``, with None for dimensions that differ and for the rows."""
+    """Returns the common shapes of ``batches``, with None for the rows and for dimensions that differ."""
     import tensorflow as tf
 
     def common(*arrays: Any) -> Any:
@@ -217,7 +217,7 @@ def _check(model: ExternalModel, task: Task, right: Any, what: str, count: int, 
 
 
 def weights_sha256(model: Any) -> str:
-    """SHA-256 over the weights of a Keras model, in their order."""
+    """Returns a SHA-256 over the weights of a Keras model, in their order."""
     sum_ = hashlib.sha256()
     for weight in model.weights:
         array = np.asarray(weight)
@@ -226,7 +226,7 @@ def weights_sha256(model: Any) -> str:
 
 
 def check_alone(**given: Any) -> None:
-    """Raises `UsageError` for options of ``evaluate`` that a trained model has no use for."""
+    """Raises `UsageError` for options of ``evaluate`` that do not apply to a trained model."""
     if name := next((name for name, value in given.items() if value), ""):
         raise UsageError(
             f"--{name} is for checkpoints, and this model is already trained for its tasks. Leave --{name} out."

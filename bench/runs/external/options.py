@@ -33,7 +33,7 @@ class AdapterOptions(Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class PresetOptions(Checked):
-    """An evaluation of the classifier of keras-hub that the ``save_to_preset`` of a task wrote to ``preset``."""
+    """An evaluation of a classifier of keras-hub, in the folder ``preset`` that ``save_to_preset`` wrote."""
 
     preset: Path
     tasks: Sequence[str]
@@ -72,7 +72,7 @@ class RecordOptions(Checked):
     fixed: bool = False
     """Whether the system is fixed and has no other seeds."""
     parameters: float | None = None
-    """Number of parameters, as declared by the user; in the same way ``flops`` of the whole training and ``note``."""
+    """Number of parameters, as declared by the user. So are ``flops`` of the whole training, and ``note``."""
     flops: float | None = None
     note: str | None = None
 

@@ -29,7 +29,7 @@ def record(options: RecordOptions) -> Path:
     record's path.
 
     Everything is checked before the first file is written. Raises `UsageError` for a wrong name or a second record of a
-    seed, and `DataError` for predictions that do not fit.
+    seed, and `DataError` for predictions that do not fit the task.
     """
     task, predictions, out = tasks.load(options.task), options.predictions, options.out
     source = {"made": "predictions", "file": predictions.name, "sha256": _sha256(predictions)}
@@ -58,7 +58,7 @@ def record(options: RecordOptions) -> Path:
 
 
 def _answers(task: Task, data: Path, predictions: Path, asked: Sequence[Example]) -> list[Any]:
-    """The predictions in the file, one for each of the examples that are ``asked``."""
+    """Reads the predictions, one for each of the examples ``asked``. Raises `DataError` if they do not fit."""
     try:
         found = score_files.answered(task, data, predictions)
         if len(found) != len(asked):
@@ -79,7 +79,7 @@ def _check_tags(task: Task, predictions: Path, asked: Sequence[Example], found: 
 
 
 def _advice(task: Task, data: Path, count: int) -> str:
-    """What was expected and what to do next, behind the sentence on a file that does not fit."""
+    """Returns the end of an error message about the predictions: what was expected, and what to do next."""
     others = {split: len(_examples(task, data, split)) for split in task.files if split not in ("train", task.report)}
     told = "".join(f"; the {split} split has {number:,}" for split, number in others.items() if number)
     return (
@@ -115,15 +115,15 @@ def _check_first(out: Path, cell: Any) -> None:
 
 
 def _embedded(out: Path, stack: ExitStack) -> Path:
-    """The microworld of the run folder ``out``, or one that is gone when ``stack`` ends: predictions that do not fit
-    leave nothing behind."""
+    """Returns the microworld of the run folder ``out``, or a temporary one that ``stack`` deletes. So predictions that
+    do not fit leave no files behind."""
     if (out / "data" / "SOURCE.json").exists():
         return out / "data"
     return sources.embedded(Path(stack.enter_context(tempfile.TemporaryDirectory())))
 
 
 def _keep(made: Path, out: Path) -> None:
-    """Copies the microworld in ``made`` to the run folder ``out``, where the next record finds it."""
+    """Copies the microworld in ``made`` to the run folder ``out``, for the next record."""
     if not (out / "data").exists():
         partial = out / f".data.{os.getpid()}"
         shutil.copytree(made, partial)

@@ -1,8 +1,9 @@
-"""Classifiers of keras-hub as external systems: a preset that the ``save_to_preset`` of a task wrote.
+"""Text classifiers of keras-hub as external systems, from presets that ``save_to_preset`` wrote.
 
-`bench.runs.external.evaluation` scores them, as it scores the models of adapter files. The preset comes trained, reads
-texts through its own preprocessor, and its classes are the labels of the task in their order. One class stands for the
-number of a regression task. Presets of backbones are imported and adapted instead (`bench.runs.published`).
+`bench.runs.external.evaluation` scores them, like the models of adapter files. A classifier is already trained, and
+reads texts through its own preprocessor. Its classes are the labels of the task, in the same order. For a regression
+task it has one class, whose output is the number. Presets of backbones are imported and adapted instead
+(`bench.runs.published`).
 """
 
 import hashlib
@@ -37,13 +38,14 @@ class Preset:
     path: Path
     name: str
     sha256: str
-    """Over the names and contents of its files, without metadata.json, which holds the time of saving."""
+    """SHA-256 of the names and contents of its files, except metadata.json, which has the time of saving."""
     made = "preset"
     fixed = True
     advice = "Save the preset again."
 
     def load(self, task: Task, seed: int) -> Any:
-        """The Keras model, from ids to logits. Raises `NotApplicable` for a task with another number of labels."""
+        """Returns the Keras model, from ids to logits. Raises `NotApplicable` for tagging, and for tasks with another
+        number of labels."""
         import keras
 
         labels = 1 if task.form is Form.REGRESSION else len(task.answers or task.labels)
@@ -61,7 +63,7 @@ class Preset:
         return network
 
     def encode(self, inputs: Sequence[tuple[str, ...]], task: Task) -> Any:
-        """What the network reads of the texts ``inputs``: arrays by name, each with a row for each text."""
+        """Returns the network's inputs for ``inputs``: arrays by name, with a row for each tuple of texts."""
         import tensorflow as tf
 
         segments = tuple(tf.constant(texts) for texts in zip(*inputs, strict=True))
@@ -69,7 +71,7 @@ class Preset:
 
     @cached_property
     def _preprocess(self) -> Any:
-        """The preprocessor as ``fit`` and ``predict`` call it. In direct calls some tokenizers give other ids."""
+        """The preprocessor, called as by ``fit`` and ``predict``. In direct calls some tokenizers give other ids."""
         import tensorflow as tf
 
         return tf.function(lambda texts: self._classifier.preprocessor(texts, y=None), reduce_retracing=True)
@@ -80,7 +82,7 @@ class Preset:
 
         try:
             found = keras_hub.models.TextClassifier.from_preset(str(self.path))
-        except Exception as error:  # keras-hub has no error of its own for damaged presets
+        except Exception as error:  # keras-hub has no error class for damaged presets
             raise BrokenFile(
                 f"{self.path} cannot be read by keras-hub: {_first_line(error)}. Save it again with `save_to_preset`, "
                 "or use the version of keras-hub that metadata.json names."
@@ -90,10 +92,10 @@ class Preset:
 
 
 def read(folder: Path, name: str | None = None) -> Preset:
-    """The classifier in ``folder``, which stands on the board under ``name``, or under the name of the folder.
+    """Reads the preset of a classifier in ``folder``. ``name`` is its name on the board; None for the folder's name.
 
-    Raises `BrokenFile` for a preset that is not whole, or whose configuration names a class outside keras and
-    keras-hub: Keras would import the module of that class.
+    Raises `BrokenFile` for a configuration that is not JSON, or that names a class outside keras and keras-hub: Keras
+    would import the module of that class.
     """
     folder = folder.resolve()
     for file in (folder / one for one in _CONFIGS if (folder / one).is_file()):
@@ -131,10 +133,10 @@ def check_classifier(task: Any, origin: str) -> None:
 
 
 def saved(task: Any, name: str | None, out: Path | None) -> dict[str, Any]:
-    """Saves the classifier ``task`` of keras-hub below the run folder ``out`` (None for runs/NAME), in a folder that is
-    named by its weights and its configuration. Returns "preset", "name" and "out" of `PresetOptions`.
+    """Saves the classifier ``task`` of keras-hub in the run folder ``out`` (None for runs/NAME). The folder is named by
+    a hash of weights and configuration. Returns "preset", "name" and "out" of `PresetOptions`.
 
-    Raises what `check_classifier` raises, and `UsageError` for a name that cannot be on the board.
+    Raises `UsageError` as `check_classifier` does, and for a name that is not allowed on the board.
     """
     from ptmbench.bench.runs.external.evaluation import weights_sha256
     from ptmbench.bench.runs.external.records import check_name
@@ -162,7 +164,7 @@ def _json(file: Path) -> dict[str, Any]:
 
 
 def _modules(value: Any) -> Iterator[str]:
-    """The modules of all classes that a configuration names."""
+    """Yields the modules of all classes that a configuration names."""
     if isinstance(value, Mapping):
         if "class_name" in value:
             registered = value.get("registered_name")

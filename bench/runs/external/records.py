@@ -1,8 +1,8 @@
-"""What all records of the external division share: names, keys, and one record per seed.
+"""Names and keys of records of the external division, and the check for a second record of a seed.
 
-An external system is scored by the harness's own code on the task's gold labels. Its record says what it was made from
-(`System.source`) and what the user declares about it. The hash of the source is part of the record's key and no part
-of its recipe: the gate compares a changed system with its predecessor.
+The harness scores an external system on the task's gold labels. The record has the source of the system
+(`System.source`) and what the user declares about it. The hash of the source is part of the record's key, but not of
+its recipe, so the gate compares a changed system with its predecessor.
 """
 
 import re
@@ -23,20 +23,20 @@ from ptmbench.leaderboard.records.record import Record
 from ptmbench.tasks.task import Task
 
 LONGEST = 60
-"""Characters of a name."""
+"""Largest length of a name, in characters."""
 _METHODS = {False: "external", True: "fixed"}
-"""The adaptation in records of a system that is trained anew for each seed, and of a fixed one."""
+"""The adaptation in records, by `System.fixed`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class System:
-    """A system that was made elsewhere. Raises `UsageError` for a name that it cannot have."""
+    """A system that was made elsewhere. Raises `UsageError` for a name that is not allowed."""
 
     name: str
     source: Mapping[str, str]
-    """What it is recorded from: "made", "file" and "sha256"."""
+    """Its origin: "made", "file" and "sha256"."""
     fixed: bool = False
-    """Whether it is one system that is not trained again for other seeds."""
+    """Whether the system is not trained again for other seeds."""
     declared: Mapping[str, Any] = field(default_factory=dict)
     """"parameters", "flops" and "note", as far as the user gives them."""
 
@@ -59,7 +59,7 @@ class System:
         )
 
     def key(self, cell: Cell) -> str:
-        """The key of the record of ``cell``: a changed source makes another one."""
+        """Returns the key of the record of ``cell``, which changes with the source."""
         return digest({"external": cell.key, "source": dict(self.source)})
 
     def record(
@@ -72,14 +72,14 @@ class System:
         reason: Mapping[str, str] | None = None,
         device: str | None = None,
     ) -> Record:
-        """The record of ``cell``, which is not written."""
+        """Returns the record of ``cell`` without writing it."""
         made = record_of(cell, context, task, outcome, status, reason, device)
         about = dict(self.source) | ({"declared": dict(self.declared)} if self.declared else {})
         return replace(made, key=self.key(cell), row={**made.row, "external": about})
 
 
 def check_name(name: str) -> None:
-    """Raises `UsageError` unless ``name`` may stand on the board: short, printable, and no name of the suite's own."""
+    """Raises `UsageError` unless ``name`` is short, printable, and not the name of a model or baseline of ptmbench."""
     if not name.strip() or len(name) > LONGEST or not name.isprintable() or name != name.strip():
         raise UsageError(
             f"The name {name[:LONGEST]!r} cannot be used on the board. Give 1 to {LONGEST} printable characters "
@@ -95,8 +95,8 @@ def check_name(name: str) -> None:
 
 
 def same_seed(out: Path, cell: Cell) -> Record | None:
-    """The record in the run folder ``out`` of the system of ``cell`` with the same task, data and seed; None without
-    one. Raises `RecordError` for a damaged record under its name."""
+    """Returns the record in the run folder ``out`` with the system, task, data and seed of ``cell``, or None. Raises
+    `RecordError` if a record with this name is damaged."""
     name = (
         f"{records.slug(cell.task)}.{records.slug(cell.row.name)}.{records.slug(cell.adaptation)}.s{cell.seed}.*.json"
     )
@@ -117,10 +117,10 @@ def _identity(*parts: Any) -> tuple:
 
 
 def _plain(name: str) -> str:
-    """``name`` in lower case, letters and digits only."""
+    """Returns ``name`` in lower case, with letters and digits only."""
     return re.sub(r"[^a-z0-9]", "", name.casefold())
 
 
 def listed(values: Sequence[str]) -> str:
-    """``values`` for an error message, the first ten of them."""
+    """Joins the first ten ``values`` for an error message."""
     return ", ".join(values[:10]) + (", ..." if len(values) > 10 else "")

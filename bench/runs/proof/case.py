@@ -1,8 +1,7 @@
 """A model at one size, trained for a few steps on the devices of this process.
 
-`bench.runs.proof.cases` starts it as a process of its own and reads JSON lines from its stdout: {"begun": check}, and
-{"found": {...}} with what the check found. So the findings of a process that is killed later
-are not lost.
+`bench.runs.proof.cases` starts it as a separate process and reads JSON lines from its stdout: {"begun": check} before
+each check, and {"found": {...}} with its findings. So these are kept if the process is killed later.
 """
 
 import gc
@@ -19,9 +18,9 @@ from types import SimpleNamespace
 from typing import Any
 
 CHECKS = ("graph", "step", "speed", "resume", "mirrored")
-"""What is looked at, in this order."""
+"""All checks, in the order in which they run."""
 LARGE = "large"
-"""The size that is to a model's base what BERT large is to BERT base (Devlin et al., 2019, section 3)."""
+"""A size made from a model's base as BERT-large is from BERT-base (Devlin et al., 2019, section 3)."""
 _HALF, _STEPS, _RATE = 2, 4, 1e-4
 _SECONDS = 2.0
 
@@ -34,12 +33,12 @@ class Case:
     length: int
     vocabulary: int
     devices: int
-    """Logical devices that a processor is divided into."""
+    """Number of logical devices that a processor is divided into."""
     checks: tuple[str, ...] = CHECKS
 
 
 class Training:
-    """A network in bfloat16 with its compiled step, whose batches are split over the devices of ``strategy``, or into
+    """A network in bfloat16 with its compiled step. Each batch is split over the devices of ``strategy``, or into
     ``parts`` that one device computes one after the other."""
 
     def __init__(self, proof: "Proof", strategy: Any = None, parts: int = 1):
@@ -79,7 +78,7 @@ class Training:
 
 
 class Proof:
-    """The checks of ``case``: methods with their names, each of which returns what it found."""
+    """The checks of ``case``. Each check is a method with its name, which returns the findings."""
 
     def __init__(self, case: Case, folder: Path):
         from ptmbench import models
@@ -93,7 +92,7 @@ class Proof:
 
     @cached_property
     def one(self) -> Training:
-        """The training on one device; on all of a TPU, which has no other way."""
+        """The training on one device. On a TPU it always uses all devices."""
         return Training(self, self.strategy)
 
     @cached_property
@@ -111,10 +110,10 @@ class Proof:
         return [make(number, 0) for number in range(_STEPS)]
 
     def graph(self) -> dict[str, Any]:
-        """Static shapes, and the operations that a TPU would refuse."""
+        """Counts operations, and finds dynamic shapes, operations that a TPU would refuse, and 64-bit floats."""
         from ptmbench.bench.runs.proof.graph import examined
 
-        # On a TPU the step is traced within the strategy. What is examined is the same step without one.
+        # On a TPU the step is traced within the strategy, so the same step without one is examined.
         traced = (self.one if self.strategy is None else Training(self)).step.traced(self.batches[0])
         found = examined(traced)
         return {
@@ -124,7 +123,7 @@ class Proof:
         }
 
     def step(self) -> dict[str, Any]:
-        """The first step: traced, compiled, taken."""
+        """Takes the first step. Its time includes tracing and compilation."""
         fresh, begun = self.fresh, time.perf_counter()
         loss = self.one.train(0, 1)
         return {"parameters": sum(array.size for array in fresh.values()), "loss": loss} | {
@@ -132,7 +131,7 @@ class Proof:
         }
 
     def speed(self) -> dict[str, Any]:
-        """Steps per second, batches at hand, and the most memory that was taken until now."""
+        """Measures the rate of training, without the time to make batches, and the peak memory until now."""
         case, begun = self.case, time.perf_counter()
         self.one.train(1, 3)
         count = max(3, min(200, round(2 * _SECONDS / (time.perf_counter() - begun))))
@@ -144,8 +143,8 @@ class Proof:
         return {"steps_per_second": rate, "tokens_per_second": tokens, "flops_per_second": flops, **memory()}
 
     def resume(self) -> dict[str, Any]:
-        """Distances from a training: of the same training once more, and of one that went on with another network from
-        the state on the disk. Each is a share of what the training changed."""
+        """Compares a training with the same training once more, and with one that a second network resumes from the
+        saved state. Returns the distances as shares of the change by training."""
         from ptmbench.bench.engine.course import Course, TrainingStates
 
         def states(training: Training) -> TrainingStates:
@@ -167,8 +166,8 @@ class Proof:
         return {"repeated": self._share(first, again), "resumed": self._share(first, other.weights())}
 
     def mirrored(self) -> dict[str, Any]:
-        """A training with each batch split over all devices: how far its loss and weights are from those of one device
-        that computes the same parts one after the other, and whether all devices end with the same weights."""
+        """Trains with each batch split over all devices. Compares loss and weights with those of one device that
+        computes the same parts one after the other, and checks that all devices end with the same weights."""
         import numpy as np
 
         from ptmbench.bench.engine import distribute
@@ -176,7 +175,7 @@ class Proof:
         strategy = self.strategy or distribute.strategy_of("mirrored")
         distribute.check_split(self.case.batch, 1, strategy)
         ends = []
-        # Parts have random numbers of their own: a batch in one part is another training.
+        # Each part draws its own random numbers, so a whole batch would be a different training.
         parts = 1 if self.strategy else strategy.num_replicas_in_sync
         for training in (Training(self, self.strategy, parts), Training(self, strategy)):
             training.begin(self.fresh)
@@ -192,13 +191,13 @@ class Proof:
         }
 
     def _share(self, one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
-        """The sum of all differences as a share of the sum of all changes by training."""
+        """Returns the sum of all differences as a share of the sum of all changes by training."""
         changes = sum(float(abs(array - self.fresh[name]).sum()) for name, array in one.items())
         return sum(float(abs(array - other[name]).sum()) for name, array in one.items()) / changes
 
 
 def shape_of(module: Any, size: str, length: int) -> Any:
-    """The `Size` called ``size``, `LARGE` included, long enough for ``length`` tokens."""
+    """Returns the `Size` called ``size``, which may be `LARGE`, for inputs of ``length`` tokens."""
     from ptmbench.bench.engine.networks import sized
 
     if size != LARGE:
@@ -210,7 +209,7 @@ def shape_of(module: Any, size: str, length: int) -> Any:
 
 
 def kind() -> str:
-    """The kind of devices that train: "TPU", "GPU" or "CPU"."""
+    """Returns the kind of devices that train: "TPU", "GPU" or "CPU"."""
     import tensorflow as tf
 
     if os.environ.get("TPU_NAME") or tf.config.list_physical_devices("TPU"):
@@ -219,7 +218,7 @@ def kind() -> str:
 
 
 def memory() -> dict[str, Any]:
-    """The most bytes that the first device held; of a processor, those of the whole process."""
+    """Returns the peak memory of the first device in bytes; on a processor, of the whole process."""
     import tensorflow as tf
 
     from ptmbench.bench import environment
@@ -228,12 +227,12 @@ def memory() -> dict[str, Any]:
         return {"memory_bytes": environment.peak_memory_bytes()}
     try:
         return {"memory_bytes": tf.config.experimental.get_memory_info(f"{kind()}:0")["peak"]}
-    except (ValueError, tf.errors.OpError):  # a device that does not say
+    except (ValueError, tf.errors.OpError):  # a device without memory statistics
         return {}
 
 
 def device() -> dict[str, Any]:
-    """What trains, and the FLOP/s of its product of square matrices in bfloat16, the best of several."""
+    """Describes the devices, and measures the FLOP/s of a product of square matrices in bfloat16 (best of several)."""
     import tensorflow as tf
 
     from ptmbench.bench import environment
@@ -241,7 +240,7 @@ def device() -> dict[str, Any]:
 
     found, wide = kind(), 1024 if kind() == "CPU" else 8192
     if found == "TPU":
-        distribute.strategy_of("tpu")  # which initialises it
+        distribute.strategy_of("tpu")  # initialises it
     with tf.device(f"/{found}:0"):
         one = tf.cast(tf.random.stateless_normal((wide, wide), (0, 0)), tf.bfloat16)
         product, best = tf.function(tf.linalg.matmul, jit_compile=True), float("inf")

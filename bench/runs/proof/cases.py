@@ -1,4 +1,4 @@
-"""Runs the cases of a proof, each in a process with a time limit. No TensorFlow is imported here."""
+"""Runs the cases of a proof, each in a process with a time limit."""
 
 import json
 import os
@@ -19,13 +19,13 @@ from ptmbench.bench.runs.proof.case import CHECKS, LARGE, Case
 
 ACCELERATED = {"sizes": ("base", LARGE), "batch": 64, "length": 128, "vocabulary": 8000}
 PLAIN = {"sizes": ("tiny",), "batch": 4, "length": 32, "vocabulary": 1000}
-"""What is trained on accelerators, and on a processor, where nothing is asked for."""
+"""Defaults on accelerators and on a processor."""
 DEVICES = 2
-"""Logical devices of a processor."""
+"""Number of logical devices of a processor."""
 
 
 def devices(limit: float) -> dict[str, Any]:
-    """What `bench.runs.proof.case.device` finds. Raises `EnvironmentProblem` if it fails within ``limit`` seconds."""
+    """Returns the findings of `case.device`. Raises `EnvironmentProblem` if it fails or exceeds ``limit`` seconds."""
     found = run("{}", limit)
     if "failed" in found:
         raise EnvironmentProblem(f"The devices cannot be used: {found['failed']} `ptmbench doctor` examines the rest.")
@@ -35,8 +35,8 @@ def devices(limit: float) -> dict[str, Any]:
 def planned(
     kind: str, names: Sequence[str] | None, sizes: Sequence[str] | None, checks: Sequence[str] | None, **changes: Any
 ) -> list[Case]:
-    """The cases for devices of ``kind``. None stands for every model, and for the sizes, checks, batch and length of
-    this kind. Raises `UsageError` for names that do not exist."""
+    """Returns the cases for devices of ``kind``. None stands for all models, all checks, and the default sizes, batch
+    and length of this kind. Raises `UsageError` for unknown names, and for a batch that the devices cannot share."""
     usual = PLAIN if kind == "CPU" else ACCELERATED
     given = {name: value for name, value in changes.items() if value is not None}
     names, sizes = names or models.names(), sizes or usual["sizes"]
@@ -55,8 +55,8 @@ def planned(
 
 
 def rows(cases: Sequence[Case], limit: float, tell: Callable[[str], object]) -> Iterator[dict[str, Any]]:
-    """A row for each of ``cases``: what it is, what was found within ``limit`` seconds, "seconds" and, if not all of it
-    was, "failed"."""
+    """Yields a row for each of ``cases``: its fields, the findings within ``limit`` seconds, "seconds", and "failed" if
+    a check failed or did not finish."""
     for number, case in enumerate(cases, 1):
         begun = time.monotonic()
         found = run(json.dumps(asdict(case)), limit)
@@ -66,7 +66,7 @@ def rows(cases: Sequence[Case], limit: float, tell: Callable[[str], object]) -> 
 
 
 def run(argument: str, limit: float) -> dict[str, Any]:
-    """What the process of ``argument`` tells in ``limit`` seconds, with "failed" if it does not end well."""
+    """Returns the findings of the process of ``argument`` within ``limit`` seconds, with "failed" if it fails."""
     command = [sys.executable, "-m", "ptmbench.bench.runs.proof.case", argument]
     found, last, end = {}, "import", time.monotonic() + limit
     with TemporaryFile() as said:
@@ -102,7 +102,7 @@ def _read(process: subprocess.Popen, lines: "queue.Queue[str]") -> None:
 
 
 def _end(process: subprocess.Popen) -> None:
-    """Ends ``process`` and what it started."""
+    """Kills ``process`` and the processes that it started, if it still runs."""
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()

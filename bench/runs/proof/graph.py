@@ -1,16 +1,16 @@
-"""What XLA and a TPU would say of a traced training step: shapes that are not static, and operations they refuse.
+"""Examines a traced training step: shapes that are not static, and operations that XLA or a TPU would refuse.
 
-A TPU compiles whole graphs by tf2xla. Three tables say what it takes, and `refusals` compares each node with them:
+A TPU compiles whole graphs with tf2xla. `refusals` compares each node with three tables:
 
-- the kernels of tf2xla, which TensorFlow registers when it first compiles. The list of TPUs is not registered in
-  TensorFlow's packages for processors and GPUs. It filters no operation (tensorflow/core/tpu/tpu_node_device_util.cc,
-  ``TpuOpFilter``), so what both processors (XLA_CPU_JIT) and GPUs (XLA_GPU_JIT) have stands for it;
+- the kernels of tf2xla, which TensorFlow registers at its first compilation. TensorFlow's packages for processors and
+  GPUs do not register the kernels of TPUs. TPUs filter no operation (tensorflow/core/tpu/tpu_node_device_util.cc,
+  ``TpuOpFilter``), so the kernels that both processors (XLA_CPU_JIT) and GPUs (XLA_GPU_JIT) have stand for them;
 - the types of TPUs (tensorflow/core/tpu/tpu_defs.h, ``kTpuAllTypes``): neither strings nor complex128;
 - the operations that TensorFlow's own replication for TPUs names as unsupported
   (tensorflow/python/tpu/tpu_replication.py).
 
 The tables are those of the installed TensorFlow, and the types were read at its master branch in November 2026. A TPU's
-own compiler may refuse more, for want of memory above all.
+own compiler may refuse more, above all if memory is too small.
 """
 
 from collections import Counter
@@ -28,21 +28,21 @@ TPU_TYPES = frozenset(
         *(tf.bfloat16, tf.float16, tf.float32, tf.float64, tf.complex64, tf.qint8, tf.quint8, tf.qint32),
     )
 )
-"""``kTpuAllTypes``, without those of four and eight bits, which no step has."""
+"""``kTpuAllTypes`` without 4-bit integers and 8-bit floating point numbers, which no step has."""
 HANDLES = frozenset({tf.resource, tf.variant})
-"""Types of handles of variables and lists, which are no data."""
+"""Types of handles of variables and lists. They hold no data."""
 WIDE = frozenset({tf.float64})
-"""Types that are slow on accelerators, and that a step in bfloat16 has no use for."""
+"""Types that are slow on accelerators, and that a step in bfloat16 does not need."""
 _STRINGS = ("Const", "Assert")
-"""Operations that ``TpuOpFilter`` allows strings."""
+"""Operations that may have strings under ``TpuOpFilter``."""
 _AXES = ("BroadcastGradientArgs",)
-"""Operations whose outputs are lists of axes, such as the axes to add up in the gradient of a broadcast product. tf2xla
-computes them from shapes when it compiles, so only a shape that is not static itself, at another node, is dynamic."""
+"""Operations whose outputs are lists of axes, such as the axes to sum over in the gradient of a broadcast product.
+tf2xla computes them from shapes at compile time. If those shapes are not static, they are found at their own nodes."""
 
 
 @dataclass(frozen=True)
 class Examined:
-    """``operations`` by number of nodes; the others are sentences such as "Where: [?, 2]", each once."""
+    """The number of nodes of each operation, and distinct findings such as "Where: [?, 2]"."""
 
     operations: Counter
     dynamic: tuple[str, ...]
@@ -52,7 +52,7 @@ class Examined:
 
 
 def examined(concrete: Any) -> Examined:
-    """The findings about ``concrete``, a concrete function, and all functions that it calls."""
+    """Examines ``concrete``, a concrete function, and all functions that it calls."""
     nodes = [*_nodes(concrete)]
     dynamic = dict.fromkeys(f"{node.op}: {shape}" for node in nodes for shape in _dynamic(node))
     refused = dict.fromkeys(reason for node in nodes for reason in refusals(node))
@@ -61,7 +61,7 @@ def examined(concrete: Any) -> Examined:
 
 
 def refusals(node: Any) -> Iterator[str]:
-    """Why a TPU refuses ``node``, a NodeDef."""
+    """Yields the reasons why a TPU would refuse ``node``, a NodeDef."""
     from tensorflow.python.tpu import tpu_replication
 
     if node.op in tpu_replication._UNSUPPORTED_OPS:
@@ -79,7 +79,7 @@ def refusals(node: Any) -> Iterator[str]:
 
 
 def types_of(node: Any) -> set[tf.DType]:
-    """The types in the attributes of ``node``, which are those of its inputs and outputs."""
+    """Returns the types in the attributes of ``node``: the types of its inputs and outputs."""
     found = set()
     for name, value in node.attr.items():
         if not name.startswith("_"):
@@ -88,7 +88,7 @@ def types_of(node: Any) -> set[tf.DType]:
 
 
 def _nodes(concrete: Any) -> Iterator[Any]:
-    """All nodes that compute. The arguments of the step itself are placeholders."""
+    """Yields all nodes, except calls of functions and the placeholders of the step's arguments."""
     definition = concrete.graph.as_graph_def(add_shapes=True)
     arguments = {tensor.op.name for tensor in concrete.graph.inputs}
     called = {function.signature.name for function in definition.library.function}
@@ -98,7 +98,7 @@ def _nodes(concrete: Any) -> Iterator[Any]:
 
 
 def _dynamic(node: Any) -> Iterator[str]:
-    """The shapes of the outputs of ``node`` that are not static: "[?, 2]"."""
+    """Yields the output shapes of ``node`` that are not static: "[?, 2]"."""
     if "_output_shapes" not in node.attr or node.op in _AXES:
         return
     for shape in node.attr["_output_shapes"].list.shape:
@@ -110,7 +110,7 @@ def _dynamic(node: Any) -> Iterator[str]:
 
 @cache
 def _kernels() -> dict[str, dict[str, list]]:
-    """The kernels of each operation that tf2xla compiles for processors and for GPUs, by `JIT`."""
+    """Returns the kernels, by `JIT`, of each operation that tf2xla compiles for both processors and GPUs."""
     from tensorflow.python.framework import kernels
 
     tf.function(lambda: tf.constant(0) + 1, jit_compile=True)()  # registers them

@@ -1,4 +1,4 @@
-"""The table of a proof, and the sentences on what it does not show."""
+"""The Markdown table of a proof, and sentences about its limits."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,8 +10,8 @@ from ptmbench.bench.runs.proof.case import CHECKS
 Row = Mapping[str, Any]
 
 TOLERANCE = 0.02
-"""Largest distance of the weights of a mirrored training, as a share of what the training changed. Sums are taken in
-another order, which bfloat16 rounds to 8 bits."""
+"""Largest allowed distance between the weights of a mirrored training and those of one device, as a share of the change
+by training. Sums are taken in another order, and bfloat16 rounds to 8 bits."""
 GRAPH = ("operations", "dynamic shapes", "refused by a TPU", "64-bit floats")
 """The columns of the check "graph"."""
 
@@ -41,7 +41,7 @@ def line(row: Row, device: Row) -> str:
 
 
 def about(device: Row, case: Row) -> str:
-    """A sentence on the devices and the measure of the table."""
+    """Returns sentences about the devices, the unit of MFU and the batches."""
     return (
         f"{device['device']}, TensorFlow {device['tensorflow']}. A product of two square matrices of width "
         f"{device['width']} in bfloat16 runs at {device['matrix_flops_per_second'] / 1e12:.3g} TFLOP/s, which is 100% "
@@ -50,7 +50,7 @@ def about(device: Row, case: Row) -> str:
 
 
 def objectives(rows: Sequence[Row]) -> str:
-    """A sentence on the objectives whose steps passed all checks."""
+    """Returns sentences about the objectives whose steps passed all checks."""
     known = set(models.objective_names())
     passed = {name for row in rows if not mistake(row) for name in models.load(row["model"]).CARD.objectives}
     missing = sorted(known - passed)
@@ -59,7 +59,7 @@ def objectives(rows: Sequence[Row]) -> str:
 
 
 def missing(device: Row, rows: Sequence[Row]) -> Iterator[str]:
-    """Sentences on what this machine could not show."""
+    """Yields sentences about what was not checked on this machine."""
     if device["kind"] == "CPU":
         yield (
             "Not shown, because TensorFlow finds neither a GPU nor a TPU: speed, MFU and memory on an accelerator, and "
@@ -78,7 +78,7 @@ def missing(device: Row, rows: Sequence[Row]) -> Iterator[str]:
 
 
 def mistake(row: Row) -> str:
-    """What is wrong with ``row``; "" if all its checks passed."""
+    """Returns what is wrong with ``row``, or "" if all its checks passed."""
     if "failed" in row:
         return row["failed"]
     if row.get("dynamic"):
@@ -101,7 +101,7 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def _cells(row: Row, device: Row) -> dict[str, str]:
-    """The cells of ``row`` by heading, without those that were not found."""
+    """Returns the cells of ``row`` by heading, except those without a finding."""
     cells = {"model": row["model"], "size": row["size"]}
     if "operations" in row:
         cells |= {"operations": str(row["operations"]), "64-bit floats": ", ".join(row["wide"]) or "none"}

@@ -1,4 +1,4 @@
-"""A made corpus of any size, with every annotation that an objective of the project reads."""
+"""A synthetic corpus of any size, with every annotation that the project's objectives read."""
 
 from collections.abc import Collection
 
@@ -11,20 +11,22 @@ from ptmbench.models.text.tokenizers import Vocabulary
 
 ENTITIES, WIDTH, REGIONS = 6, 12, 5
 """Number of entities, and the widths of their vectors and of the features of a region of a picture."""
-_SENTENCES = 6  # of a document; a pair of sentences is a document of its own
+_SENTENCES = 6  # per document; with pairs, each document is a pair
 
 
 def vocabulary(size: int) -> Vocabulary:
-    """``size`` ids, two languages and `ENTITIES` entities."""
+    """Returns a vocabulary of ``size`` ids, two languages and `ENTITIES` entities."""
     symbols = {"languages": ("en", "xx"), "entities": tuple(f"Q{number}" for number in range(1, ENTITIES + 1))}
     return Vocabulary(size=size, symbols=symbols, widths={"entities": WIDTH, "regions": REGIONS})
 
 
 def corpus(words: Vocabulary, needs: Collection[str], tokens: int, length: int) -> Corpus:
-    """At least ``tokens`` tokens for an objective that ``needs`` these annotations, for rows of ``length`` tokens.
+    """Returns a corpus of at least ``tokens`` tokens, for rows of ``length`` tokens and an objective that ``needs``
+    these annotations.
 
-    Sentences count upwards from a random word, so that there is something to learn. The first two words of each
-    mention an entity. The sentences of a pair are in two languages. A document with pictures has one to six regions.
+    The ids of a sentence count upwards from a random one, so that there is something to learn. The first two words of
+    each sentence mention an entity. The sentences of a pair are in two languages. A document with pictures has one to
+    six regions.
     """
     rng = np.random.default_rng(0)
     together = 2 if PAIRS in needs else _SENTENCES
@@ -51,7 +53,7 @@ def corpus(words: Vocabulary, needs: Collection[str], tokens: int, length: int) 
 
 
 def _pictures(documents: int, rng: np.random.Generator) -> Media:
-    """A picture of one to six regions for each of so many documents."""
+    """Returns a picture of one to six regions for each of ``documents`` documents."""
     ends = np.concatenate([[0], np.cumsum(1 + np.arange(documents) % 6)])
     numbers = {
         "regions": rng.normal(0, 1, ends[-1] * REGIONS).astype(np.float32),

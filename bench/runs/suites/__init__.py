@@ -1,5 +1,4 @@
-"""Named runs as Python: one file per suite, each with a ``SUITE``. The folder is the registry; nothing here imports
-TensorFlow."""
+"""Suites, which are named runs: one file each, with a ``SUITE``. Every file in this folder is registered."""
 
 import difflib
 from collections.abc import Callable, Mapping
@@ -28,7 +27,7 @@ class Stage:
 
 @dataclass(frozen=True, kw_only=True)
 class Suite:
-    """What a run does when no option says otherwise."""
+    """The defaults of a run. Options of the command line override them."""
 
     summary: str
     models: tuple[str, ...]
@@ -37,18 +36,18 @@ class Suite:
     seeds: int = 3
     adaptations: tuple[str, ...] = ("finetune",)
     conditions: tuple[str, ...] = ()
-    """Each cell is also scored under each of these."""
+    """Conditions under which each cell is also scored."""
     transforms: tuple[str, ...] = ()
-    """Each adapted model is also scored after each of these."""
+    """Transforms after which each adapted model is also scored."""
     budget: Budget | tuple[Budget, ...] = field(default_factory=lambda: Budget(tokens=20_000_000))
-    """One, or several: every model is pre-trained once with each."""
+    """One budget or several; every model is pre-trained with each of them."""
     budgets: Mapping[str, Budget | tuple[Budget, ...]] = field(default_factory=dict)
-    """Budgets of models ("bert"), or of one size of a model ("bert-tiny"), for which the common ones make no sense; a
-    budget of the command line is for all models."""
+    """Budgets of single models ("bert"), or of one size of a model ("bert-tiny"), in place of ``budget``. A budget from
+    the command line applies to all models."""
     pretraining_seeds: int = 1
-    """How often every model is pre-trained with each budget."""
+    """Number of pre-trainings of each model with each budget."""
     pretrainings: Mapping[str, int] = field(default_factory=dict)
-    """The same for single models, in place of ``pretraining_seeds``; a number from the command line is for all."""
+    """The same for single models, in place of ``pretraining_seeds``. The command line's number applies to all."""
     corpus: tuple[str, ...] = ()
     """Unlabelled text, as patterns below the data folder."""
     tokenizer: str = "wordpiece"
@@ -56,27 +55,27 @@ class Suite:
     recipe: Mapping[str, float] = field(default_factory=dict)
     """Changes to `bench.engine.recipe.Recipe`."""
     settings: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """Changes to the adaptations' settings, the general before the particular: under "" for all, by form, by
-    "<form>/<adaptation>", by task, by "<task>/<adaptation>"."""
+    """Changes to the settings of adaptations. The keys, from general to specific, are "" for all, a form,
+    "<form>/<adaptation>", a task, and "<task>/<adaptation>". Specific changes override general ones."""
     keeps: Callable[["Cell"], bool] = lambda cell: True
-    """Which of the combinations of models, sizes, adaptations and transforms are run."""
+    """Whether to run a cell: selects combinations of models, sizes, adaptations and transforms."""
     base: Stage | None = None
-    """Where the models continue from; None for random weights."""
+    """The stage that the models continue from; None for random weights."""
     profile: bool = False
-    """Measure what compressed models are compared by: latency and memory of each stored model, which take ten seconds
-    or more of each cell, and replicates of its score."""
+    """Whether to measure what compressed models are compared by: latency and memory of each stored model, and
+    replicates of its score. This takes ten seconds or more per cell."""
     embedded: bool = False
-    """Runs on the microworld when no data folder is given."""
+    """Whether the suite runs on the microworld if no data folder is given."""
 
 
 def names() -> tuple[str, ...]:
-    """Every suite's name, sorted."""
+    """Returns the sorted names of all suites."""
     return tuple(sorted(file.stem for file in Path(__file__).parent.glob("[!_.]*.py")))
 
 
 def load(name: str) -> Suite:
-    """The suite called ``name``; `UsageError` with the nearest names when there is none, `BrokenFile` when its file
-    cannot be imported or has no sound ``SUITE``."""
+    """Returns the suite ``name``. Raises `UsageError` with the nearest names if there is none, and `BrokenFile` if its
+    file cannot be imported or has no valid ``SUITE``."""
     if name not in names():
         near = ", ".join(difflib.get_close_matches(name.lower(), names(), n=3))
         nearest = f" Nearest: {near}." if near else ""
@@ -89,7 +88,7 @@ def load(name: str) -> Suite:
 
 
 def _mistakes(suite: object) -> list[str]:
-    """What is wrong with ``suite``, in sentences. Names of models and tasks are looked up by the run."""
+    """Returns what is wrong with ``suite``, in sentences. Names of models and tasks are checked by the run."""
     if not isinstance(suite, Suite):
         return ["It has no SUITE, a bench.runs.suites.Suite."]
     found = []
@@ -115,6 +114,6 @@ def _mistakes(suite: object) -> list[str]:
 
 
 def _sound(budget: object) -> bool:
-    """Whether ``budget`` is one that has a unit, or a tuple of such."""
+    """Whether ``budget`` is a budget with a unit, or a tuple of different ones."""
     several = budget if isinstance(budget, tuple) else (budget,)
     return all(isinstance(one, Budget) for one in several) and len(rungs(several)) == len(several) > 0

@@ -2,9 +2,9 @@
 
     ptmbench run absa --data DIR --models bert --seeds 3 --out runs/absa
 
-SentiHood and SemEval-2014 task 4, each asked in five ways: does a question or a statement next to the text (QA, NLI),
-with an example for each label or one for all of them (B, M), do better than the text alone? The paper says so, by about
-six points of F1 with BERT-base.
+SentiHood and SemEval-2014 task 4, each in five forms: the text alone, or with a question (QA) or a statement (NLI), and
+with one example for each label (B) or one for all labels (M). In the paper auxiliary sentences gain about six points of
+F1 with BERT-base.
 """
 
 from ptmbench.bench.engine.budget import Budget

@@ -2,8 +2,8 @@
 
     ptmbench run crosslingual --data DIR --models bert --out runs/crosslingual
 
-XNLI and XQuAD zero-shot, and XNLI trained on translations too. The text has English, German and Chinese in one
-vocabulary; --corpus gives it more.
+XNLI and XQuAD zero-shot, and XNLI also trained on translations. The corpus has English, German and Chinese text, with
+one vocabulary. Give more text with --corpus.
 """
 
 from ptmbench.bench.engine.budget import Budget

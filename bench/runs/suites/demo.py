@@ -3,10 +3,10 @@ two cores.
 
     ptmbench run demo
 
-Every model gets the same FLOPs. Sequences are short because the world's sentences are, and batches small because so
-little compute pays for few steps: at a peak rate of 2e-3, BERT-tiny reaches an MLM loss of 4.7 after 0.8 million
-tokens in steps of 32 x 64, and of 3.1 after 0.6 million in steps of 16 x 32. The labelled sets are cut to 500
-examples, where pre-training counts most.
+Every model is pre-trained with the same FLOPs. Sequences are short, like the microworld's sentences. Batches are small,
+because the budget pays for few steps: at a peak learning rate of 2e-3, BERT-tiny reaches an MLM loss of 4.7 after 0.8
+million tokens in batches of 32 x 64, and of 3.1 after 0.6 million in batches of 16 x 32. The labelled sets are cut to
+500 examples, where pre-training has the largest effect.
 """
 
 from ptmbench.bench.engine.budget import Budget

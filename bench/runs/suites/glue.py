@@ -2,8 +2,8 @@
 
     ptmbench run glue --data DIR --models bert,gpt,elmo --seeds 3 --out runs/glue
 
-The models pre-train on whatever unlabelled English lies in the data folder: WikiText-2's training articles and
-plain-text books.
+The models pre-train on the unlabelled English text in the data folder: WikiText-2's training articles and plain-text
+books.
 """
 
 from ptmbench.bench.engine.budget import Budget

@@ -2,8 +2,8 @@
 
     ptmbench run knowledge --data DIR --models bert,roberta --seeds 3 --out runs/knowledge
 
-LAMA asks models as they are, with one list of words for all; FewRel learns from episodes, Open Entity types an entity,
-WN18RR and FB15k-237 rank every entity as the end of a relation.
+LAMA asks models without training, with the same candidate words for all of them. FewRel learns from episodes. Open
+Entity classifies the type of an entity. WN18RR and FB15k-237 rank all entities as the end of a relation.
 """
 
 from ptmbench.bench.engine.budget import Budget

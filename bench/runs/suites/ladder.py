@@ -4,10 +4,10 @@
     ptmbench run ladder --data DIR --out runs/ladder --models bert,gpt --flops 1e15
     ptmbench run ladder --flops 1e10,4e10,1.6e11 --sizes tiny
 
-The second line adds a rung for a few models in the same folder. The third is for the embedded microworld, which has no
-UD treebank. BERT and GPT are pre-trained twice with each budget, so that their intervals include the spread between
-pre-trainings. Fine-tuning is capped in steps, as in `table2`. Sentiment is learnt from 500
-examples, for the reason that docs/signal.md gives. docs/ladder.md says how to read the curves.
+The second line adds a budget for a few models in the same folder. The third is for the embedded microworld, which has
+no UD treebank. BERT and GPT are pre-trained twice with each budget, so that their intervals include the variance
+between pre-trainings. The steps of fine-tuning are limited, as in `table2`. Sentiment is learnt from 500 examples;
+docs/signal.md gives the reason. docs/ladder.md explains how to read the curves.
 """
 
 from ptmbench.bench.engine.budget import Budget

@@ -4,19 +4,20 @@ encoder-decoders, and encoders under a new decoder.
     ptmbench run multi30k --data DIR --models random-bart --out runs/multi30k
     ptmbench run multi30k --data DIR --models bart,bert --adaptation finetune,seq2seq,seq2seq:warm_decoder=1
 
-A random twin is the Transformer from scratch. 4 + 4 layers of width 256, one BPE vocabulary of both languages, which
-reads and writes: small, since 29,000 captions are few. A batch of 128 captions has about 2,000 tokens of each language.
-What is pre-trained learns the captions of both languages too, so that all models have the same vocabulary; --corpus
-gives it more. Under a new decoder the encoder's rate is as high as the decoder's, so that the random
-twin is trained fairly. For a well-trained encoder, use --set encoder_rate=2e-4.
+A random twin is the Transformer from scratch. It has 4 + 4 layers of width 256, and one BPE vocabulary for both
+languages on both sides. It is small, because there are only 29,000 captions. A batch of 128 captions has about 2,000
+tokens of each language. Models pre-train on the captions of both languages too, so that all have the same vocabulary;
+give more text with --corpus. Under a new decoder, the encoder's learning rate is as high as the decoder's, so that the
+random twin is trained fairly. For a well-trained encoder, use --set encoder_rate=2e-4.
 
-The encoder as extra memory (BERT-fused NMT) is read by a translator, which learns alone for half of the epochs;
-fused:stages=1+drop_net=0 leaves both of its tricks out:
+In BERT-fused NMT a translator reads the encoder's output as extra memory. The translator learns alone for half of the
+epochs. fused:stages=1+drop_net=0 turns off this stage and drop-net:
 
     ptmbench run multi30k --data DIR --models bert --adaptation fused
 
-Without pairs, from a model that has read both languages; fine-tuning sees one side of each example. The suite's corpus
-has both sides, each in a file of its own: give other text with --corpus if the model must not see both.
+Unsupervised translation begins from a model that was pre-trained on both languages. Fine-tuning uses one side of each
+example. The suite's corpus has both sides, in separate files. If the model must not see both, give other text with
+--corpus:
 
     ptmbench run multi30k --data DIR --models mass,roberta --adaptation unsupervised
 """

@@ -2,11 +2,11 @@
 
     ptmbench run multitask --data DIR --out runs/multitask
 
-Films and questions: SST-2, SST-5, IMDb and TREC, each alone and with the other three learnt in turns, by the same
-network and as many passes over its own texts (see `bench.adapt.multitask`). A pre-trained model is the paper's shared
-layer that begins as a language model, its random twin the one that does not; fine-tuning is the network without layers
-of the tasks' own. The paper has SUBJ in the place of TREC. If DIR lacks one of the other tasks, the record says so:
-name only tasks that DIR has, or use the microworld:
+SST-2, SST-5, IMDb and TREC (film reviews and questions), each alone and together with the other three in turns. Both
+use the same network and the same number of passes over the task's own texts (see `bench.adapt.multitask`). A
+pre-trained model corresponds to the paper's shared layer that begins as a language model, and its random twin to the
+one that does not. Fine-tuning is the network without task-specific layers. The paper uses SUBJ instead of TREC. If DIR
+lacks one of the other tasks, the record says so. Then name only tasks that DIR has, or use the microworld:
 
     ptmbench run demo --models lm_lstm --tasks sst2,cola --adaptation multitask,multitask:auxiliary=sst2+cola
 """

@@ -3,9 +3,9 @@ fine-tuning.
 
     ptmbench run ner --data DIR --models bert,elmo --seeds 3 --out runs/ner
 
-Scores are conlleval's F1 of whole entities. --set crf=1 judges sequences of tags, --set context=1 shows a sentence
-between its neighbours. --models flair --tokenizer character --set length=512 --adaptation stacked is Flair's tagger,
-which reads GloVe's vectors of words too.
+Scores are conlleval's F1 of whole entities. --set crf=1 adds a CRF over the tags. --set context=1 shows each sentence
+with its neighbours. --models flair --tokenizer character --set length=512 --adaptation stacked is Flair's tagger, which
+also reads GloVe word vectors.
 """
 
 from ptmbench.bench.engine.budget import Budget

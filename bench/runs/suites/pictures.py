@@ -3,8 +3,8 @@
     ptmbench run pictures
     ptmbench run pictures --data DIR --corpus DIR/captions.txt
 
-The corpus has pictures with captions, as docs/annotations.md describes. Its regions need the features of the task's
-(`tasks.shapes`). The random twin learns the task from the same pictures.
+The corpus has pictures with captions, as docs/annotations.md describes. Its regions need the same features as the
+task's (`tasks.shapes`). The random twin learns the task from the same pictures.
 """
 
 from ptmbench.bench.engine.budget import Budget

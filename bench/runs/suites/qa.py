@@ -2,8 +2,8 @@
 
     ptmbench run qa --data DIR --models bert,electra --seeds 3 --out runs/qa
 
-Long texts are read in windows of 256 tokens, 128 apart; the answer is the best span of all windows. Without the whole
-of SQuAD 2.0, squad20_cs224n trains on one half of its dev set and reports the other.
+Long texts are read in windows of 256 tokens with a stride of 128. The answer is the best span of all windows. If the
+full SQuAD 2.0 is missing, squad20_cs224n trains on one half of its dev set and reports the other.
 """
 
 from ptmbench.bench.engine.budget import Budget

@@ -3,9 +3,9 @@
     ptmbench run regress --no-baselines --out runs/regress
     ptmbench gate tests/regress runs/regress
 
-Three models that learn the microworld's two easiest tasks within this budget, so that a change which breaks
-pre-training, fine-tuning or scoring has something to lose: a word-vector model, a decoder and an encoder. Five seeds,
-because fewer leave Student's t too few degrees of freedom to see anything.
+A word-vector model, a decoder and an encoder learn the microworld's two easiest tasks within this budget. So a change
+that breaks pre-training, fine-tuning or scoring lowers the scores. With fewer than five seeds, Student's t has too few
+degrees of freedom to detect a difference.
 """
 
 from ptmbench.bench.engine.budget import Budget
@@ -16,13 +16,13 @@ SUITE = Suite(
     models=("bert", "gpt", "word2vec"),
     tasks=("sst2", "conll2003"),
     seeds=5,
-    budget=Budget(tokens=300_000),  # by FLOPs word vectors would take forty times as many steps as a Transformer
+    budget=Budget(tokens=300_000),  # with equal FLOPs, word vectors would take forty times the steps of a Transformer
     corpus=("corpus/*.txt",),
     vocabulary=1200,
     recipe={"length": 32, "batch": 8},
     settings={
         "": {"length": 64, "learning_rate": 1e-3, "train_limit": 500},
-        "tagging": {"learning_rate": 2e-3, "epochs": 10},  # stopped earlier, word vectors differ by 17 points of F1
+        "tagging": {"learning_rate": 2e-3, "epochs": 10},  # with fewer epochs, word vectors differ by 17 points of F1
     },
     embedded=True,
 )

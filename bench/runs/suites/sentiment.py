@@ -2,8 +2,8 @@
 
     ptmbench run sentiment --data DIR --models bert,gpt --seeds 3 --set train_limit=20000 --out runs/sentiment
 
-Reviews are long: 256 tokens are read of each. Training sets have up to 1.4 million texts, so a limit makes sense on few
-cores; it is recorded with the scores. A text under the other label is written by mask and infill:
+Reviews are long, so 256 tokens of each are read. Training sets have up to 1.4 million texts. On few cores, limit them;
+the limit is recorded with the scores. Mask and infill rewrites a text with the other label:
 
     ptmbench run sentiment --data DIR --tasks sentiment_transfer --models bert --adaptation infill
 """

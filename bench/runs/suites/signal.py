@@ -1,13 +1,13 @@
-"""Instruments that see a difference after 1e12 to 1e14 FLOPs of pre-training, where scores of whole benchmarks do not.
+"""Tasks that show the effect of 1e12 to 1e14 FLOPs of pre-training, where the scores of whole benchmarks do not.
 
     ptmbench run signal --out runs/signal
     ptmbench run signal --data DIR --sizes mini --flops 1e14 --out runs/signal
 
 The first line runs on the embedded microworld, which has no dependency treebank.
 
-docs/signal.md explains what each instrument measures, its chance level and its cost. Encoders stay frozen, and a small
-head learns from at most 500 examples: what a score says comes from pre-training, or from the random weights of the
-twin, which is asked in the same way. Minimal pairs and bits per byte are asked of models without training.
+docs/signal.md explains what each of these instruments measures, its chance level and its cost. Encoders stay frozen,
+and a small head learns from at most 500 examples. So a score depends on the pre-trained weights, or on the random
+weights of the twin, which is evaluated in the same way. Minimal pairs and bits per byte need no training.
 
 The models are the rows of the survey's table 2 that learn from running text, and ELMo.
 """

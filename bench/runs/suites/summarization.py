@@ -2,8 +2,8 @@
 
     ptmbench run summarization --data DIR --models t5,bart,bert --out runs/summarization
 
-Encoder-decoders write by themselves, encoders under a new decoder (seq2seq); extract chooses sentences. The first
-sentences of the text and the best that a choice of sentences can do are baselines (`lead`, `oracle`).
+Encoder-decoders generate summaries themselves, encoders with a new decoder (seq2seq). extract selects sentences. The
+baselines are the first sentences of the text (`lead`) and the best possible selection of sentences (`oracle`).
 """
 
 from ptmbench.bench.engine.budget import Budget

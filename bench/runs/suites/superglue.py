@@ -3,8 +3,9 @@ same text.
 
     ptmbench run superglue --data DIR --models bert,gpt,elmo --seeds 3 --out runs/superglue
 
-The official score is the mean over the eight tasks, with a task's two metrics averaged first; the diagnostic sets do
-not count in it. Paragraphs of BoolQ and MultiRC are longer than GLUE's sentences, so classification reads 256 tokens.
+The official score is the mean over the eight tasks, where a task's two metrics are averaged first. It does not include
+the diagnostic sets. Paragraphs of BoolQ and MultiRC are longer than GLUE's sentences, so classification reads 256
+tokens.
 """
 
 from ptmbench.bench.engine.budget import Budget

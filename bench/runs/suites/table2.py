@@ -3,10 +3,11 @@
     ptmbench run table2 --data DIR --out runs/table2
     ptmbench run table2 --data DIR --flops 1.3e18 --size small --strategy mirrored --recipe batch=256
 
-The first line is for two cores over several evenings: stop it at any moment, the same command goes on. The second is
-for accelerators; 1.3e18 FLOPs are about what ELECTRA-small took, four days of one V100 (1.4e18; Clark et al.,
-2020, table 1). Fine-tuning is capped in steps, so that a cell takes minutes: scores compare with each other, not with
-published ones. CoVe and BiSkip, which learn from pairs, are not applicable over running text: their twins stand alone.
+The first line is for two cores and several evenings. It can be stopped at any time, and the same command resumes it.
+The second is for accelerators. Its 1.3e18 FLOPs are about the budget of ELECTRA-small, four days on one V100 (1.4e18;
+Clark et al., 2020, table 1). The steps of fine-tuning are limited, so that a cell takes minutes: compare scores with
+each other, not with published ones. CoVe and BiSkip learn from pairs, so on running text they are not applicable, and
+only their random twins are scored.
 """
 
 from ptmbench import models

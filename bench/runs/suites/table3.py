@@ -3,19 +3,19 @@
     ptmbench run table3 --data DIR --out runs/table3
     ptmbench run table3 --out runs/table3
 
-The second line runs on the embedded microworld. The teacher is BERT mini. It is fine-tuned, and each of `TRANSFORMS`
-and `ADAPTATIONS` compresses it. Each of `STUDENTS` is BERT tiny, which learns from it: from random weights, and
-pre-trained. `OTHERS` learn from the teacher in pre-training, and some of them again from its fine-tuned self. A
-convolutional network of BERT tiny's depth and width learns its logits.
+The second line runs on the embedded microworld. The teacher is a BERT mini. It is fine-tuned, and `TRANSFORMS` and
+`ADAPTATIONS` compress it. `STUDENTS` are the ways in which a BERT tiny learns from it, with random or with pre-trained
+weights. `OTHERS` learn from the teacher in pre-training, and some of them also from the fine-tuned teacher. A
+convolutional network with the depth and width of BERT tiny learns the teacher's logits.
 
-A student may be good because of its teacher, or because of what the teacher cost. So a plain BERT tiny of the same
-total cost in FLOPs stands beside every student. Beside students with random weights it is pre-trained with the FLOPs
-that the teacher's pre-training takes, and beside pre-trained students with twice as many. Either is fine-tuned for as
-many epochs as pay for the teacher's and the student's training. No training stops early, so costs are as planned.
+A student may be good because of its teacher, or because of the compute that the teacher took. So each student has a
+baseline: a plain BERT tiny with the same total cost in FLOPs. For students with random weights, the baseline is
+pre-trained with the FLOPs of the teacher's pre-training; for pre-trained students, with twice as many. Its number of
+fine-tuning epochs accounts for the training of teacher and student. No training stops early, so costs are as planned.
 
-The teacher needs the budget: after 1e12 FLOPs on the microworld, BERT mini had an F1 of 26 on CoNLL-2003, and a plain
+The teacher needs this budget: after 1e12 FLOPs on the microworld, BERT mini had an F1 of 26 on CoNLL-2003, and a plain
 BERT tiny of the same cost 36 (three seeds). --flops gives all models one budget, so pre-trained students then have no
-plain model of their cost.
+baseline of their cost.
 
 Latency at batch 1, 8 and 32 and memory are measured for every model. docs/compression.md says how to read the board.
 """
@@ -38,7 +38,7 @@ _TAUGHT = f"teacher={MODEL}-{TEACHER}"
 _TASKS = "sst2+mrpc+rte"
 
 TRANSFORMS = (
-    "prune:sparsity=0",  # trained as long as the pruned models, and not pruned
+    "prune:sparsity=0",  # control: trained as long as the pruned models, but not pruned
     "prune",
     "prune:sparsity=0.8",
     "prune:pattern=2:4",
@@ -50,7 +50,7 @@ TRANSFORMS = (
     "layers:epochs=1",
     "layers:by=alternate",
     "theseus",
-    "theseus:replacing=1",  # its small layers trained as long, without those that they replace
+    "theseus:replacing=1",  # control: small layers, trained as long without the layers that they replace
     "gates",
     "adabert:layers=4+width=64",
     "int8",
@@ -60,11 +60,11 @@ TRANSFORMS = (
     "prune:sparsity=0.8+int8",
     "layers:epochs=1+int8",
 )
-"""What compresses the teacher, with controls."""
+"""Transforms that compress the teacher, with controls."""
 DROPPED = "layerdrop"
 ADAPTATIONS = ("fastbert", "pabee", DROPPED, "sparse", "sparse:by=random")
-"""Adaptations of the teacher's model that compress it while they train it, with a control. After `DROPPED` every other
-layer is taken out, as after plain fine-tuning."""
+"""Adaptations that compress the teacher's model during training, with a control. After `DROPPED`, as after plain
+fine-tuning, every other layer is removed."""
 STUDENTS = (
     f"distil:{_TAUGHT}",
     f"distil:{_TAUGHT}+match=logits",
@@ -72,29 +72,28 @@ STUDENTS = (
     f"mtdnn:{_TAUGHT}+auxiliary={_TASKS}",
     f"mtdnn:{_TAUGHT}+auxiliary={_TASKS}+shuffle=labels",
 )
-"""How students learn, with controls."""
+"""Adaptations by which students learn, with controls."""
 INNER = (
     f"pkd:{_TAUGHT}",
     f"pkd:{_TAUGHT}+shuffle=labels",
     f"tinybert:{_TAUGHT}+inner_epochs={EPOCHS}",
     f"tinybert:{_TAUGHT}+inner_epochs={EPOCHS}+shuffle=labels",
 )
-"""How students learn from hidden states and attention, with controls."""
+"""Adaptations by which students learn from hidden states and attention, with controls."""
 LIGHT = (f"distil:{_TAUGHT}+temperature=1",)
-"""How LightPAFF learns tasks: by the loss of its pre-training."""
+"""The adaptation of LightPAFF, with the loss of its pre-training."""
 OTHERS = {"distilbert": INNER, "tinybert": INNER[2:], "minilm": (), "lightpaff": LIGHT, "dualtrain": ()}
-"""Models whose pre-training has the teacher too, at the teacher's size, and how they learn tasks besides
+"""Models that learn from the teacher in pre-training, at the teacher's size, and their adaptations besides
 fine-tuning."""
 
 CONVOLUTIONAL = "blend_cnn"
 CONVOLVED = ("finetune", STUDENTS[1])
-"""The network of Transformer-to-CNN, and how it learns from random weights: alone, and from the logits of the
-teacher."""
+"""The network of Transformer-to-CNN, and how it learns from random weights: alone, and from the teacher's logits."""
 
 
 def _epochs() -> int:
-    """Epochs of a plain student that cost as much as the fine-tuning of teacher and student and the questions to the
-    teacher. A step of training takes three forward passes, a question one (`bench.adapt.adapted`)."""
+    """Returns the epochs of a baseline that cost as much as fine-tuning teacher and student, and the teacher's
+    predictions. A training step costs three forward passes, a prediction one (`bench.adapt.adapted`)."""
     module = models.load(MODEL)
     each = [
         module.describe(module.SIZES[size], Vocabulary(size=VOCABULARY)).encoder_flops(LENGTH)
@@ -108,7 +107,7 @@ ALONE = f"finetune:epochs={_epochs()}"
 
 
 def keeps(cell: "Cell") -> bool:
-    """Whether ``cell`` is part of the table: the teacher is transformed, the small model is taught or learns alone."""
+    """Whether ``cell`` is part of the table: the teacher is compressed, and students learn from it or alone."""
     row, adaptation = cell.row, cell.adaptation
     if row.model == CONVOLUTIONAL:
         return row.kind == "random" and row.size == STUDENT and not cell.transforms and adaptation in CONVOLVED

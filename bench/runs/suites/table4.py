@@ -2,12 +2,12 @@
 
     ptmbench run table4 --data DIR --out runs/table4
 
-Embedding only, top layer or all layers (a scalar mix), as frozen features (FE) or fine-tuned (FT), for two models of
-word vectors, ELMo, BERT and GPT, pre-trained with the same FLOPs. They would take GloVe 1,560 times round the 12.8
-million counts of this corpus, in 20 million steps; it has the 50 rounds of its paper. The survey names the combinations
-that are common; here all six are scored. Word vectors have one layer, so that their three rows of each kind differ in
-nothing but the head's way of reading (with "top", fine-tuning takes the mean that the model offers). Only the head that
-the form puts on top is trained from scratch, where the survey has in mind a network of the task's own.
+Embedding only, top layer or all layers (a scalar mix), as frozen features (FE) or fine-tuned (FT). The models are two
+models of word vectors, ELMo, BERT and GPT, pre-trained with the same FLOPs. GloVe is the exception: with these FLOPs it
+would pass 1,560 times over the 12.8 million counts of this corpus, in 20 million steps, so it has the 50 passes of its
+paper. The survey names the common combinations; here all six are scored. Word vectors have one layer, so their three
+rows of each kind differ only in how the head reads it (with "top", fine-tuning uses the model's own mean). Only the
+form's head is trained from scratch; the survey assumes a task-specific network.
 """
 
 from ptmbench.bench.engine.budget import Budget
@@ -22,14 +22,14 @@ SUITE = Suite(
         f"{way}:layers={layers}" for way in ("features", "finetune") for layers in ("embedding", "top", "all")
     ),
     budget=Budget(flops=3e13),
-    budgets={"glove": Budget(flops=1e12)},  # 50 rounds of 12.8 million counts, 1,536 FLOPs each
+    budgets={"glove": Budget(flops=1e12)},  # 50 passes over 12.8 million counts, 1,536 FLOPs each
     corpus=("wikitext-2/wiki.train.tokens", "books_en/*_*.txt", "corpus/*.txt"),
     settings={
         "": {"batch": 16, "max_steps": 400},
         "tagging": {"batch": 32, "max_steps": 600, "learning_rate": 1e-3},
         "tagging/features": {"learning_rate": 3e-3},
         "classification/features": {"learning_rate": 2e-3},
-        # 84 % of the answers are "None", and after 6,400 of its 15,008 questions a model says nothing else
+        # 84 % of the labels are "None". After 6,400 of the 15,008 questions a model predicts nothing else.
         "sentihood": {"batch": 64, "max_steps": 1000, "learning_rate": 1e-3},
         "sentihood/features": {"learning_rate": 2e-3},
     },

@@ -2,9 +2,9 @@
 
     ptmbench run ulmfit --data DIR --out runs/ulmfit
 
-On TREC's six kinds of questions and SST-2's sentences, cut to 2000 examples, where tricks count most. LM-LSTM is the
-"vanilla" language model of table 5, without the dropout of AWD-LSTM; the random twins are table 4's "without
-pre-training"; plain fine-tuning is table 7's "full". Every ``--set`` of the adaptation works here too.
+On TREC's six kinds of questions and SST-2's sentences, cut to 2000 examples, where the techniques matter most. LM-LSTM
+is the "vanilla" language model of table 5, without the dropout of AWD-LSTM. The random twins are table 4's "without
+pre-training", and plain fine-tuning is table 7's "full". Every ``--set`` of the adaptation works here too.
 """
 
 from ptmbench.bench.engine.budget import Budget

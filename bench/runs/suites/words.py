@@ -2,7 +2,7 @@
 
     ptmbench run words --data DIR --models word2vec,glove,fasttext,elmo,bert --out runs/words
 
-Nothing learns. A word's vector is read from the embedding, the top or all layers (--set layers=embedding|top|all).
+A word's vector is read from the embedding, the top layer or all layers (--set layers=embedding|top|all).
 """
 
 from ptmbench.bench.engine.budget import Budget

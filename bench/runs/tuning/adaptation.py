@@ -1,6 +1,6 @@
-"""What ``ptmbench tune --adaptation`` does: searches the settings of adaptations, for each model and each task.
+"""The command ``ptmbench tune --adaptation``: searches the settings of adaptations, for each model and each task.
 
-Random twins are tuned by themselves, with as many trials as the models. `bench.runs.tuning.tuned_settings` reads the
+Random twins are tuned separately, with as many trials as the models. `bench.runs.tuning.tuned_settings` reads the
 result for a run.
 """
 
@@ -33,9 +33,9 @@ from ptmbench.tasks.task import Task
 SEEDS = 5
 """Default of `TuneOptions.seeds`: seeds of a trial on the last rung."""
 FIRST_SEED = 1000
-"""The first seed of trials. The seeds of a run count from 0 and are fewer, so no seed chooses its own settings."""
+"""The first seed of trials. ``--seeds`` of a run counts from 0 to 999 at most, so it repeats no seed of a trial."""
 HELD_OUT = 1000
-"""Default of `TuneOptions.held_out`, in examples; a fifth of the training set at most."""
+"""Default of `TuneOptions.held_out`, in examples; at most a fifth of the training set is held out."""
 
 
 @dataclass(frozen=True)
@@ -50,13 +50,13 @@ class Candidate:
     held_out: int
 
     def trials(self, number: int, rung: Rung) -> list[AdaptationTrial]:
-        """The trials with this ``number`` on ``rung``, one for each seed."""
+        """Returns the trials with this ``number`` on ``rung``, one for each seed."""
         settings = adaptation_settings.recorded(adaptation_settings.changed(self.own, self.tried[number]))
         cells = (replace(cell, settings=settings) for cell in self.cells[: self.seeds(rung)])
         return [AdaptationTrial(cell=cell, held_out=self.held_out) for cell in cells]
 
     def seeds(self, rung: Rung) -> int:
-        """The number of seeds of a trial on ``rung``: the budget that rungs of adaptations differ in."""
+        """Returns the number of seeds of a trial on ``rung``, which is the rung's budget."""
         return max(1, round(len(self.cells) * rung.share))
 
     def search(self) -> Search:
@@ -66,8 +66,8 @@ class Candidate:
 
 
 def tune(options: TuneOptions) -> int:
-    """Tunes the adaptations of ``options``, writes the result and prints it; returns the exit status. An adaptation
-    that is not applicable is no failure."""
+    """Tunes the adaptations of ``options``, writes the result and prints it. Returns the exit status. An adaptation
+    that is not applicable does not count as a failure."""
     suite, out, training = suites.load(options.suite), options.out, options.training
     length, data = recipe_of(dict(suite.recipe) | dict(training.recipe)).length, options.data
     if data is None and not suite.embedded:
@@ -119,7 +119,7 @@ def _cells(
     models: AdaptedModels,
     data_sha256: Mapping[str, str],
 ) -> tuple[Cell, ...]:
-    """The untuned cells with the seeds of trials."""
+    """Returns the untuned cells with the seeds of trials."""
 
     def neighbour(row: Row, name: str, cut: str) -> str:
         return trainings.other(name, row.size, neighbours.kind_of(name, row.size, cut)).key
@@ -142,7 +142,7 @@ def _cells(
 
 
 def candidates_of(cells: Iterable[Cell], options: TuneOptions) -> list[Candidate]:
-    """The adaptations of ``cells`` that train weights by Adam, each with the space of its settings."""
+    """Returns the adaptations of ``cells`` that train weights with Adam, each with the changes to try."""
     groups: dict[tuple, list[Cell]] = {}
     for cell in cells:
         groups.setdefault((cell.row, cell.task, cell.adaptation), []).append(cell)
@@ -162,7 +162,7 @@ def _result(
     trainings: Trainings,
     others: Sequence[Artefact],
 ) -> dict[str, Any]:
-    """The content of the result."""
+    """Returns the content of the result."""
     both = list(zip(candidates, searches, strict=True))
     ended = [(candidate, one) for candidate, one in both if not one.reason]
     found = [_found(candidate, one, ladder, trainings) for candidate, one in ended]
@@ -190,7 +190,7 @@ def _result(
 
 
 def _about(cell: Cell) -> dict[str, Any]:
-    """What the result calls the adaptation of ``cell``."""
+    """Returns the fields that identify the adaptation of ``cell`` in the result."""
     return {"row": cell.row.name, "size": cell.row.size, "task": cell.task, "adaptation": cell.adaptation}
 
 
@@ -199,12 +199,12 @@ def _name(one: Mapping[str, Any]) -> str:
 
 
 def _spent(model: AdaptedModel, options: TuneOptions) -> float:
-    """FLOPs of ``model``, which was adapted to the intermediate task of trials."""
+    """Returns the FLOPs of ``model``, which was adapted to the intermediate task of trials."""
     return json.loads((model.place(options.out) / COST).read_text())["flops"]
 
 
 def _found(candidate: Candidate, ended: Search, ladder: Sequence[Rung], trainings: Trainings) -> dict[str, Any]:
-    """What the result says of one adaptation to one task."""
+    """Returns the entry of one adaptation to one task in the result."""
     cell = candidate.cells[0]
     made = next((one for one in trainings.artefacts if one.key == cell.pretraining), None)
     about = {

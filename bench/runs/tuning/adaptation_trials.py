@@ -1,5 +1,4 @@
-"""Trials of adaptations: how one is made, and its sealed record. `bench.runs.artefacts.AdaptationTrial` is the
-artefact."""
+"""Makes trials of adaptations, and their sealed records. The artefact is `bench.runs.artefacts.AdaptationTrial`."""
 
 import math
 from pathlib import Path
@@ -15,8 +14,11 @@ if TYPE_CHECKING:
 
 
 def make(trial: AdaptationTrial, out: Path, context: "Context") -> None:
-    """Adapts the model of ``trial`` in ``context`` and writes the record below ``out``. A training that diverges has a
-    record too, and so has a score that is not a number. The loss is the score with the sign that makes it fall."""
+    """Adapts the model of ``trial`` in ``context`` and writes the record below ``out``.
+
+    A trial that diverges, or whose score is not a number, has a record too. The loss is the score, negated if a higher
+    score is better.
+    """
     from ptmbench.bench.runs import cell as cells
 
     cell, diverged = trial.cell, None
@@ -54,14 +56,14 @@ def make(trial: AdaptationTrial, out: Path, context: "Context") -> None:
 
 
 def outcome(trial: AdaptationTrial, out: Path) -> str:
-    """How ``trial`` ended below ``out``, in words."""
+    """Describes the result of ``trial`` in the folder ``out``."""
     record = records.read(trial.place(out))
     return f"held-out score {record['score']:.2f}" if record["status"] == "ok" else f"diverged: {record['reason']}"
 
 
 def _spent_until(cell: Cell, context: "Context", step: int) -> dict[str, Any]:
-    """What the training of ``cell`` cost at most when it diverged at ``step``: as if no text were shorter than the
-    longest input."""
+    """Returns an upper bound of the cost of a training of ``cell`` that diverged at ``step``, as if all texts had the
+    length of the longest input."""
     described = models.load(cell.row.model).describe(context.shape, context.tokenizer.vocabulary)
     rows, length = step * cell.settings["batch"], cell.settings["length"]
     return {"steps": step, "tokens": rows * length, "flops": rows * described.training_flops(length)}

@@ -1,7 +1,7 @@
-"""What a tuning will cost: the table of a dry run, and the sentences before the first trial.
+"""The estimated cost of a tuning: the table of a dry run, and the sentences before the first trial.
 
-`bench.runs.estimate` gives the cost of one training. Own settings count for all trials. A tuning that goes on counts
-the trainings that are left.
+`bench.runs.estimate` gives the cost of one training. All trials are estimated with the model's own settings. For a
+resumed tuning, only the remaining trainings count.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,12 +29,12 @@ ADAPTATIONS = ("model", "size", "task", "adaptation", "trainings", "FLOPs", "tim
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """Trainings of a tuning that are a line of the table."""
+    """A line of the table, for one or several trainings."""
 
     cells: tuple[str, ...]
     """The line, without FLOPs and time."""
     name: str
-    """What is trained, in a sentence."""
+    """What is trained, as part of a sentence."""
     flops: float = 0.0
     seconds: float = 0.0
     note: str = ""
@@ -48,8 +48,8 @@ def pretrainings(
     data: Path,
     out: Path | None = None,
 ) -> Iterator[Part]:
-    """The rungs of each of ``candidates``, after the artefacts among ``others`` that their trials need. With ``out``,
-    only what is left to do in this folder."""
+    """Yields the artefacts among ``others`` that the trials need, then the rungs of each of ``candidates``. With
+    ``out``, only what is not done in this folder."""
     rate = estimate.training_rate()
     seen: dict[str, Any] = {}
     wanted = [candidate.trial(0, rung) for candidate in candidates for rung in ladder]
@@ -85,7 +85,7 @@ def adaptations(
     data: Path,
     out: Path | None = None,
 ) -> Iterator[Part]:
-    """As `pretrainings`: a part for each of ``candidates``, with all its rungs."""
+    """As `pretrainings`, with one part for all rungs of a candidate."""
     rate = estimate.training_rate()
     wanted = [trial for candidate in candidates for trial in candidate.trials(0, ladder[-1])]
     for one in _needed(wanted, others, data, rate, out):
@@ -117,7 +117,7 @@ def adaptations(
 
 
 def table(heads: Sequence[str], parts: Sequence[Part]) -> str:
-    """``parts`` as tab-separated lines below ``heads``, and a total as the last line."""
+    """Returns ``parts`` as tab-separated lines below ``heads``, and a total as the last line."""
     lines = ["\t".join(heads)]
     for part in parts:
         cost = f"not applicable, because {part.note}" if part.note else f"{part.flops:.2g}\t{duration(part.seconds)}"
@@ -128,7 +128,7 @@ def table(heads: Sequence[str], parts: Sequence[Part]) -> str:
 
 
 def sentences(parts: Sequence[Part]) -> list[str]:
-    """The estimated time of ``parts`` and the longest one; [] if nothing is left to do."""
+    """Returns sentences about the time of ``parts`` and the longest part; [] if nothing is left to do."""
     work = sorted((part for part in parts if part.seconds), key=lambda part: -part.seconds)
     if not work:
         return []
@@ -149,13 +149,14 @@ def dry_run(heads: Sequence[str], parts: Sequence[Part]) -> None:
 def _needed(
     wanted: Sequence[Artefact], others: Sequence[Artefact], data: Path, rate: float, out: Path | None
 ) -> list[Estimate]:
-    """The pre-trainings and adapted models among ``others`` that the trials ``wanted`` need, less what ``out`` has."""
+    """Estimates the pre-trainings and adapted models among ``others`` that the trials ``wanted`` need. Those in ``out``
+    are left out."""
     plan = Plan(tuple(search.needed(wanted, others)))
     there = settled(out, plan) if out else ()
     return [one for one in estimate.estimates(plan, data, rate) if one.piece.key not in there]
 
 
 def _left(count: int, trials: Sequence[Artefact], out: Path | None) -> int:
-    """How many of ``count`` trainings have no record in ``out``. ``trials`` are all that may be among them: which ones
-    reach a later rung is not known."""
+    """Returns how many of ``count`` trainings have no record in ``out``. ``trials`` are all that may be among them,
+    because it is not known which ones reach a later rung."""
     return max(0, count - sum(trial.place(out).exists() for trial in trials)) if out else count

@@ -1,4 +1,4 @@
-"""Sealed records of trials: what the records of all trials share, and how they are read."""
+"""Sealed records of trials: the fields that all of them share, and how to read them."""
 
 import datetime
 import math
@@ -14,8 +14,8 @@ AGAIN = "Delete it and give the same command again: only this trial is trained a
 
 
 def write(path: Path, tried: Mapping[str, Any], diverged: str | None) -> None:
-    """Write the record of a trial to ``path``. ``tried`` says what was tried, what it cost and what its "loss" is;
-    ``diverged`` is the reason for a trial that diverged."""
+    """Writes the record of a trial to ``path``. ``tried`` has the settings, the cost and the "loss". ``diverged`` is
+    the reason if the trial diverged, else None."""
     body = {
         **tried,
         "status": "diverged" if diverged else "ok",
@@ -28,16 +28,16 @@ def write(path: Path, tried: Mapping[str, Any], diverged: str | None) -> None:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The record at ``path``; `RecordError` where it is missing or damaged."""
+    """Reads the record at ``path``. Raises `RecordError` if it is missing or damaged."""
     return sealed.read(path, KIND, AGAIN)
 
 
 def loss_of(record: Mapping[str, Any]) -> float:
-    """What the tuning minimises; infinity for a trial that diverged."""
+    """Returns the loss, which the tuning minimises; infinity for a trial that diverged."""
     return record["loss"] if record["status"] == "ok" else math.inf
 
 
 def flops_of(record: Mapping[str, Any]) -> float:
-    """FLOPs of the training, of the forward passes that measure the loss, and of the probes."""
+    """Returns the FLOPs of the training, of the forward passes that measure the loss, and of the probes."""
     probes = sum(probe["flops"] for probe in record.get("probes", ()))
     return record["flops"] + record["held_out"].get("flops", 0.0) + probes

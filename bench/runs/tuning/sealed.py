@@ -1,5 +1,5 @@
-"""JSON files with a seal: a SHA-256 over the canonical JSON without the seal. It notices accidents; it is no
-signature."""
+"""JSON files with a seal: a SHA-256 over the canonical JSON without the seal. It detects accidental changes; it is not
+a signature."""
 
 import json
 from collections.abc import Mapping
@@ -13,20 +13,21 @@ SCHEMA = 1
 
 
 def write(path: Path, kind: str, content: Mapping[str, Any]) -> None:
-    """Put ``content`` at ``path``, whole or not at all."""
+    """Writes ``content`` to ``path``, whole or not at all."""
     body = {"schema": SCHEMA, "kind": kind, **content}
     write_text(path, json.dumps(body | {"seal": digest(body)}, indent=1, allow_nan=False) + "\n")
 
 
 def result(given: Path, name: str, kind: str) -> tuple[Path, dict[str, Any]]:
-    """The path and the content of a tuning's result: the file ``given``, or ``name`` in the folder ``given``. Raises
-    `RecordError` as `read` does."""
+    """Returns the path and the content of a tuning's result: the file ``given``, or ``name`` in the folder ``given``.
+    Raises `RecordError` as `read` does."""
     path = given / name if given.is_dir() else given
     return path, read(path, kind, "Run the command again that made it: its trials are kept.")
 
 
 def read(path: Path, kind: str, advice: str) -> dict[str, Any]:
-    """What `write` put at ``path``. `RecordError` says what is wrong with the file, and ends with ``advice``."""
+    """Reads the content at ``path``. Raises `RecordError` if the file is missing or damaged, with ``advice``, or if it
+    is of another kind or schema."""
     try:
         body = json.loads(path.read_text(encoding="utf-8"))
         seal = body.pop("seal")

@@ -1,8 +1,8 @@
-"""The search for one model's settings, rung after rung, and what the result of a tuning says of it.
+"""The search for one model's settings, rung after rung, and its entry in the result of a tuning.
 
-`bench.runs.tuning.tune` and `bench.runs.tuning.adaptation` begin the searches. A rung is a plan, executed by the
-workers of any run. So an interrupted tuning resumes: trials with records are not trained again, and the others continue
-from their last training state.
+`bench.runs.tuning.tune` and `bench.runs.tuning.adaptation` start the searches. A rung is a plan, which the same workers
+execute as for a run. So an interrupted tuning resumes: trials with records are not trained again, and the others
+continue from their last training state.
 """
 
 import json
@@ -32,30 +32,30 @@ class Search:
 
     name: str
     own: Mapping[str, Any]
-    """The tuned settings with their own values."""
+    """The model's own values of the settings to tune, by name."""
     tried: Sequence[Mapping[str, Any]]
     """The changes of each trial, by number; the first is {}."""
     trials: Callable[[int, Rung], Sequence[Artefact]]
-    """The trials with one number on one rung: several where they differ in their seeds."""
+    """Returns the trials with a number on a rung; several if they differ in their seeds."""
     done: list[dict[int, list[dict[str, Any]]]] = field(default_factory=list)
-    """The records of each rung, by the number of the trial."""
+    """The records of each finished rung, by the number of the trial."""
     reason: str = ""
     """Why it cannot be tuned."""
     status: str = "ok"
     """"failed" or "not_applicable" where there is a ``reason``."""
 
     def losses(self) -> dict[int, float]:
-        """The mean losses of the last rung that is done, by the number of the trial."""
+        """Returns the mean losses of the last finished rung, by the number of the trial."""
         return {number: fmean(map(records.loss_of, found)) for number, found in self.done[-1].items()}
 
     def wanted(self, rung: Rung) -> dict[int, Sequence[Artefact]]:
-        """The trials of ``rung``, which is the next one, by number."""
+        """Returns the trials of ``rung``, the next one, by number."""
         numbers = halving.going_on(self.losses(), rung.trials) if self.done else range(rung.trials)
         return {number: self.trials(number, rung) for number in numbers}
 
 
 def job_of(options: TuneOptions, data: Path | None, length: int) -> Job:
-    """What the workers of a tuning share. ``length`` is the length of inputs in pre-training, in tokens."""
+    """Returns the options that the workers of a tuning share. ``length`` is that of pre-training inputs, in tokens."""
     return Job(
         data=str((data or options.out).resolve()),
         source=sources.source_of(data) if data else {},
@@ -71,8 +71,8 @@ def job_of(options: TuneOptions, data: Path | None, length: int) -> Job:
 def climb(
     searches: Sequence[Search], ladder: Sequence[Rung], others: Sequence[Artefact], job: Job, options: TuneOptions
 ) -> None:
-    """Runs the trials of all ``searches`` and adds the records to them. ``others`` are the artefacts that trials may
-    need."""
+    """Runs the trials of all ``searches`` and adds the records to the searches. ``others`` are artefacts that trials
+    may need."""
     if options.output.retry:
         set_failures_aside(options.out)
     for number, rung in enumerate(ladder, 1):
@@ -108,13 +108,13 @@ def _climb(searches: Sequence[Search], rung: Rung, others: Sequence[Artefact], j
 
 
 def _failure(out: Path, trial: Artefact) -> dict[str, str] | None:
-    """The note of why ``trial`` failed ("status", "text"); None if it did not."""
+    """Returns the note about the failure of ``trial`` ("status", "text"), or None if it did not fail."""
     note = failure_of(out, trial)
     return json.loads(note.read_text()) if note.exists() and not trial.place(out).exists() else None
 
 
 def needed(wanted: Sequence[Artefact], others: Iterable[Artefact]) -> list[Artefact]:
-    """The artefacts among ``others`` that ``wanted`` depend on: tokenizers, pre-trainings, bases, teachers."""
+    """Returns the artefacts among ``others`` that ``wanted`` depend on: tokenizers, pre-trainings, bases, teachers."""
     known, found = {one.key: one for one in others}, {}
     waiting = [key for one in wanted for key in one.needs]
     while waiting:
@@ -126,7 +126,7 @@ def needed(wanted: Sequence[Artefact], others: Iterable[Artefact]) -> list[Artef
 
 
 def entry(search: Search, ladder: Sequence[Rung], budget_of: Callable[[Rung], Any]) -> dict[str, Any]:
-    """The entry of ``search`` in the result; ``budget_of`` gives the budget of a trial of a rung."""
+    """Returns the entry of ``search`` in the result. ``budget_of`` returns the budget of a trial on a rung."""
     losses, last = search.losses(), search.done[-1]
     best = halving.winner(losses)
     spent = {one["key"]: records.flops_of(one) for rung in search.done for found in rung.values() for one in found}
@@ -147,13 +147,13 @@ def entry(search: Search, ladder: Sequence[Rung], budget_of: Callable[[Rung], An
 
 
 def seconds_of(searches: Iterable[Search]) -> float:
-    """Seconds of all trials."""
+    """Returns the total time of all trials, in seconds."""
     every = {one["key"]: one for search in searches for rung in search.done for found in rung.values() for one in found}
     return round(sum(one["seconds"] or 0.0 for one in every.values()), 3)
 
 
 def _line(number: int, found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What the result says of the trials with one number on one rung; their records ``found`` differ in their seeds."""
+    """Returns the entry of the trials with one number on one rung. Their records ``found`` differ in their seeds."""
     return {
         "number": number,
         "keys": [one["key"] for one in found],
@@ -165,5 +165,5 @@ def _line(number: int, found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _loss(found: Sequence[Mapping[str, Any]]) -> float | None:
-    """The mean loss; None where a trial diverged."""
+    """Returns the mean loss, or None if a trial diverged."""
     return None if any(one["status"] != "ok" for one in found) else fmean(one["loss"] for one in found)

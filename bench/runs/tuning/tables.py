@@ -1,4 +1,4 @@
-"""The result of a tuning as tables, and all trials as a pandas DataFrame. No TensorFlow."""
+"""The result of a tuning as tables, and all trials as a pandas DataFrame."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,8 +17,8 @@ ADAPTED += ("seeds", "status", "score", "flops", "winner")
 
 
 def result(body: Mapping[str, Any]) -> str:
-    """What was found, as tab-separated lines, and the cost of all of it as the last line. With probes, the mean score
-    takes the place of the loss."""
+    """Returns the tuned recipes as tab-separated lines, and the total cost as the last line. With probes, the mean
+    score takes the place of the loss."""
     what = "score" if body["probe"] else "loss"
     lines = [f"model\tsize\ttrials\tlearning rate\tbatch\twarm-up\t{what} with own recipe\t{what} tuned\tFLOPs"]
     for one in body["models"]:
@@ -29,7 +29,7 @@ def result(body: Mapping[str, Any]) -> str:
 
 
 def adaptation_result(body: Mapping[str, Any]) -> str:
-    """As `result`, of adaptations, with scores on held-out training examples."""
+    """As `result`, for adaptations, with scores on held-out training examples."""
     lines = [
         "model\tsize\ttask\tadaptation\ttrials\tlearning rate\tbatch\tepochs or steps\tscore with own settings\t"
         "score tuned\tFLOPs"
@@ -43,8 +43,8 @@ def adaptation_result(body: Mapping[str, Any]) -> str:
 
 
 def frame(out: Path | None) -> "pd.DataFrame":
-    """A line for each trial of each rung of the tuning of pre-trainings in ``out``; none for None. What compared the
-    trials is in the column "loss", or with probes in "score"."""
+    """Returns a line for each trial of each rung of the tuning of pre-trainings in ``out``; None gives no lines. Trials
+    are compared by the column "loss", or with probes by "score"."""
     lines, body = [], Tuned.read(out).body if out else {"models": ()}
     for one in body["models"]:
         for line, budget in _lines(one):
@@ -57,7 +57,7 @@ def frame(out: Path | None) -> "pd.DataFrame":
 
 
 def adaptation_frame(out: Path | None) -> "pd.DataFrame":
-    """As `frame`, of the tuning of adaptations in ``out``. Scores are means over the seeds."""
+    """As `frame`, for the tuning of adaptations in ``out``. Scores are means over the seeds."""
     lines = []
     for one in TunedSettings.read(out).body["adaptations"] if out else ():
         for line, budget in _lines(one):
@@ -68,7 +68,7 @@ def adaptation_frame(out: Path | None) -> "pd.DataFrame":
 
 
 def _lines(one: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], Mapping[str, Any]]]:
-    """Each trial of each rung in the entry ``one`` of a result, with the budget of its rung."""
+    """Yields each trial of each rung in the entry ``one`` of a result, with the budget of its rung."""
     for number, rung in enumerate(one["rungs"], 1):
         for trial in rung["trials"]:
             line = {"rung": number, "trial": trial["number"], "winner": trial["number"] == one["winner"]}
@@ -83,16 +83,16 @@ def _table(lines: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> "pd.Da
 
 
 def _changed(one: Mapping[str, Any]) -> list[str]:
-    """The tuned settings in words: "0.001 -> 0.0005", or the own value where it won."""
+    """Returns the tuned settings in words: "0.001 -> 0.0005", or the own value if it does not change."""
     chosen = one["own"] | one["changes"]
     return [f"{own:g} -> {chosen[name]:g}" if chosen[name] != own else f"{own:g}" for name, own in one["own"].items()]
 
 
 def _criterion(loss: float, probe: Sequence[str]) -> str:
-    """The loss that was minimised, or the mean score of the tasks ``probe``, which was maximised."""
+    """Formats the loss that was minimised, or the mean score of the tasks ``probe``, which was maximised."""
     return f"{0 - loss:.2f}" if probe else f"{loss:.4f}"
 
 
 def _score(one: Mapping[str, Any], loss: float) -> float:
-    """The score that a ``loss`` stands for: `bench.runs.tuning.adaptation_trials` changes its sign."""
+    """Returns the score of a ``loss``, whose sign `bench.runs.tuning.adaptation_trials` changes if necessary."""
     return 0.0 - loss if one["higher_is_better"] else loss

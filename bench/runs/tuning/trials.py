@@ -1,7 +1,7 @@
 """Trials of pre-trainings: the artefact (`bench.runs.artefacts.Artefact`) and its sealed record.
 
-A trial is a pre-training that does not train on some documents. Its record has the loss on these documents, the scores
-of its probes where it has some, and the cost. The weights are removed.
+A trial is a pre-training that holds some documents out. Its record has the loss on these documents, the scores of its
+probes if there are any, and the cost. The weights are deleted.
 """
 
 import math
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ptmbench.bench.runs.artefacts import Cell
 
 HELD_OUT = 1000
-"""Training examples of a task that a probe is scored on, a fifth of them at most."""
+"""Number of held-out training examples that a probe is scored on; at most a fifth of the training set."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,8 +81,8 @@ def make(
     """Pre-trains ``trial``, scores its probes and writes the record below ``out``. A training that diverges has a
     record too.
 
-    ``train`` writes the checkpoint to a folder, which is removed. ``context`` gives the context of a probe with this
-    checkpoint, and a folder for its training states. ``vocabulary`` belongs to the network's tokenizer.
+    ``train`` writes the checkpoint to a folder, which is deleted. ``context`` makes the context of a probe from its
+    cell, a folder for its training states, and this checkpoint. ``vocabulary`` belongs to the network's tokenizer.
     """
     home = out / "unfinished" / trial.key[:12]
     probing, diverged = home.with_name(f"{home.name}-probes"), None
@@ -109,7 +109,7 @@ def make(
 
 
 def outcome(trial: Trial, out: Path) -> str:
-    """How ``trial`` ended below ``out``, in words."""
+    """Describes the result of ``trial`` in the folder ``out``."""
     record = records.read(trial.place(out))
     if record["status"] != "ok":
         return f"diverged: {record['reason']}"
@@ -117,14 +117,14 @@ def outcome(trial: Trial, out: Path) -> str:
 
 
 def _finished(home: Path) -> Checkpoint | None:
-    """The finished training in ``home``, if a worker died before it wrote the record."""
+    """Returns the finished training in ``home`` if a worker died before it wrote the record, else None."""
     with suppress(CheckpointError):
         return checkpoint.read(home)
     return None
 
 
 def _probed(cell: "Cell", context: "Context") -> dict[str, Any]:
-    """Adapts the model in ``context`` to the task of ``cell``, and returns what the record says of it."""
+    """Adapts the model in ``context`` to the task of ``cell``, and returns its entry in the record."""
     from ptmbench.bench.runs.cell import attempt
 
     score, examples, cost = attempt(cell, context, HELD_OUT)
@@ -143,7 +143,7 @@ def _probed(cell: "Cell", context: "Context") -> dict[str, Any]:
 
 
 def _spent_until(pretraining: Pretraining, step: int, vocabulary: Vocabulary) -> dict[str, Any]:
-    """The recipe and the cost of a training that diverged at ``step``."""
+    """Returns the recipe and the cost of a training that diverged at ``step``."""
     recipe, module = recipe_of(pretraining.recipe), models.load(pretraining.model)
     shape = sized(module, pretraining.size, recipe.length)
     recipe = resolved(recipe, module, shape, pretraining.budget, vocabulary)
@@ -159,7 +159,7 @@ def _body(
     if trial.probes:  # what the tuning minimises
         loss = -fmean(probe["score"] for probe in probes) if probes else None
     known = ("steps", "tokens", "flops", "seconds", "energy", "threads", "device", "parameters", "tokenizer")
-    # A loss that is not finite has no place in JSON; the reason says so.
+    # JSON cannot hold a loss that is not finite; the reason of the record reports it.
     finite = {name: value for name, value in held_out.items() if not isinstance(value, float) or math.isfinite(value)}
     return {
         "key": trial.key,
@@ -179,5 +179,5 @@ def _body(
 
 
 def amount_of(budget: Budget) -> dict[str, float]:
-    """``budget`` as a dict of its one unit."""
+    """Returns ``budget`` as a dict of its unit and amount."""
     return {budget.unit: budget.amount}

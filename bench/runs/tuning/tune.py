@@ -1,4 +1,4 @@
-"""What ``ptmbench tune`` does without ``--adaptation``: searches the recipe of each pre-training of a suite.
+"""The command ``ptmbench tune`` without ``--adaptation``: searches the recipe of each pre-training of a suite.
 
 `bench.runs.tuning.adaptation` searches the settings of adaptations.
 """
@@ -34,16 +34,16 @@ PROBING = "features"
 PROBE_SEEDS = 3
 """Default of `TuneOptions.seeds` for probes."""
 LEAST_STEPS = 10
-"""Steps that the budget of the first rung must pay for with the largest batch."""
+"""Minimum number of steps on the first rung with the largest batch."""
 SHARE = 0.25
 """Default of `TuneOptions.share`."""
 HELD_OUT = 2**15
-"""Default of `TuneOptions.held_out`, in tokens; a twentieth of the corpus at most."""
+"""Default of `TuneOptions.held_out`, in tokens; at most a twentieth of the corpus is held out."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A pre-training to tune, with the space that is searched."""
+    """A pre-training to tune, with the changes to try."""
 
     planned: Pretraining
     own: Recipe
@@ -52,16 +52,16 @@ class Candidate:
     """The changes of each trial, by number; the first is {}."""
     held_out: int
     probes: Sequence[Cell] = ()
-    """As in `Trial`, of the pre-training that is ``planned``."""
+    """As in `Trial`, for the pre-training ``planned``."""
 
     def trial(self, number: int, rung: Rung) -> Trial:
-        """The trial ``number`` with the budget of ``rung``."""
+        """Returns the trial ``number`` with the budget of ``rung``."""
         budget, recipe = self.budget(rung), {**self.planned.recipe, **self.tried[number]}
         tried = replace(self.planned, recipe=recipe, budget=budget, held_out=self.held_out)
         return Trial(pretraining=tried, probes=tuple(replace(cell, pretraining=tried.key) for cell in self.probes))
 
     def budget(self, rung: Rung) -> Any:
-        """The budget of a trial of ``rung``."""
+        """Returns the budget of a trial on ``rung``."""
         return halving.part(self.planned.budget, rung.share)
 
     def search(self) -> Search:
@@ -74,7 +74,7 @@ class Candidate:
 
 
 def tune(options: TuneOptions) -> int:
-    """Tunes what ``options`` ask for, writes the result and prints it; returns the exit status."""
+    """Runs the tuning of ``options``, writes the result and prints it. Returns the exit status."""
     if options.adaptations is not None:
         return adaptation.tune(options)
     suite, out, training = suites.load(options.suite), options.out, options.training
@@ -120,8 +120,8 @@ def tune(options: TuneOptions) -> int:
 def _probes(
     options: TuneOptions, suite: suites.Suite, rows: Sequence[Row], trainings: Trainings, data: Path | None
 ) -> dict[Row, list[Cell]]:
-    """The cells that compare the trials of each row; {} without probes. Raises `UsageError` for a task that cannot
-    compare them."""
+    """Returns the cells that compare the trials of each row; {} without probes. Raises `UsageError` for a task that
+    cannot compare them."""
     if not options.probe:
         return {}
     if data is None:
@@ -152,8 +152,8 @@ def _probes(
 
 
 def candidate_of(planned: Pretraining, options: TuneOptions, first: Rung) -> Candidate:
-    """``planned`` with the space of its recipes; ``first`` is the rung with the cheapest trials. Raises `UsageError`
-    for a budget that cannot be shared out."""
+    """Returns the candidate of ``planned``. ``first`` is the first rung. Raises `UsageError` if the budget is not in
+    tokens or FLOPs, or pays for too few steps on this rung."""
     name = f"{planned.model} {planned.size}"
     if planned.budget.unit not in ("tokens", "flops"):
         raise UsageError(
@@ -185,7 +185,7 @@ def _result(
     ladder: Sequence[Rung],
     trainings: Trainings,
 ) -> dict[str, Any]:
-    """The content of the result, without the recipe and the share."""
+    """Returns the content of the result, without the recipe and the share."""
     both = list(zip(candidates, searches, strict=True))
     ended = [(candidate, one) for candidate, one in both if not one.reason]
     found = [_found(candidate, one, ladder) for candidate, one in ended]
@@ -217,7 +217,7 @@ def _result(
 
 
 def _found(candidate: Candidate, ended: Search, ladder: Sequence[Rung]) -> dict[str, Any]:
-    """What the result says of one model."""
+    """Returns the entry of one model in the result."""
     one = candidate.planned
     about = {"model": one.model, "size": one.size, "base": one.base, "budget": trials.amount_of(one.budget)}
     return about | search.entry(ended, ladder, lambda rung: trials.amount_of(candidate.budget(rung)))

@@ -1,6 +1,7 @@
-"""The result of a tuning, as a run reads it: a recipe for each model, and what these recipes cost.
+"""The result of a tuning, as a run reads it: a recipe for each model, and the cost of finding it.
 
-`bench.runs.stages` asks it for the recipe of each pre-training. A run that does not fit the tuning is a `UsageError`.
+`bench.runs.stages` takes the recipe of each pre-training from it. A run that does not fit the tuning raises
+`UsageError`.
 """
 
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ from ptmbench.bench.runs.tuning import sealed
 FILE = "tuned.json"
 KIND = "tuned"
 TUNED = ("learning_rate", "batch", "warmup")
-"""The settings of a recipe that tuning chooses."""
+"""The settings of a recipe that are tuned."""
 
 
 @dataclass(frozen=True)
@@ -27,11 +28,11 @@ class Tuned:
 
     @classmethod
     def read(cls, given: Path) -> "Tuned":
-        """The result in the folder, or the file, ``given``. Raises `RecordError` if it is missing or damaged."""
+        """Reads the result in the folder or file ``given``. Raises `RecordError` if it is missing or damaged."""
         return cls(*sealed.result(given, FILE, KIND))
 
     def check(self, corpus_sha256: str, tokenizer: str, recipe: Mapping[str, Any]) -> None:
-        """`UsageError` where a run has another corpus, another tokenizer (its key) or another ``recipe``."""
+        """Raises `UsageError` if a run has another corpus, another tokenizer (its key) or another ``recipe``."""
         body = self.body
         if body["corpus_sha256"] != corpus_sha256:
             raise UsageError(
@@ -53,8 +54,11 @@ class Tuned:
             )
 
     def of(self, model: str, size: str, budget: Budget, base: str) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The changes to the recipe of ``model`` at ``size``, trained for ``budget`` from the weights of ``base`` (its
-        key), and what records say of the tuning. `UsageError` where it was not tuned, or for something else."""
+        """Returns the changes to the recipe of ``model`` at ``size``, and the tuning's entry for records.
+
+        ``budget`` and ``base``, the key of the weights it begins with, are those of the run. Raises `UsageError` if the
+        model was not tuned, or was tuned for another budget or base.
+        """
         body = self.body
         one = next((one for one in body["models"] if (one["model"], one["size"]) == (model, size)), None)
         if one is None:

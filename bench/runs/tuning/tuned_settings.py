@@ -1,6 +1,6 @@
 """The result of tuning adaptations, as a run reads it: settings for each model, task and adaptation.
 
-`bench.runs.run` asks it for the settings of each cell. A run that does not fit the tuning is a `UsageError`.
+`bench.runs.run` takes the settings of each cell from it. A run that does not fit the tuning raises `UsageError`.
 """
 
 from collections.abc import Mapping
@@ -23,12 +23,12 @@ _WORDS = {"task_version": "version of the task", "adaptation_version": "version 
 
 
 def trained_on(task: Task) -> Task:
-    """The task whose training set ``task`` learns from: its settings are tuned for both."""
+    """Returns the task whose training set ``task`` learns from. Its tuned settings apply to both."""
     return tasks.load(task.extra.get("trained_on", task.name))
 
 
 def own_settings(cell: Cell) -> Settings | None:
-    """The settings of ``cell``; None if there is nothing to tune, because it trains no weights by Adam."""
+    """Returns the settings of ``cell``, or None if it trains no weights with Adam, so there is nothing to tune."""
     if (
         not cell.row.model
         or not adapt.load(cell.method).learns
@@ -40,7 +40,7 @@ def own_settings(cell: Cell) -> Settings | None:
 
 
 def identity(cell: Cell) -> dict[str, Any]:
-    """What a run must have in common with the tuning of ``cell``; the task's data and all settings among it."""
+    """Returns what a run must share with the tuning of ``cell``, including the task's data and all settings."""
     names = ("task_version", "data_sha256", "adaptation_version", "limit")
     return {name: getattr(cell, name) for name in names} | {"settings": dict(cell.settings)}
 
@@ -54,7 +54,7 @@ class TunedSettings:
 
     @classmethod
     def read(cls, given: Path) -> "TunedSettings":
-        """The result in the folder, or the file, ``given``. Raises `RecordError` if it is missing or damaged."""
+        """Reads the result in the folder or file ``given``. Raises `RecordError` if it is missing or damaged."""
         return cls(*sealed.result(given, FILE, KIND))
 
     def check(self, tokenizer: str) -> None:
@@ -66,9 +66,9 @@ class TunedSettings:
             )
 
     def applied(self, cell: Cell, design: str) -> Cell:
-        """``cell`` with the settings that were found for it; unchanged if there is nothing to tune. ``design`` is
-        `Pretraining.design` of its model, "" for a random twin. Raises `UsageError` for a cell that was not tuned, or
-        was tuned in another way."""
+        """Returns ``cell`` with the settings that were found for it; unchanged if there is nothing to tune. ``design``
+        is `Pretraining.design` of its model, "" for a random twin. Raises `UsageError` for a cell that was not tuned,
+        or was tuned in another way."""
         own, source = own_settings(cell), trained_on(tasks.load(cell.task))
         if own is None:
             return cell

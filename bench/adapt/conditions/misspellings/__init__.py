@@ -1,11 +1,11 @@
 """Misspellings: letters of some words are inserted, deleted, swapped, or replaced by their neighbours on the keyboard.
 
-The four kinds of Pruthi, Dhingra and Lipton (2019; "swap", "drop", "add", "keyboard"): of a word with four
-letters or more, only letters inside it change, since people read such words without effort. A share ``share`` of these
-words, and at least one of each example where there is one, gets one misspelling of a kind that is drawn evenly among
-``kinds``. Keyboard neighbours follow the QWERTY layout; case is kept, and a letter without one is swapped.
+The four kinds are those of Pruthi, Dhingra and Lipton (2019): "swap", "drop", "add" and "keyboard". Only words with
+four letters or more are misspelt, and only inside, because people read such words without effort. A share ``share`` of
+these words in an example, and at least one if there is any, gets one misspelling. Its kind is drawn uniformly from
+``kinds``. Keyboard neighbours follow the QWERTY layout, and case is kept. A letter without neighbours is swapped.
 
-Forms are those whose gold is no piece of the text: labels, scores, choices, ranks.
+It fits forms whose gold is not a piece of the text: classification, regression and choice.
 """
 
 import hashlib
@@ -35,19 +35,19 @@ class Settings:
     share: float = setting(0.1, "from 0 to 1", lambda value: 0 <= value <= 1)
     """Share of the words with four letters or more that are misspelt."""
     kinds: str = setting("+".join(KINDS), f"some of {', '.join(KINDS)} with a + between them, each once", _known)
-    """Which misspellings there are."""
+    """The kinds of misspellings that are drawn from."""
 
 
 def neighbours() -> dict[str, str]:
-    """The neighbours of each letter on the keyboard: to its left and right, and those that touch it above and below. A
-    row is moved to the right by half a key against the row above."""
+    """The neighbours of each letter on the keyboard: those to its left and right, and those that touch it above and
+    below. Each row is shifted to the right by half a key against the row above."""
     found: dict[str, str] = {}
     for y, row in enumerate(ROWS):
         for x, letter in enumerate(row):
             around = [(y, x - 1), (y, x + 1), (y - 1, x), (y - 1, x + 1), (y + 1, x - 1), (y + 1, x)]
             found[letter] = "".join(
                 ROWS[j][i] for j, i in around if 0 <= j < len(ROWS) and 0 <= i < len(ROWS[j])
-            )  # in this order, which draws depend on
+            )  # draws depend on this order
     return found
 
 
@@ -71,7 +71,7 @@ def misspelt(word: str, kind: str, rng: np.random.Generator) -> str:
 
 
 class Misspellings:
-    """`bench.adapt.conditions.contract.Condition`; asks the predictor nothing."""
+    """A `bench.adapt.conditions.contract.Condition` that does not use the predictor."""
 
     summary = "letters inside words are inserted, deleted, swapped or mistyped"
     settings = Settings
@@ -93,7 +93,7 @@ class Misspellings:
             return example.inputs
         count = max(1, round(settings.share * len(words)))
         inputs, kinds = list(example.inputs), settings.kinds.split("+")
-        for i in sorted(rng.choice(len(words), count, replace=False), reverse=True):  # from the end, so spans stay
+        for i in sorted(rng.choice(len(words), count, replace=False), reverse=True):  # from the end: earlier spans stay
             n, (begin, end) = words[i]
             kind = kinds[int(rng.integers(len(kinds)))]
             inputs[n] = inputs[n][:begin] + misspelt(inputs[n][begin:end], kind, rng) + inputs[n][end:]

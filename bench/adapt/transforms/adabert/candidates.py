@@ -26,8 +26,8 @@ def space(width: int, layers: int, nodes: int) -> CellShape:
 
 
 def costs(width: int) -> np.ndarray:
-    """The cost c_o of each operation, float64 [O]: the softmax of the mean of its share in the parameters of all
-    operations and its share in their FLOPs."""
+    """The cost c_o of each operation, float64 [O]. It is the softmax of the mean of two shares: its share in the
+    parameters of all operations, and its share in their FLOPs."""
     every = [OperationConfig(width=width, kind=kind) for kind in OPERATIONS]
     counts = np.array([[one.parameters().total, one.flops(1)] for one in every], float)  # [O, 2]
     powers = np.exp((counts / counts.sum(0)).mean(1))
@@ -35,7 +35,7 @@ def costs(width: int) -> np.ndarray:
 
 
 def derived(edges: np.ndarray, depths: np.ndarray, whole: CellShape) -> CellShape:
-    """The architecture of the largest scores of ``edges`` [E, O] and ``depths`` [K] in the search space ``whole``."""
+    """The architecture with the largest scores ``edges`` [E, O] and ``depths`` [K] in the search space ``whole``."""
     powers = np.exp(edges - edges.max(-1, keepdims=True))
     shares = powers / powers.sum(-1, keepdims=True)
     likeliest, kept = shares.max(-1), []
@@ -47,9 +47,9 @@ def derived(edges: np.ndarray, depths: np.ndarray, whole: CellShape) -> CellShap
 
 
 def drawn(whole: CellShape, size: int, seed: int) -> CellShape:
-    """An architecture of the search space ``whole`` that is drawn from ``seed``: a depth, and two edges of each node
-    with an operation each. Unless ``size`` is 0, its cells have that number of parameters, give or take a tenth. Raises
-    `NotApplicable` where none was found."""
+    """Draws an architecture of the search space ``whole`` by ``seed``: a depth, and for each node two edges with an
+    operation each. Unless ``size`` is 0, its cells have that number of parameters, within 10 %. Raises `NotApplicable`
+    if no such architecture was drawn."""
     rng = np.random.default_rng([seed, 11])
     for _ in range(_DRAWS):
         depth, found = int(rng.integers(whole.layers)) + 1, []
@@ -67,8 +67,8 @@ def drawn(whole: CellShape, size: int, seed: int) -> CellShape:
 
 
 def one_hot(shape: CellShape, whole: CellShape) -> tuple[np.ndarray, np.ndarray]:
-    """The weights of candidates, float32 [E, O] and [K], with which the network of the search computes what the
-    architecture ``shape`` does: edges that it lacks give zeros."""
+    """The weights of candidates, float32 [E, O] and [K], with which the network of the search computes the same
+    function as the architecture ``shape``. Edges that ``shape`` lacks have the operation "zero"."""
     kinds = {edge[:2]: edge[2][0] for edge in shape.edges}
     places = [OPERATIONS.index(kinds.get(edge[:2], "zero")) for edge in whole.edges]
     edges = np.eye(len(OPERATIONS), dtype=np.float32)[places]
@@ -76,16 +76,16 @@ def one_hot(shape: CellShape, whole: CellShape) -> tuple[np.ndarray, np.ndarray]
 
 
 def parameters(shape: CellShape) -> int:
-    """Parameters of the cells of ``shape``."""
+    """The number of parameters in the cells of ``shape``."""
     return CellStackConfig(**vars(shape)).parameters().total
 
 
 def convolutions(shape: CellShape) -> int:
-    """Edges of a cell that are convolutions."""
+    """The number of edges of a cell that are convolutions."""
     return sum(kinds[0] in CONVOLUTIONS for *_, kinds in shape.edges)
 
 
 def _shape(whole: CellShape, depth: int, edges: Sequence[Edge]) -> CellShape:
-    """Edges with zeros are left out: they add nothing."""
+    """The shape with these ``edges``, without those of the operation "zero", which add nothing."""
     left = tuple(edge for edge in edges if edge[2] != ("zero",))
     return CellShape(width=whole.width, layers=depth, nodes=whole.nodes, edges=left)

@@ -1,4 +1,4 @@
-"""What the three trainings of AdaBERT learn: probes, scores of candidates with all their weights, and one network.
+"""The three trainings of AdaBERT: the probes, the search with its scores and weights, and the final network.
 
 Letters: B batch, L layers of the teacher, C classes, K cells, E edges, O operations. `bench.adapt.transforms.adabert`
 has the formulas.
@@ -24,9 +24,9 @@ from ptmbench.models.layers.operations import fold, shape
 from ptmbench.models.pretrainable import Encoding
 
 COLDEST = 0.2
-"""The temperature of the last step; that of the first is 1."""
+"""The temperature of the last step. The first step has 1."""
 _PLACE = 9400
-"""The number of the first draw among the places for dropout."""
+"""The number that is folded into the seed for the first draw. Dropout uses other numbers."""
 
 
 class Probing(Learner):
@@ -40,8 +40,8 @@ class Probing(Learner):
         super().__init__(teacher, TrainStep(self.losses, self._own, **teacher.options))
 
     def logits(self, features: Any, unused: Any) -> Any:
-        """The logits [B, L, C] of ``features`` [B, L, D], where ``unused`` [B, C or more] pushes out what is no answer.
-        Arrays give an array, tensors a tensor."""
+        """The logits [B, L, C] of ``features`` [B, L, D]. ``unused`` [B, C or more] is added to mask invalid answers.
+        Returns an array for arrays and a tensor for tensors."""
         layers, width, classes = self.kernel.shape
         if isinstance(features, np.ndarray):
             found = np.einsum("bld,ldc->blc", features, self.kernel.numpy()) + self.bias.numpy()
@@ -77,14 +77,14 @@ class Probing(Learner):
         return []
 
     def recall(self, memory: Sequence[np.ndarray]) -> None:
-        """Nothing: all that changes is learnt."""
+        """Does nothing, because all changing values are in `state`."""
 
 
 class Searching(Learner):
-    """Trains the network ``adapted`` of a search space, whose stack has all candidates, and the scores of these.
-    ``costs`` [O] are those of the operations.
+    """Trains the network ``adapted``, whose stack has all candidates of a search space, and their scores. ``costs`` [O]
+    are the costs of the operations.
 
-    Noise and temperature follow from the seed and the number of the step, so a resumed training has the same ones.
+    Noise and temperature depend only on the seed and the step number, so a resumed training repeats them.
     """
 
     def __init__(self, adapted: Adapted, settings: Settings, steps: int, costs: np.ndarray):
@@ -104,12 +104,12 @@ class Searching(Learner):
     def make(
         self, rows: Sequence[InputRow], settings: Adapting, seed: tuple[int, int]
     ) -> tuple[Sequence[InputRow], float]:
-        """Sets the temperature of the step of ``seed``."""
+        """Sets the temperature for the step in ``seed``, and returns the rows of the adaptation."""
         self.temperature.assign(COLDEST ** (seed[1] / self._steps))
         return self.adapted.make(rows, settings, seed)
 
     def losses(self, batch: Mapping[str, Any], seed: Any) -> dict[str, Any]:
-        """The losses of an architecture that is drawn."""
+        """The losses of a randomly drawn architecture."""
         choice = Choice(
             *(
                 drawn(tf.convert_to_tensor(one), fold(seed, _PLACE + number), self.temperature)
@@ -129,7 +129,7 @@ class Searching(Learner):
         return step == self._steps
 
     def training_flops(self, rows: Sequence[InputRow]) -> float:
-        """FLOPs of a step on ``rows``: all candidates are computed, whichever are drawn."""
+        """FLOPs of a step on ``rows``. All candidates are computed, not only those that are drawn."""
         return 3 * self.adapted.forward_flops(rows)
 
     def state(self) -> list[np.ndarray]:
@@ -154,8 +154,8 @@ class Tuning(Learner):
 
 
 def drawn(scores: tf.Tensor, seed: Any, temperature: Any) -> tf.Tensor:
-    """One-hot vectors [..., N] that are drawn by ``scores`` [..., N], with the gradient of the softmax of scores and
-    Gumbel noise at ``temperature`` (the straight-through estimator of Jang, Gu and Poole, 2017)."""
+    """Draws one-hot vectors [..., N] by ``scores`` [..., N]. Their gradient is that of the softmax of scores and Gumbel
+    noise at ``temperature`` (the straight-through estimator of Jang, Gu and Poole, 2017)."""
     u = tf.random.stateless_uniform(scores.shape, seed, 1e-6, 1 - 1e-6)
     soft = tf.nn.softmax((tf.nn.log_softmax(scores) - tf.math.log(-tf.math.log(u))) / temperature)
     hard = tf.one_hot(tf.argmax(soft, -1), scores.shape[-1])
@@ -163,8 +163,8 @@ def drawn(scores: tf.Tensor, seed: Any, temperature: Any) -> tf.Tensor:
 
 
 def expected_cost(choice: Choice, costs: np.ndarray) -> tf.Tensor:
-    """The cost of the architecture of ``choice``, a scalar: the expected share of the cells, times the mean over the
-    edges of the expected ``costs`` [O] of their operations."""
+    """The cost of the architecture ``choice``, a scalar: the expected share of the cells, times the mean over the edges
+    of the expected ``costs`` [O] of their operations."""
     depths = choice.depths.shape[0]
     share = tf.reduce_sum(choice.depths * np.arange(1, depths + 1, dtype=np.float32)) / depths
     return share * tf.reduce_mean(tf.reduce_sum(choice.edges * costs, -1))
@@ -178,7 +178,7 @@ def soft_loss(targets: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
 def depth_losses(
     adapted: Adapted, batch: Mapping[str, Any], seed: Any, settings: Settings, depths: Sequence[int]
 ) -> list[tf.Tensor]:
-    """Of the results of each of ``depths``, in ascending order, (1 - gamma) CE + gamma KD."""
+    """The loss (1 - gamma) CE + gamma KD at each of ``depths``, which are in ascending order."""
     stack, encoding = adapted.network.encoder.stack, adapted.encoded(batch, seed)
     layers = encoding.layers[: stack.config.layers + 1]
     taught, logits = settings.hints != "none" and settings.gamma > 0, {}
@@ -197,8 +197,9 @@ def depth_losses(
 
 
 def hint_loss(told: tf.Tensor, logits: Sequence[tf.Tensor], labels: tf.Tensor) -> tf.Tensor:
-    """KD, a scalar: the loss of predictions from several depths, ``logits`` [B, C] each, against the soft labels of
-    equally spaced layers among ``told`` [B, L, C], of which the last one belongs to the last prediction."""
+    """KD, a scalar: the loss of predictions from several depths (``logits``, [B, C] each) against the soft labels of
+    equally spaced layers. ``told`` [B, L, C] are the soft labels of all layers. The last layer teaches the last
+    prediction."""
     count, layers = len(logits), shape(told)[1]
     places = [-(-number * layers // count) - 1 for number in range(1, count + 1)]
     targets = tf.gather(told, places, axis=1)  # [B, M, C]
@@ -208,5 +209,5 @@ def hint_loss(told: tf.Tensor, logits: Sequence[tf.Tensor], labels: tf.Tensor) -
 
 
 def _lower(depth: int, settings: Settings) -> Sequence[int]:
-    """The depths whose predictions are compared in KD of ``depth``."""
+    """The depths whose predictions enter KD of ``depth``."""
     return range(1, depth + 1) if settings.hints == "probes" else [depth]

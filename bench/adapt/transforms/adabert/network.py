@@ -1,4 +1,4 @@
-"""AdaBERT in TensorFlow: the probes, the search, and the training of the network that it finds."""
+"""AdaBERT in TensorFlow: the probes, the search, and the training of the final network."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -26,7 +26,8 @@ from ptmbench.models.layers.encoding import mean
 from ptmbench.tasks.forms import Form
 
 _PLAIN = ("extend", "step", "second", "loss", "layer_loss", "make", "numbers")
-"""Methods of an adaptation that must be those of fine-tuning, because the student is trained and asked without them."""
+"""Methods of an adaptation that must be those of fine-tuning, because the student is trained and evaluated without
+them."""
 
 
 def check(material: Material) -> Adapted:
@@ -53,15 +54,15 @@ def check(material: Material) -> Adapted:
 
 
 def states(adapted: Adapted, batch: Mapping[str, tf.Tensor], number: tf.Tensor) -> dict[str, tf.Tensor]:
-    """What a teacher says of ``batch``: "features" [B, L, D], the mean vector of each layer, and "logits" [B, C]."""
+    """A teacher's outputs for ``batch``: "features" [B, L, D], the mean vectors of its layers, and "logits" [B, C]."""
     encoding = adapted.encoded(batch)
     features = tf.stack([mean(layer, batch["tokens"]) for layer in encoding.layers[1:]], axis=1)
     return {"features": features, "logits": adapted.judged(encoding, batch)}
 
 
 def hinted(material: Material, teacher: Adapted) -> tuple[list[InputRow], Course]:
-    """The training rows of ``material`` with "hints" float32 [L, C], the logits of the probes of all layers, and the
-    cost. Under ``hints=logits`` they are [1, C], the teacher's own; under ``hints=none`` there are none."""
+    """Returns the training rows of ``material`` with "hints" float32 [L, C], the logits of the probes of all layers,
+    and the cost. With ``hints=logits`` they are the teacher's own logits [1, C]; with ``hints=none`` there are none."""
     rows, settings = list(material.rows["train"]), material.settings
     if settings.hints == "none":
         return rows, Course()
@@ -83,8 +84,8 @@ def hinted(material: Material, teacher: Adapted) -> tuple[list[InputRow], Course
 
 
 def projection(teacher: Adapted, width: int) -> np.ndarray:
-    """The matrix [D, W] on whose columns the token vectors [V, D] of ``teacher`` are projected: the ``width`` principal
-    components, not centred, with the entry of the largest magnitude positive."""
+    """The matrix [D, W] that projects the token vectors [V, D] of ``teacher``. Its columns are the first ``width``
+    principal components, without centring. The entry with the largest magnitude in each column is positive."""
     vectors = _widened(teacher, token_table(teacher.network.encoder).numpy())
     _, found = np.linalg.eigh(vectors.T.astype(np.float64) @ vectors)
     found = found[:, ::-1][:, :width]
@@ -93,8 +94,8 @@ def projection(teacher: Adapted, width: int) -> np.ndarray:
 
 
 def beginning(material: Material, teacher: Adapted, shape: CellShape) -> dict[str, np.ndarray]:
-    """The weights that a student of ``shape`` begins with: projected embeddings, new cells, and for what is outside of
-    the encoder (layers of pre-training) the teacher's."""
+    """The initial weights of a student of ``shape``: projected embeddings, new cells, and the teacher's weights for
+    layers outside the encoder (of pre-training)."""
     weights, known = dict(built.random_weights(*material.predictor.own, material.seed, shape)), teacher.arrays()
     encoder, basis = teacher.network.encoder, projection(teacher, shape.width)
     tables = [variable for variable in encoder.embeddings.variables if len(variable.shape) == 2]
@@ -107,15 +108,15 @@ def beginning(material: Material, teacher: Adapted, shape: CellShape) -> dict[st
 
 
 def student(material: Material, teacher: Adapted, shape: CellShape) -> Trained:
-    """A predictor of ``shape`` with new weights, which is to be trained."""
+    """An untrained predictor of ``shape`` with the weights of `beginning`."""
     made = replace(material.predictor, weights=None, shape=shape)
     made.learning.reset(beginning(material, teacher, shape), material.seed)
     return made
 
 
 def found(material: Material) -> Transformed:
-    """Searches for a network of cells that does the task of ``material``, trains it, and returns it. Raises
-    `NotApplicable` as `check`."""
+    """Searches for a network of cells for the task of ``material``, trains it, and returns it. Raises `NotApplicable`
+    like `check`."""
     teacher, settings = check(material), material.settings
     width = min(settings.width, teacher.network.encoder.width)
     whole = candidates.space(width, settings.layers, settings.nodes)
@@ -148,14 +149,15 @@ def _trained(
     material: Material,
     score: Callable[[], float] | None = None,
 ) -> Course:
-    """Trains ``learner``. Without a ``score`` the weights after the last step count, and there is no curve."""
+    """Trains ``learner`` and returns the course. Without a ``score``, it keeps the weights after the last step and
+    records no curve."""
     with phase("train"):
         course = loop.train(learner, rows, training, material.seed, score or (lambda: 0.0), material.bookmark)
     return course if score else replace(course, curve=[])
 
 
 def _widened(teacher: Adapted, vectors: np.ndarray) -> np.ndarray:
-    """``vectors`` [R, E] of the embeddings at the width of the layers, without the bias of their widening."""
+    """The embedding ``vectors`` [R, E], widened to the width of the layers as in the encoder, but without the bias."""
     encoder = teacher.network.encoder
     return vectors if encoder.config.widening is None else vectors @ encoder.widening.kernel.numpy()
 

@@ -1,13 +1,13 @@
 """DynaBERT: one network is trained so that its sub-networks of several widths and depths are good networks too.
 
 Hou, Huang, Shang, Jiang, Chen and Liu (2020), "DynaBERT: Dynamic BERT with Adaptive Width and Depth", section 2. The
-adapted model is the first teacher. Read in the authors' code (huawei-noah/Pretrained-Language-Model,
-`DynaBERT/run_glue.py` at 1bb9b3e); where paper and code differ, it is said.
+adapted model is the first teacher. This follows the authors' code (huawei-noah/Pretrained-Language-Model,
+`DynaBERT/run_glue.py` at 1bb9b3e). Differences between paper and code are stated.
 
-1. Rewiring (section 2.1). Heads and neurons of each block are put in descending order of their importance for the loss,
-   so that narrow sub-networks have the important ones. The network computes what it computed before.
-2. Adaptive width (section 2.1). In every step all sub-networks of the ``widths`` m_w learn from the adapted model,
-   whose logits are y, vectors of embeddings E and hidden states H_1 ... H_L; their gradients are added up:
+1. Rewiring (section 2.1). Heads and neurons of each block are sorted in descending order of their importance for the
+   loss, so that narrow sub-networks have the important ones. The network still computes the same function.
+2. Adaptive width (section 2.1). In every step all sub-networks of the ``widths`` m_w learn from the adapted model, with
+   its logits y, embeddings E and hidden states H_1 ... H_L. The gradients of the sub-networks are added:
 
        sum_{m_w} lambda_1 SCE(y^(m_w), y) + lambda_2 (MSE(E^(m_w), E) + sum_l MSE(H_l^(m_w), H_l))
 
@@ -17,21 +17,24 @@ adapted model is the first teacher. Read in the authors' code (huawei-noah/Pretr
        sum_{m_w, m_d} lambda_1 SCE(y^(m_w, m_d), y^(m_w))
                       + lambda_2 (MSE(E^(m_w, m_d), E^(m_w)) + sum_{l in kept} MSE(H_l^(m_w, m_d), H_l'^(m_w)))
 
-SCE is the cross-entropy with the teacher's softmax. Of the hidden states, what goes into each layer that is kept is
-compared with what goes into the same layer of the teacher, and the last ones with the last ones, as in the authors'
-code. lambda_1 and lambda_2 are 1 and 0.1 in stage 2, and 1 and 1 in stage 3, as there. `elastic` says which units and
-layers a sub-network has; `subnetwork` takes one out.
+SCE is the cross-entropy with the teacher's softmax. The input of each kept layer is compared with the input of the same
+layer of the teacher, and the last hidden states with the last ones, as in the authors' code. lambda_1 and lambda_2 are
+1 and 0.1 in stage 2, and 1 and 1 in stage 3, as there. `elastic` determines the units and layers of a sub-network;
+`subnetwork` extracts one.
 
-Differences: importance is that of Michel et al. (2019), for heads and neurons alike (`bench.adapt.transforms.units`).
-For neurons, the authors' code adds the same product for the weights that go into them; it takes magnitudes of batches
-and measures on the development set, where here it is training examples. In stage 3 its teacher has the full width for
-all sub-networks; here it has the same width, as in the paper. No data are augmented, while the paper trains on texts
-that TinyBERT's method adds. Means of states run over tokens that are no padding. For regression SCE is a squared
-difference; the code has no such term. The weights after the last step count; the code keeps those of the best sum of
-the scores of all sub-networks.
+Differences:
 
-Forms: classification, regression and tagging. Controls: ``by=random`` has an order that is drawn; with
-``width_epochs=0+depth_epochs=0`` sub-networks have the units that matter, and no training.
+- Importance is that of Michel et al. (2019), for heads and neurons alike (`bench.adapt.transforms.units`). For neurons,
+  the authors' code adds the same product for their incoming weights. It takes magnitudes per batch and uses the
+  development set; here it is training examples.
+- In stage 3 the code's teacher has the full width for all sub-networks; here it has the same width, as in the paper.
+- There is no data augmentation; the paper adds texts by TinyBERT's method.
+- Means of states are over tokens without padding.
+- For regression SCE is a squared difference; the code has no such term.
+- The weights after the last step are returned; the code keeps those with the best sum of all sub-networks' scores.
+
+Forms: classification, regression and tagging. Controls: ``by=random`` sorts the units randomly. With
+``width_epochs=0+depth_epochs=0`` sub-networks have the important units, but no training.
 """
 
 import re
@@ -52,32 +55,32 @@ def _are_shares(value: str) -> bool:
 
 
 def shares(default: str) -> Any:
-    """A setting of several shares, 1 the last one."""
+    """A setting of several ascending shares; the last one is 1."""
     return setting(default, "ascending numbers above 0 with a / between them, 1 the last one: 0.5/1", _are_shares)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What ``dynabert:name=value`` may change."""
+    """The settings of ``dynabert:name=value``."""
 
     widths: str = shares("0.25/0.5/0.75/1")
     """m_w, the shares of heads and neurons of the sub-networks that are trained."""
     depths: str = shares("0.5/0.75/1")
     """m_d, the shares of layers of the sub-networks that are trained."""
     by: str = one_of("importance", "importance", "random")
-    """The order of units: by importance, or drawn."""
+    """The order of units: by importance or random."""
     examples: int = setting(1000)
-    """Training examples that importance is measured on; 0 for all."""
+    """Number of training examples for measuring importance; 0 for all."""
     width_epochs: int = setting(3)
-    """Passes over the training examples of stage 2."""
+    """Passes over the training examples in stage 2."""
     depth_epochs: int = setting(3)
-    """Passes over the training examples of stage 3."""
+    """Passes over the training examples in stage 3."""
     width_states: float = setting(0.1)
     """lambda_2 of stage 2."""
     depth_states: float = setting(1.0)
     """lambda_2 of stage 3."""
     max_steps: int = setting(0)
-    """Training steps of each stage at most; 0 is no limit."""
+    """Maximum number of training steps of each stage; 0 for no limit."""
     learning_rate: float = setting(0.0)
     """Peak learning rate; 0 for the adaptation's."""
 
@@ -87,18 +90,18 @@ class Settings:
 
     @property
     def passes(self) -> float:
-        """How many epochs of plain training cost as much; the forward pass of a teacher costs a third of a step."""
+        """The epochs of plain training with the same cost. A teacher's forward pass costs a third of a step."""
         wide, deep = sum(self.listed("widths")), sum(self.listed("depths"))
         return self.width_epochs * (wide + 1 / 3) + self.depth_epochs * wide * (deep + 1 / 3)
 
     @property
     def epochs(self) -> int:
-        """`passes`, for estimates; the stages have epochs of their own."""
+        """`passes` as a whole number, for estimates. The stages have their own epochs."""
         return max(1, round(self.passes))
 
 
 class DynaBert:
-    """`bench.adapt.transforms.contract.Transform`; trains."""
+    """A `bench.adapt.transforms.contract.Transform` with training."""
 
     summary = "sub-networks of several widths and depths learn from the whole network, and share its weights (DynaBERT)"
     settings = Settings

@@ -25,28 +25,28 @@ from ptmbench.tasks.forms import Form
 
 FORMS = (Form.CLASSIFICATION, Form.REGRESSION, Form.TAGGING)
 _PLACE = 9300
-"""The number of the first sub-network among the places for dropout."""
+"""The number that is folded into the seed for the first sub-network. Other dropout uses other numbers."""
 
 
 class Lesson(NamedTuple):
-    """A sub-network and the one that it learns from."""
+    """A sub-network (the student) and the sub-network that it learns from."""
 
     teacher: Subnetwork
     student: Subnetwork
 
 
 class States(NamedTuple):
-    """What a sub-network computes."""
+    """The states and the output of a sub-network."""
 
     layers: Sequence[tf.Tensor]
-    """Embeddings, then what each layer gives, [B, T, D] each; a layer that is left out gives what it gets."""
+    """The embeddings, then the output of each layer, [B, T, D] each. An omitted layer passes its input on."""
     numbers: tf.Tensor
     """The output of the head."""
 
 
 class Teaching(Learner):
-    """Trains the sub-networks of ``adapted`` that are students in ``lessons``, all in each step. Their teachers compute
-    with the weights that ``shared`` keeps. With ``last``, only the weights after this step count."""
+    """Trains all students of ``lessons``, sub-networks of ``adapted``, in each step. Their teachers use the weights
+    that ``shared`` keeps. With ``last``, only the weights after this step are eligible."""
 
     def __init__(
         self, adapted: Adapted, shared: SharedBlocks, lessons: Sequence[Lesson], states: float, last: int | None = None
@@ -67,7 +67,7 @@ class Teaching(Learner):
         return {"loss": tf.add_n(losses)}
 
     def loss(self, student: Subnetwork, found: States, told: States, batch: Mapping[str, Any]) -> tf.Tensor:
-        """The loss of what a ``student`` has ``found`` against what its teacher has ``told``."""
+        """The loss of the states ``found`` of a ``student`` against the states ``told`` of its teacher."""
         given = {**batch, "teacher": tf.stop_gradient(targets(told.numbers, batch))}
         compared = [layer for layer, width in enumerate(student) if width is not None] + [len(student)]
         present = tf.cast(tf.not_equal(batch["tokens"], 0), tf.float32)
@@ -90,14 +90,14 @@ class Teaching(Learner):
 
 
 def targets(numbers: tf.Tensor, batch: Mapping[str, Any]) -> tf.Tensor:
-    """The output ``numbers`` of a teacher as `bench.adapt.distil.network.soft` takes them."""
+    """The output ``numbers`` of a teacher in the format of `bench.adapt.distil.network.soft`."""
     if "score" in batch:
         return numbers[:, 0]
     return tf.transpose(numbers, [0, 2, 1]) if "tags" in batch else numbers
 
 
 def check(material: Material) -> Adapted:
-    """The network of ``material``. Raises `NotApplicable` if it has no sub-networks that can learn from it."""
+    """The network of ``material``. Raises `NotApplicable` if it has no sub-networks or cannot teach them."""
     adapted, form = material.predictor.network, material.predictor.task.form
     units.shape_of(adapted)
     name = adapted.adaptation.name
@@ -113,8 +113,8 @@ def check(material: Material) -> Adapted:
 
 
 def order(material: Material, by: str, examples: int) -> tuple[dict[str, np.ndarray], Course]:
-    """The weights of the network of ``material`` with the units of each block in the order of importance on so many
-    ``examples`` (0: all), or in one that is drawn; and the cost."""
+    """Returns the weights of the network of ``material`` with the units of each block sorted by importance or in random
+    order, and the cost. Importance is measured on ``examples`` training examples (0: all)."""
     adapted, rows, spent = material.predictor.network, material.rows["train"], Course()
     shape, rng = units.shape_of(adapted), np.random.default_rng([material.seed, 8])
     if by == "random":
@@ -128,7 +128,7 @@ def order(material: Material, by: str, examples: int) -> tuple[dict[str, np.ndar
 
 
 def lessons_of(shape: Any, settings: Settings) -> tuple[list[Lesson], list[Lesson]]:
-    """The lessons of the two stages for a stack of ``shape``. Shares that round to the same sub-network are one."""
+    """The lessons of the two stages for a stack of ``shape``. Shares that round to the same sub-network count once."""
     widths = [elastic.scaled(shape, width) for width in settings.listed("widths")]
     wide = [Lesson(widths[-1], width) for width in widths]
     deep = [
@@ -140,7 +140,7 @@ def lessons_of(shape: Any, settings: Settings) -> tuple[list[Lesson], list[Lesso
 
 
 def adaptive(material: Material) -> Transformed:
-    """The network of ``material`` after rewiring and both stages of training. Raises `NotApplicable` as `check`."""
+    """The network of ``material`` after rewiring and both stages of training. Raises `NotApplicable` like `check`."""
     adapted, settings = check(material), material.settings
     shape = units.shape_of(adapted)
     weights, course = order(material, settings.by, settings.examples)

@@ -1,4 +1,4 @@
-"""Head pruning by L0 gates: each attention head gets a gate, and training closes the gates that are worth little.
+"""Head pruning by L0 gates: each attention head gets a gate, and training closes the gates of unimportant heads.
 
 Voita, Talbot, Moiseev, Sennrich and Titov (2019), "Analyzing Multi-Head Self-Attention", section 6.1. The result of
 each head is multiplied by a gate g_i in [0, 1], a random variable that is drawn once for each batch. It has a Hard
@@ -12,19 +12,19 @@ The adapted model and the gates are trained further on
 
     L = L_task + lambda sum_i (1 - P(g_i = 0))        1 - P(g_i = 0) = sigmoid(log a_i - beta log(-gamma / zeta))
 
-Larger ``penalty`` (lambda) closes more gates. Afterwards a head stays if P(g_i = 1) > P(g_i = 0), which is log a_i > 0,
-and is removed otherwise. As in `heads`, the network really becomes smaller.
+A larger ``penalty`` (lambda) closes more gates. After training, a head is kept if P(g_i = 1) > P(g_i = 0), that is, if
+log a_i > 0, and removed otherwise. As in `heads`, the network becomes smaller.
 
-Differences: the paper may remove all heads of a layer; here the one with the largest log a_i stays. Gates begin with
+Differences: the paper may remove all heads of a layer; here the one with the largest log a_i is kept. Gates start with
 log a_i = 2, where P(g_i = 1) is 0.77 and P(g_i = 0) is 0.06. Their learning rate is ``gate_rate`` times the rate
 of the weights, because fine-tuning is short and its rates are low.
 
-The weights at the end of training count, whatever the scores on the selection split were before: earlier ones have more
-heads. Scored is the network without the heads whose gates are closed. The record's cost has
+The weights after the last step are returned, regardless of earlier scores on the selection split, because earlier
+weights have more heads. Scores are those of the network without the heads whose gates are closed. The record's cost has
 ``heads_kept`` and ``head_sparsity``, the share of heads that was removed.
 
-Controls, where S is the share that the gates have removed: ``heads:by=random+share=S+epochs=5`` trains as long without
-heads that are drawn, and ``heads:share=S+epochs=5`` without the least important ones.
+Controls, where S is the share of heads that the gates have removed: ``heads:by=random+share=S+epochs=5`` removes random
+heads and trains for as long, and ``heads:share=S+epochs=5`` removes the least important ones.
 """
 
 from dataclasses import dataclass
@@ -38,22 +38,22 @@ from ptmbench.bench.adapt.transforms.further import to_the_end
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What ``gates:name=value`` may change."""
+    """The settings of ``gates:name=value``."""
 
     penalty: float = setting(0.2)
     """lambda, the weight of the expected number of open gates in the loss."""
     gate_rate: float = positive(100.0)
-    """How many times higher the learning rate of the gates is."""
+    """The learning rate of the gates, as a multiple of the learning rate of the weights."""
     epochs: int = positive(5)
     """Passes over the training examples."""
     max_steps: int = setting(0)
-    """Training steps at most; 0 is no limit."""
+    """Maximum number of training steps; 0 for no limit."""
     learning_rate: float = setting(0.0)
     """Peak learning rate; 0 for the adaptation's."""
 
 
 class Gates:
-    """`bench.adapt.transforms.contract.Transform`; trains."""
+    """A `bench.adapt.transforms.contract.Transform` with training."""
 
     summary = "attention heads are taken out whose gates close in further training (L0 penalty)"
     settings = Settings
@@ -74,7 +74,7 @@ class Gates:
         return gated(material)
 
     def prepare(self, adapted: Any, settings: Settings) -> None:
-        """Does nothing, because the shape of the stack says all about the network."""
+        """Does nothing, because the shape of the stack fully describes the network."""
 
 
 TRANSFORM = Gates()

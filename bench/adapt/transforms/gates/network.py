@@ -1,4 +1,4 @@
-"""L0 gates of attention heads in TensorFlow: their distribution, their penalty, and the training of both."""
+"""L0 gates of attention heads in TensorFlow: their distribution, their penalty, and their training."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ BETA, GAMMA, ZETA = 0.33, -0.1, 1.1
 BEGINNING = 2.0
 """log a of all gates before training."""
 _PLACE = 9100
-"""The number of the first draw among the places for dropout."""
+"""The number that is folded into the seed for the first draw. Dropout uses other numbers."""
 
 
 def drawn(log_a: tf.Tensor, u: tf.Tensor) -> tf.Tensor:
@@ -40,7 +40,7 @@ def open_probability(log_a: tf.Tensor) -> tf.Tensor:
 
 
 def open_heads(log_a: np.ndarray) -> np.ndarray:
-    """The numbers of the heads of a block that stay: those that are more likely open than closed, at least one."""
+    """The numbers of the heads of a block that are kept: those with P(g = 1) > P(g = 0), at least one."""
     return np.flatnonzero((log_a > 0) | (np.arange(len(log_a)) == np.argmax(log_a)))
 
 
@@ -73,7 +73,7 @@ class Gating(Learner):
         super().__init__(adapted, step)
 
     def losses(self, batch: Mapping[str, Any], seed: Any) -> dict[str, Any]:
-        """The losses of the network with gates that are drawn, with the penalty in "loss"."""
+        """The losses of the network with randomly drawn gates; "loss" includes the penalty."""
         for number, (gate, log_a) in enumerate(zip(self._gates, self.log_a, strict=True)):
             u = tf.random.stateless_uniform(log_a.shape, fold(seed, _PLACE + number), 1e-6, 1 - 1e-6)
             gate.gates = drawn(tf.convert_to_tensor(log_a), u)
@@ -91,12 +91,12 @@ class Gating(Learner):
         return tf.add_n([tf.reduce_sum(open_probability(tf.convert_to_tensor(one))) for one in self.log_a])
 
     def kept(self) -> list[np.ndarray]:
-        """The numbers of the heads that stay in each block."""
+        """The numbers of the heads that are kept in each block."""
         return [open_heads(one.numpy()) for one in self.log_a]
 
     @contextmanager
     def closed(self) -> Iterator[None]:
-        """Inside, the heads that do not stay give nothing: their rows of the output's kernel are 0."""
+        """A context in which removed heads have no effect: their rows of the output kernel are 0."""
         kernels = [place.kernel for place in self._places]
         before = [kernel.numpy() for kernel in kernels]
         for kernel, array, log_a, stay in zip(kernels, before, self.log_a, self.kept(), strict=True):
@@ -123,7 +123,7 @@ class Gating(Learner):
 
 def gated(material: Material) -> Transformed:
     """Trains the network of ``material`` with gates, and returns it without the heads whose gates have closed. Raises
-    `NotApplicable` where nothing learns."""
+    `NotApplicable` if the adaptation freezes the encoder or the network has no heads that can be removed."""
     adapted, rows = material.predictor.network, material.rows["train"]
     units.shape_of(adapted)
     if adapted.freezes:

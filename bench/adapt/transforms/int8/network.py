@@ -1,4 +1,4 @@
-"""Int8 in Keras: quantised products, and tables of vectors as codes."""
+"""Int8 in Keras: quantised products, and embedding tables as codes."""
 
 import keras
 import numpy as np
@@ -12,10 +12,10 @@ from ptmbench.bench.errors import NotApplicable
 
 
 def quantise(adapted: Adapted, settings: Settings) -> None:
-    """Quantises the products of ``adapted``, with the weights that they have.
+    """Quantises the products of ``adapted`` with their current weights.
 
-    A quantised network is made in this way again when it is loaded: Keras's loader forgets that activations of layers
-    inside others are not quantised (version 3.15.1).
+    A quantised network is also loaded in this way, because Keras's loader (version 3.15.1) does not restore that the
+    activations of nested layers are not quantised.
     """
     replaced = {}
     for layer in kernels.products(adapted):
@@ -29,7 +29,7 @@ def quantise(adapted: Adapted, settings: Settings) -> None:
 def quantised(material: Material) -> Transformed:
     """The weights of the network of ``material`` as int8 codes and scales.
 
-    Raises `NotApplicable` for a network without kernels, where tables of vectors are left out or there are none.
+    Raises `NotApplicable` if there is nothing to quantise, or if the adaptation changes kernels during inference.
     """
     source = material.predictor.network
     layers = kernels.products(source)

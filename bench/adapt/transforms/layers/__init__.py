@@ -2,13 +2,13 @@
 
 Sajjad et al. (2023), "On the Effect of Dropping Layers of Pre-trained Transformer Models" (first called "Poor Man's
 BERT", 2020), section 3: top layers are removed, or bottom ones, or the ones in the middle ("symmetric"), or every other
-one from the top down ("even alternate"). They remove layers before fine-tuning; here the adapted model loses them, and
-``epochs`` trains the smaller network further. Fan, Grave and Joulin (2020), "Reducing Transformer Depth on Demand with
-Structured Dropout", section 3.2, remove every other layer in the same way, from networks that were trained with
-LayerDrop.
+one from the top down ("even alternate"). They remove layers before fine-tuning; here they are removed from the adapted
+model, and ``epochs`` trains the smaller network further. Fan, Grave and Joulin (2020), "Reducing Transformer Depth on
+Demand with Structured Dropout", section 3.2, remove every other layer in the same way, from networks that were trained
+with LayerDrop.
 
-Where all layers share their weights (ALBERT), the one block is applied less often: FLOPs fall, parameters stay.
-``by=random`` removes as many layers that are drawn: what a choice is worth is the difference.
+If all layers share their weights (ALBERT), the one block is applied less often: FLOPs fall, and parameters do not. As a
+control, ``by=random`` removes the same number of random layers. The difference shows the value of a choice.
 """
 
 import re
@@ -31,21 +31,22 @@ def _is_list(value: str) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(Further):
-    """What ``layers:name=value`` may change."""
+    """The settings of ``layers:name=value``."""
 
     share: float = share(0.5)
-    """Share of the layers that are removed, rounded down."""
+    """Share of the layers that are removed; their number is rounded down."""
     by: str = one_of("top", "top", "bottom", "middle", "alternate", "random")
-    """Which layers go; "alternate" is every other one from the top down."""
+    """The layers that are removed; "alternate" is every other one from the top down."""
     keep: str = setting("", "numbers of layers from 1 with a . between them, in their order, or empty", _is_list)
-    """The layers that stay: "1.2.5"; empty for the choice of ``share`` and ``by``."""
+    """The layers that are kept, such as "1.2.5"; empty to use ``share`` and ``by`` instead."""
 
     def __post_init__(self) -> None:
         if self.keep and (self.share, self.by) != (0.5, "top"):
             raise SettingError(f"keep={self.keep} names the layers that stay. Leave out share and by.")
 
     def kept(self, layers: int, seed: int) -> list[int]:
-        """The numbers, from 0, of the ``layers`` that stay. Raises `NotApplicable` where there are too few."""
+        """The numbers, from 0, of the layers that are kept, of ``layers`` in all. Raises `NotApplicable` if the model
+        has too few layers for the settings."""
         if self.keep:
             found = [int(one) - 1 for one in self.keep.split(".")]
             if found[-1] >= layers:
@@ -76,7 +77,7 @@ class Settings(Further):
 
 
 class Layers:
-    """`bench.adapt.transforms.contract.Transform`; trains where ``epochs`` asks for it."""
+    """A `bench.adapt.transforms.contract.Transform` with optional training (``epochs``)."""
 
     summary = "whole layers are taken out"
     settings = Settings
@@ -102,7 +103,7 @@ class Layers:
         return units.finished(material, *units.with_layers(adapted, kept), Course())
 
     def prepare(self, adapted: Any, settings: Settings) -> None:
-        """Nothing: the shape of the stack is all that the network needs."""
+        """Does nothing, because the shape of the stack fully describes the network."""
 
 
 TRANSFORM = Layers()

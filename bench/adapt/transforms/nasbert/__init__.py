@@ -3,33 +3,33 @@
 Xu, Tan, Luo, Song, Li, Qin and Liu (2021), "NAS-BERT: Task-Agnostic and Adaptive-Size BERT Compression with Neural
 Architecture Search", section 3. The authors published no code. The adapted model is the teacher.
 
-1. Search space. A layer keeps one of the ``shares`` of its heads and one of the ``shares`` of its neurons, or is left
-   out (the identity). All architectures share the weights of one supernet: a narrower layer has its first units.
+1. Search space. A layer keeps one of the ``shares`` of its heads and one of the ``shares`` of its neurons, or is
+   omitted (the identity). All architectures share the weights of one supernet: a narrower layer has its first units.
 2. Block-wise training with distillation. The layers form ``blocks`` of consecutive layers. In each step a path a_n
-   through every block is drawn from its candidates. It gets what the teacher's block gets, and learns to give what that
-   gives; gradients stay inside the block:
+   through every block is drawn from its candidates. Its input is the input of the teacher's block, and it learns the
+   output of that block. Gradients do not leave the block:
 
        loss = sum_n MSE(S_n(Y_(n-1); a_n), Y_n)        Y_n: the hidden states of the teacher after block n
 
 3. Progressive shrinking. The candidates of a block are put into ``bins`` by their parameters. Between two of the
-   ``search_epochs``, the half of each bin with the higher loss on texts of the selection split is dropped, two of each
-   bin staying at least.
-4. Model selection. The loss of an architecture is estimated as the sum of the losses of its blocks. Of all combinations
-   of the candidates that are left, the one with the lowest sum is chosen whose blocks have at most the share
+   ``search_epochs``, the half of each bin with the higher loss on texts of the selection split is dropped; each bin
+   keeps at least two.
+4. Model selection. The loss of an architecture is estimated as the sum of the losses of its blocks. The remaining
+   candidates are combined. The chosen combination has the lowest sum, and its blocks have at most the share
    ``parameters`` of the teacher's parameters and the share ``flops`` of its FLOPs.
 5. The chosen architecture is trained for ``tuning_epochs`` against the teacher's logits and hidden states, by the loss
-   of `dynabert`. Its weights begin as the teacher's first units (``start=supernet``: as the search has left them).
+   of `dynabert`. Its initial weights are the teacher's first units (``start=supernet``: the weights of the search).
 
-The cost of all of this is the cost of the transform; ``search_flops`` in the record is that of 2 to 4.
+The cost of the transform includes all of this; ``search_flops`` in the record is the cost of 2 to 4.
 
-Differences: the paper searches in pre-training, for all tasks, and pre-trains what it finds. Its search space also has
-separable convolutions, and chooses attention and feed-forward layers separately. Its supernet begins with random
-weights; this one begins with the adapted model, units in the order of their importance as in `dynabert`, so that all
-widths have important ones. The paper measures latency and keeps to limits of it; FLOPs stand for it here, because
-the architecture would depend on the machine otherwise. The paper's numbers of bins and of survivors are larger.
+Differences: the paper searches in pre-training, for all tasks, and pre-trains the result. Its search space also has
+separable convolutions, and chooses attention and feed-forward layers separately. Its supernet starts with random
+weights; this one starts with the adapted model and units in the order of their importance, as in `dynabert`, so that
+all widths have important units. The paper limits the measured latency. Here FLOPs are limited instead, so that the
+architecture does not depend on the machine. The paper's numbers of bins and of survivors are larger.
 
-Control: ``by=random`` draws an architecture with 90 % of the allowed parameters or more, and trains it in the same way
-and as long. What the search is worth is the difference; what it costs is ``search_flops``.
+Control: ``by=random`` draws an architecture with at least 90 % of the allowed parameters, and trains it in the same way
+for as long. The difference shows the value of the search; ``search_flops`` is its cost.
 """
 
 from dataclasses import dataclass
@@ -48,43 +48,43 @@ def _part(default: float) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What ``nasbert:name=value`` may change."""
+    """The settings of ``nasbert:name=value``."""
 
     shares: str = shares("0.25/0.5/1")
-    """Shares of the heads, and shares of the neurons, that a layer may keep."""
+    """Shares of its heads and of its neurons that a layer may keep."""
     blocks: int = positive(2)
-    """Blocks that are searched separately."""
+    """Number of blocks, which are searched separately."""
     bins: int = positive(4)
-    """Groups of candidates of like size."""
+    """Number of groups of candidates of similar size."""
     parameters: float = _part(0.5)
-    """Share of the parameters of all layers that may be left."""
+    """Largest allowed share of the parameters of all layers."""
     flops: float = _part(1.0)
-    """Share of the FLOPs of all layers that may be left."""
+    """Largest allowed share of the FLOPs of all layers."""
     by: str = one_of("search", "search", "random")
-    """How the architecture is found: by the search, or drawn."""
+    """How the architecture is chosen: by the search or at random."""
     start: str = one_of("adapted", "adapted", "supernet")
-    """The weights that the architecture is trained from."""
+    """The initial weights of the training of the architecture."""
     examples: int = positive(256)
-    """Texts that the losses of candidates are measured on."""
+    """Number of texts for measuring the losses of candidates."""
     search_epochs: int = positive(4)
-    """Passes over the training examples of the search."""
+    """Passes over the training examples for the search."""
     tuning_epochs: int = positive(3)
-    """Passes over the training examples of the training of the architecture."""
+    """Passes over the training examples for the training of the architecture."""
     max_steps: int = setting(0)
-    """Training steps of each of the two at most; 0 is no limit."""
+    """Maximum number of steps of each of these trainings; 0 for no limit."""
     learning_rate: float = setting(0.0)
     """Peak learning rate; 0 for the adaptation's."""
 
     @property
     def epochs(self) -> int:
-        """How many epochs of plain training cost as much, for estimates. A path of the search has about half of the
-        layers' FLOPs, and the forward pass of a teacher costs a third of a step."""
+        """The number of epochs of plain training with the same cost, for estimates. A path of the search has about half
+        of the layers' FLOPs, and the forward pass of a teacher costs a third of a step."""
         searching = 0 if self.by == "random" else self.search_epochs
         return max(1, round(searching * (1 / 2 + 1 / 3) + self.tuning_epochs * (self.parameters + 1 / 3)))
 
 
 class NasBert:
-    """`bench.adapt.transforms.contract.Transform`; trains."""
+    """A `bench.adapt.transforms.contract.Transform` with training."""
 
     summary = "the shape of a smaller network is searched for, block by block, and trained by distillation (NAS-BERT)"
     settings = Settings
@@ -107,7 +107,7 @@ class NasBert:
         return found(material)
 
     def prepare(self, adapted: Any, settings: Settings) -> None:
-        """Nothing: the shape of the stack is all that the network needs."""
+        """Does nothing, because the shape of the stack fully describes the network."""
 
 
 TRANSFORM = NasBert()

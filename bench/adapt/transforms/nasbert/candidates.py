@@ -12,9 +12,9 @@ from ptmbench.bench.adapt.transforms.elastic import Subnetwork, Width
 from ptmbench.bench.errors import NotApplicable
 
 MOST = 20_000
-"""Candidates of a block at most."""
+"""The maximum number of candidates of a block."""
 LEFT = 2
-"""Candidates of a bin that always stay."""
+"""The minimum number of candidates that a bin keeps."""
 
 
 @dataclass(frozen=True)
@@ -26,18 +26,18 @@ class Block:
     paths: tuple[Subnetwork, ...]
     """Its candidates: the widths of its layers."""
     parameters: np.ndarray
-    """Of each candidate."""
+    """The number of parameters of each candidate."""
     flops: np.ndarray
-    """Of each candidate, for the mean text."""
+    """The FLOPs of each candidate per text, as a mean."""
 
     def bins(self, count: int) -> np.ndarray:
-        """The bin of each candidate: ``count`` of them, equally wide in parameters."""
+        """The bin of each candidate, of ``count`` bins that are equally wide in parameters."""
         return np.minimum(self.parameters * count // max(1, self.parameters.max()), count - 1).astype(int)
 
 
 def choices(shape: StackShape, shares: Sequence[float]) -> list[list[Width | None]]:
-    """What each layer of a stack of ``shape`` may be, None for the identity. Shares that round to the same width are
-    one."""
+    """The options of each layer of a stack of ``shape``; None is the identity. Shares that round to the same width
+    count once."""
     found = []
     for heads, inner in zip(shape.heads, shape.inner, strict=True):
         every = [elastic.scaled(StackShape(layers=1, heads=(heads,), inner=(inner,)), share)[0] for share in shares]
@@ -49,8 +49,8 @@ def choices(shape: StackShape, shares: Sequence[float]) -> list[list[Width | Non
 def blocks_of(
     options: Sequence[Sequence[Width | None]], count: int, parameters: dict[Width, float], flops: dict[Width, float]
 ) -> list[Block]:
-    """The layers with these ``options`` as ``count`` blocks with all their candidates. Raises `NotApplicable` where
-    there are more blocks than layers, or too many candidates."""
+    """Divides the layers with these ``options`` into ``count`` blocks with all their candidates. Raises `NotApplicable`
+    if there are more blocks than layers, or too many candidates."""
     if count > len(options):
         raise NotApplicable(
             "few-layers", f"because the model has {len(options)} layers, which do not form {count} blocks."
@@ -74,8 +74,8 @@ def blocks_of(
 
 
 def shrunk(losses: np.ndarray, bins: np.ndarray, alive: np.ndarray) -> np.ndarray:
-    """Which candidates are left, bool [C], of those that are ``alive``: the half of each of the ``bins`` with the lower
-    ``losses``, rounded up, and `LEFT` at least."""
+    """Returns which of the C candidates are kept, bool [C]. Of the candidates that are ``alive``, each of the ``bins``
+    keeps the half with the lower ``losses``, rounded up, and at least `LEFT`."""
     left = np.zeros_like(alive)
     for number in np.unique(bins):
         inside = np.flatnonzero(alive & (bins == number))
@@ -87,12 +87,12 @@ def shrunk(losses: np.ndarray, bins: np.ndarray, alive: np.ndarray) -> np.ndarra
 def selected(
     blocks: Sequence[Block], losses: Sequence[np.ndarray], alive: Sequence[np.ndarray], limits: tuple[float, float]
 ) -> Subnetwork:
-    """The architecture with the lowest sum of the ``losses`` of its blocks, of all combinations of candidates that are
-    ``alive``, within the ``limits`` of parameters and FLOPs. It has one layer at least. Raises `NotApplicable` where
-    there is none.
+    """The architecture with the lowest sum of the ``losses`` of its blocks, among all combinations of candidates that
+    are ``alive``. It is within the ``limits`` of parameters and FLOPs and has at least one layer. Raises
+    `NotApplicable` if there is none.
 
-    Combinations are made block by block. One that another one equals or beats in loss, parameters and FLOPs is dropped,
-    since nothing that follows can make up for it.
+    Combinations are built block by block. A combination is dropped if another one is at least as good in loss,
+    parameters and FLOPs, because further blocks cannot change that.
     """
     found = [(0.0, 0.0, 0.0, ())]
     for block, loss, left in zip(blocks, losses, alive, strict=True):
@@ -119,8 +119,8 @@ def drawn(
     limits: tuple[float, float],
     seed: int,
 ) -> Subnetwork:
-    """An architecture with 90 % of the parameters of the ``limits`` or more, and within them, drawn from ``seed``.
-    Raises `NotApplicable` where none was found."""
+    """Draws an architecture within the ``limits`` by ``seed``, with at least 90 % of the allowed parameters. Raises
+    `NotApplicable` if none was drawn."""
     rng = np.random.default_rng([seed, 10])
     for _ in range(20_000):
         path = tuple(one[rng.integers(len(one))] for one in options)

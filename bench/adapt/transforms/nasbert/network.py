@@ -31,10 +31,10 @@ Options = Sequence[Sequence[Width | None]]
 
 class Searching(Learner):
     """Trains paths through the ``blocks`` of a supernet, each against the same block of the teacher, whose weights
-    ``shared`` keeps. ``judged`` are the texts that losses of candidates are measured on.
+    ``shared`` keeps. ``judged`` are the texts for measuring the losses of candidates.
 
-    Paths follow from the seed and the number of the step, and what is left of the candidates is part of a training's
-    state, so a resumed training goes on as a straight one.
+    Paths depend only on the seed and the step number, and the remaining candidates are part of the training's state. So
+    a resumed training gives the same result as an uninterrupted one.
     """
 
     def __init__(
@@ -49,12 +49,12 @@ class Searching(Learner):
     ):
         self._shared, self._options, self.blocks, self._judged, self._steps = shared, options, blocks, judged, steps
         self.alive = [np.ones(len(block.paths), bool) for block in blocks]
-        """Of each block, which candidates are left."""
+        """For each block, which candidates are left."""
         self._bins = [block.bins(settings.bins) for block in blocks]
         epochs = settings.search_epochs
         self._turns = {round(steps * epoch / epochs) for epoch in range(1, epochs)} - {0, steps}
         self.chosen = tf.Variable(tf.zeros(len(options), tf.int32), trainable=False)
-        """Of each layer, the number of its option on the path of the next step."""
+        """For each layer, the number of its option on the path of the next step."""
         self._numbers = [{one: number for number, one in enumerate(option)} for option in options]
         self._measured: Any = None
         super().__init__(adapted, adapted.adaptation.step(self.losses, adapted.learning, **adapted.options))
@@ -62,7 +62,7 @@ class Searching(Learner):
     def make(
         self, rows: Sequence[InputRow], settings: Adapting, seed: tuple[int, int]
     ) -> tuple[Sequence[InputRow], float]:
-        """Drops candidates where it is time to, and draws the path of the step of ``seed``."""
+        """Drops candidates at the end of an epoch, and draws the path for the step in ``seed``."""
         spent = 0.0
         if seed[1] in self._turns:
             losses, spent = self.measured()
@@ -75,12 +75,12 @@ class Searching(Learner):
         return rows, spent + made
 
     def losses(self, batch: Mapping[str, Any], seed: Any) -> dict[str, Any]:
-        """The sum of the losses of the blocks on the path that is ``chosen``."""
+        """The sum of the losses of the blocks on the ``chosen`` path."""
         return {"loss": tf.reduce_sum(self._block_losses(batch, seed))}
 
     def measured(self) -> tuple[list[np.ndarray], float]:
-        """Of each block, the losses of its candidates that are left (others: infinity), and the FLOPs. One pass over
-        the texts measures a candidate of every block."""
+        """Returns the losses of the remaining candidates of each block (infinity for the others), and the FLOPs. One
+        pass over the texts measures one candidate of every block."""
         left = [np.flatnonzero(alive) for alive in self.alive]
         found = [np.full(len(alive), np.inf) for alive in self.alive]
         spent, rows = 0.0, sorted(self._judged, key=lambda row: row.tokens)
@@ -100,7 +100,7 @@ class Searching(Learner):
         return step == self._steps
 
     def training_flops(self, rows: Sequence[InputRow]) -> float:
-        """FLOPs of a step on ``rows``: the teacher's forward pass, and three of the path."""
+        """FLOPs of a step on ``rows``: one forward pass of the teacher, and three of the path."""
         return self.adapted.forward_flops(rows) + 3 * self._path_flops(rows)
 
     def memory(self) -> list[np.ndarray]:
@@ -127,7 +127,7 @@ class Searching(Learner):
         return self._measured({name: tf.convert_to_tensor(array) for name, array in batch.items()}).numpy()
 
     def _block_losses(self, batch: Mapping[str, Any], seed: Any) -> tf.Tensor:
-        """The loss of each block on the path that is ``chosen``, [N]."""
+        """The loss of each block on the ``chosen`` path, [N]."""
         encoder, channels = self.adapted.network.encoder, self.adapted.channels(batch)
         count, length = shape(batch["tokens"])
         with self._shared.kept():
@@ -146,7 +146,7 @@ class Searching(Learner):
         return tf.stack(found)
 
     def _layer(self, block: Any, x: tf.Tensor, index: int, bias: tf.Tensor, rows: Rows, drop: Drop) -> tf.Tensor:
-        """What layer ``index`` gives for ``x`` [N, D] with the option that is ``chosen``."""
+        """The output of layer ``index`` for ``x`` [N, D] with the ``chosen`` option."""
 
         def option(width: Width | None) -> Callable[[], tf.Tensor]:
             if width is None:
@@ -158,7 +158,7 @@ class Searching(Learner):
 
 def found(material: Material) -> Transformed:
     """Searches for an architecture for the network of ``material``, trains it, and returns it. Raises `NotApplicable`
-    where the layers share their weights or are not a stack, and as `dynabert.network.check`."""
+    if the layers share their weights or are not a stack, and like `dynabert.network.check`."""
     adapted, settings, rows = check(material), material.settings, material.rows["train"]
     check_stepwise(adapted.network.encoder, "none of them can be searched")
     if adapted.network.encoder.stack.config.shared:
@@ -201,7 +201,7 @@ def _searched(
     blocks: Sequence[Block],
     limits: tuple[float, float],
 ) -> tuple[Subnetwork, Course]:
-    """Trains the supernet, and returns the architecture of the lowest loss with the cost of finding it."""
+    """Trains the supernet, and returns the architecture with the lowest loss and the cost of the search."""
     settings, rows = material.settings, material.rows["train"]
     training = replace(material.training, epochs=settings.search_epochs)
     judged = material.rows["selection"][: settings.examples]
@@ -213,7 +213,7 @@ def _searched(
 
 
 def _tuned(material: Material, adapted: Adapted, shared: SharedBlocks, lesson: Lesson) -> Course:
-    """Trains the student of ``lesson``. Scores are those of its network, and the best one counts."""
+    """Trains the student of ``lesson``, and keeps the weights with its best score on the selection split."""
     training = replace(material.training, epochs=material.settings.tuning_epochs)
     weights, left = elastic.taken(adapted, lesson.student)
     smaller = replace(material.predictor, weights=weights, shape=left)

@@ -1,4 +1,4 @@
-"""Pruning in TensorFlow: the Toolkit's masks on variables of Keras 3, and the training that they are part of."""
+"""Pruning in TensorFlow: the Toolkit's masks on variables of Keras 3, and the training with them."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -21,10 +21,10 @@ from ptmbench.bench.errors import NotApplicable
 
 
 class Masks:
-    """The masks of ``variables`` (TensorFlow's, [I, O]), which the Toolkit sets as ``settings`` say.
+    """The masks of ``variables`` (TensorFlow variables, [I, O]), which the Toolkit computes by ``settings``.
 
-    Its wrapper takes layers of Keras 2 alone. It gets one that owns nothing and hands over our variables, so that it
-    masks them in place.
+    The Toolkit's wrapper accepts Keras 2 layers only. It gets a layer without own variables that returns ours, so that
+    the wrapper masks them in place.
     """
 
     def __init__(self, variables: Sequence[tf.Variable], settings: Settings, end: int):
@@ -50,19 +50,19 @@ class Masks:
 
     @property
     def values(self) -> list[tf.Variable]:
-        """The masks, zeros and ones, one for each variable."""
+        """The masks of zeros and ones, one for each variable."""
         return [mask for _, mask, _ in self._wrapper.pruning_vars]
 
     def advance(self) -> None:
-        """To the next step: the masks are updated where the schedule says so, and applied."""
+        """Moves to the next step: updates the masks by the schedule, and applies them."""
         self._advance()
 
     def apply(self) -> None:
-        """Sets the masked weights to zero again, after an update has changed them."""
+        """Sets the masked weights to zero again after an update."""
         self._apply()
 
     def memory(self) -> list[np.ndarray]:
-        """What `recall` takes: the number of the step, and the masks as truth values."""
+        """The state for `recall`: the step number, and the masks as bool arrays."""
         return [self._wrapper.pruning_step.numpy(), *(mask.numpy().astype(bool) for mask in self.values)]
 
     def recall(self, memory: Sequence[np.ndarray]) -> None:
@@ -82,7 +82,7 @@ def schedule_of(sparsity: Any, settings: Settings, end: int) -> Any:
 
 
 class MaskedStep:
-    """A training step under ``masks``: masked weights get no update (Zhu and Gupta, section 3)."""
+    """A training step with ``masks``: masked weights get no update (Zhu and Gupta, section 3)."""
 
     def __init__(self, step: Any, masks: Masks):
         self._step, self._masks = step, masks
@@ -96,7 +96,7 @@ class MaskedStep:
 
 
 class PruningLearner(Learner):
-    """Trains under ``masks``. States count from step ``end`` on: weights from before it have too few zeros."""
+    """Trains with ``masks``. Weights from before step ``end`` are not eligible, as they have too few zeros."""
 
     def __init__(self, adapted: Adapted, masks: Masks, end: int):
         super().__init__(adapted, MaskedStep(adapted.step, masks))  # FLOPs are dense: no product here skips zeros
@@ -117,8 +117,8 @@ class PruningLearner(Learner):
 def pruned(material: Material) -> Transformed:
     """Trains the network of ``material`` further, and returns its weights with zeros.
 
-    Raises `NotApplicable` where nothing learns that could be pruned, where the training is shorter than the schedule,
-    and where a kernel cannot reach the sparsity exactly.
+    Raises `NotApplicable` if no prunable weights are trained, if the pattern does not fit a kernel, if there are too
+    few steps for the schedule, or if a kernel cannot reach the sparsity exactly.
     """
     settings, adapted = material.settings, material.predictor.network
     variables = _prunable(adapted, settings)
@@ -140,13 +140,13 @@ def pruned(material: Material) -> Transformed:
         course = loop.train(learner, rows, material.training, material.seed, material.score, material.bookmark)
     arrays, changed = adapted.arrays(), kernels.names(adapted, variables)
     check_sparsity({name: arrays[name] for name in changed}, settings)
-    zeroed = {name: arrays[name] + 0.0 for name in changed}  # a mask makes -0.0 of negative weights
+    zeroed = {name: arrays[name] + 0.0 for name in changed}  # masked negative weights are -0.0; + 0.0 makes them 0.0
     return Transformed(arrays | zeroed, changed, course)
 
 
 def zeros_in(shape: Sequence[int], settings: Settings) -> int:
-    """How many of the weights of a kernel of this ``shape`` are to be zero. The Toolkit keeps a rounded number of
-    weights or blocks, in float32, and at least one."""
+    """The number of zeros that a kernel of this ``shape`` must have. The Toolkit keeps a number of weights or blocks
+    that is rounded in float32, and at least one."""
     rows, columns = settings.block
     blocks = math.prod(shape) // (rows * columns)
     if settings.zeros is not None:
@@ -187,8 +187,8 @@ def check_shapes(variables: Sequence[keras.Variable], settings: Settings) -> Non
 
 
 def check_sparsity(arrays: Mapping[str, np.ndarray], settings: Settings) -> None:
-    """Raises `NotApplicable` if one of the ``arrays`` has too few zeros: weights that are equal in magnitude stay or go
-    together, so a threshold may leave too many."""
+    """Raises `NotApplicable` if one of the ``arrays`` has too few zeros. Weights of equal magnitude are all kept or all
+    pruned, so a threshold may keep too many."""
     for name, array in arrays.items():
         zeros, asked = array.size - np.count_nonzero(array), zeros_in(array.shape, settings)
         if zeros < asked:

@@ -8,7 +8,7 @@ from ptmbench.bench.adapt.transforms.quantisation import Grid, Rounded
 def quantised(material: Material) -> Transformed:
     """Trains the network of ``material`` with rounded weights and inputs, and returns int8 codes and scales.
 
-    Raises `NotApplicable` where there is no kernel that learns, or the adaptation changes kernels.
+    Raises `NotApplicable` if no kernel is trained, or if the adaptation changes kernels.
     """
     quantisation.check(material.predictor.network)
     settings = material.settings

@@ -1,4 +1,4 @@
-"""Q-BERT: few bits for each weight, groups with ranges of their own, and more bits for sensitive kernels.
+"""Q-BERT: few bits for each weight, groups with separate ranges, and more bits for sensitive kernels.
 
 Shen et al. (2020), "Q-BERT: Hessian Based Ultra Low Precision Quantization of BERT", section 3:
 
@@ -8,17 +8,17 @@ Shen et al. (2020), "Q-BERT: Hessian Based Ultra Low Precision Quantization of B
       Omega_i = |mean(l_i)| + std(l_i),
 
   and kernels of a higher sensitivity get more bits;
-- group-wise quantisation: each group of consecutive outputs of a kernel has a range of its own, which is divided into
+- group-wise quantisation: each group of consecutive outputs of a kernel has its own range, which is divided into
   2^bits values at equal distances;
-- quantisation-aware fine-tuning with these bits. Tables of vectors have 8 bits, and so have inputs of products.
+- quantisation-aware fine-tuning with these bits. Embedding tables and inputs of products have 8 bits.
 
-In the paper, a layer of BERT is assigned as a whole. Here each kernel is, since networks have few layers and their
-architectures differ. Kernels get ``high`` bits in the order of their sensitivity as long as the mean over all weights
-of kernels is ``mean`` at most; all others get ``low``. ``by=random`` and ``by=reversed`` assign as many bits without
-regard to the sensitivity, or against it, for comparison. The paper computes eigenvalues on a tenth of the training
-set, ``slices`` batches are used here.
+The paper assigns bits to whole layers of BERT. Here they are assigned to kernels, since networks have few layers and
+their architectures differ. Kernels get ``high`` bits in the order of their sensitivity, as long as the mean over all
+weights of kernels is at most ``mean``; all others get ``low``. As controls, ``by=random`` assigns bits in random order
+and ``by=reversed`` in the order of increasing sensitivity. The paper computes eigenvalues on a tenth of the training
+set; here it is ``slices`` batches.
 
-Each code is stored with its real number of bits. Products are computed in float32, so nothing is faster here.
+Each code is stored with its real number of bits. Products are computed in float32, so they are not faster.
 """
 
 from dataclasses import dataclass
@@ -36,32 +36,32 @@ def _bits(default: int) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What ``qbert:name=value`` may change."""
+    """The settings of ``qbert:name=value``."""
 
     low: int = _bits(2)
-    """Bits of the kernels that are least sensitive."""
+    """Bits of the least sensitive kernels."""
     high: int = _bits(3)
-    """Bits of the kernels that are most sensitive."""
+    """Bits of the most sensitive kernels."""
     mean: float = setting(2.5, "from 2 to 8", lambda value: 2 <= value <= 8)
-    """Bits at most, averaged over the weights of all kernels."""
+    """Maximum mean number of bits over the weights of all kernels."""
     by: str = one_of("sensitivity", "sensitivity", "random", "reversed")
     """The order in which kernels get ``high`` bits."""
     groups: int = positive(128)
-    """Groups of the outputs of a kernel at most; their number divides the number of outputs."""
+    """Maximum number of groups of the outputs of a kernel. The number of groups divides the number of outputs."""
     embeddings: int = setting(8, "0 or from 2 to 8", lambda value: value == 0 or 2 <= value <= 8)
-    """Bits of tables of vectors, each row with a range of its own; 0 leaves them float32."""
+    """Bits of embedding tables, whose rows have separate ranges; 0 leaves them float32."""
     activations: int = switch(1)
-    """1: vectors that are multiplied are rounded to 8 bits; 0: weights alone."""
+    """1: the inputs of the products are rounded to 8 bits; 0: weights alone."""
     slices: int = positive(10)
-    """Batches of the training set, each of which gives an eigenvalue."""
+    """Number of training batches; each gives one eigenvalue per kernel."""
     iterations: int = positive(20)
-    """Steps of a power iteration at most."""
+    """Maximum number of steps of a power iteration."""
     calibration: int = positive(10)
-    """Training batches that the ranges of inputs are calibrated on."""
+    """Number of training batches for calibrating the ranges of inputs."""
     epochs: int = positive(5)
     """Passes over the training examples."""
     max_steps: int = setting(0)
-    """Training steps at most; 0 is no limit."""
+    """Maximum number of training steps; 0 for no limit."""
     learning_rate: float = setting(0.0)
     """Peak learning rate; 0 for the adaptation's."""
 
@@ -73,7 +73,7 @@ class Settings:
 
 
 class Qbert:
-    """`bench.adapt.transforms.contract.Transform`; trains."""
+    """A `bench.adapt.transforms.contract.Transform` with training."""
 
     summary = "kernels get 2 to 8 bits by their sensitivity, and the model is fine-tuned further with them"
     settings = Settings
@@ -87,7 +87,7 @@ class Qbert:
         return f"Q-BERT {settings.mean:g} bits{order}"
 
     def training(self, settings: Settings, adaptation: Adapting) -> Adapting:
-        return to_the_end(settings, adaptation)  # as the trainings that it is compared with
+        return to_the_end(settings, adaptation)  # like the control, `prune` with sparsity 0
 
     def transformed(self, material: Material) -> Transformed:
         from ptmbench.bench.adapt.transforms.qbert.network import quantised

@@ -1,4 +1,4 @@
-"""Q-BERT in TensorFlow: sensitivities by power iteration, bits by sensitivity."""
+"""Q-BERT in TensorFlow: sensitivities by power iteration, and the assignment of bits."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -18,7 +18,7 @@ Batch = Mapping[str, Any]
 
 
 def hessian_product(loss: Callable[[Batch], tf.Tensor], variables: Sequence[tf.Variable]) -> Callable:
-    """A function of a batch and one tensor v_i for each variable w_i. It returns, for each i, the sum over all j of
+    """A function of a batch and one tensor v_i for each variable w_i. For each i, it returns the sum over all j of
     d^2 loss / (d w_i d w_j) v_j."""
 
     def product(batch: Batch, vectors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
@@ -36,9 +36,12 @@ def hessian_product(loss: Callable[[Batch], tf.Tensor], variables: Sequence[tf.V
 def top_eigenvalue(
     product: Callable[[np.ndarray], np.ndarray], shape: Sequence[int], seed: Any, iterations: int, tolerance: float
 ) -> tuple[float, int]:
-    """The eigenvalue of largest magnitude of the symmetric matrix that ``product`` multiplies a vector by, and the
-    number of products. A power iteration from a random vector, which ends when the Rayleigh quotient changes by a share
-    of ``tolerance`` at most, or after so many ``iterations``."""
+    """The eigenvalue of largest magnitude of a symmetric matrix, and the number of products. ``product`` multiplies the
+    matrix by a vector.
+
+    The power iteration starts from a random vector. It ends when the relative change of the Rayleigh quotient is at
+    most ``tolerance``, or after ``iterations`` products.
+    """
     vector = np.random.default_rng(seed).normal(size=shape).astype(np.float32)
     found = 0.0
     for count in range(1, iterations + 1):
@@ -55,7 +58,7 @@ def top_eigenvalue(
 
 def sensitivities(material: Material) -> tuple[np.ndarray, float]:
     """Omega of each of the `kernels.products` of the network of ``material``, and the FLOPs. A product with the Hessian
-    counts as two training steps: it differentiates a forward and a backward pass."""
+    counts as two training steps, because it differentiates a forward and a backward pass."""
     adapted, settings, training = material.predictor.network, material.settings, material.training
     variables = [one.kernel.value for one in kernels.products(adapted)]
     product = hessian_product(adapted.loss, variables)
@@ -77,8 +80,8 @@ def sensitivities(material: Material) -> tuple[np.ndarray, float]:
 
 
 def bits_of(sizes: Sequence[int], order: Sequence[int], settings: Settings) -> list[int]:
-    """Bits of kernels with these ``sizes``. The first in ``order`` get high ones, as long as the mean over all weights
-    stays within ``settings.mean``."""
+    """The bits of kernels with these ``sizes``. Kernels get ``settings.high`` bits in this ``order``, unless the mean
+    over all weights would exceed ``settings.mean``."""
     found = [settings.low] * len(sizes)
     spare = (settings.mean - settings.low) * sum(sizes)
     for place in order:
@@ -89,14 +92,14 @@ def bits_of(sizes: Sequence[int], order: Sequence[int], settings: Settings) -> l
 
 
 def groups_of(outputs: int, most: int) -> int:
-    """The largest number of groups of equal size for ``outputs``, of ``most`` at most."""
+    """The largest number of groups, at most ``most``, that divides ``outputs``."""
     return next(groups for groups in range(min(most, outputs), 0, -1) if outputs % groups == 0)
 
 
 def quantised(material: Material) -> Transformed:
-    """Assigns bits to the kernels of the network of ``material``, and trains it further with weights that have these.
+    """Assigns bits to the kernels of the network of ``material``, and trains it further with these bits.
 
-    Raises `NotApplicable` where there is no kernel that learns, or the adaptation changes kernels.
+    Raises `NotApplicable` if no kernel is trained, or if the adaptation changes kernels.
     """
     source, settings, flops = material.predictor.network, material.settings, 0.0
     quantisation.check(source)

@@ -1,16 +1,16 @@
-"""A sub-network is taken out: the first units of each block, and equally spaced layers.
+"""A sub-network is extracted: the first units of each block, and equally spaced layers.
 
-This is how a network of DynaBERT (Hou et al., 2020) is used: `dynabert` has put the units of each block in the order of
-their importance and has trained the sub-networks, and this transform writes one of them as a network of its own, with
-smaller matrices. ``dynabert+subnetwork:width=0.5+depth=0.75`` is that chain. All sub-networks share one training.
+This is how a network of DynaBERT (Hou et al., 2020) is used. `dynabert` sorts the units of each block by their
+importance and trains the sub-networks. This transform extracts one of them as a separate network with smaller matrices.
+``dynabert+subnetwork:width=0.5+depth=0.75`` is such a chain. All sub-networks share one training.
 
-Of H heads and F neurons of a block, round(width H) and round(width F) stay, one at least. Of L layers, those with the
-numbers floor(i / depth) stay, for i = 0 ... round(depth L) - 1. This is the rule of the authors' code
-(huawei-noah/Pretrained-Language-Model, `DynaBERT/transformers/modeling_bert.py` at 1bb9b3e) where width H is whole.
-Elsewhere that code rounds heads first and gives neurons the same share.
+Of H heads and F neurons of a block, round(width H) and round(width F) are kept, but at least one. Of L layers, those
+with the numbers floor(i / depth) are kept, for i = 0 ... round(depth L) - 1. If width H is a whole number, this is the
+rule of the authors' code (huawei-noah/Pretrained-Language-Model, `DynaBERT/transformers/modeling_bert.py` at 1bb9b3e).
+Otherwise that code rounds heads first and gives neurons the same share.
 
-``epochs`` trains the smaller network further on the task, as the authors' optional final fine-tuning does. Applied to
-a network that was not trained for this, it is a control.
+``epochs`` trains the smaller network further on the task, like the authors' optional final fine-tuning. Applied to a
+network that was not trained by `dynabert`, this transform is a control.
 """
 
 from dataclasses import dataclass
@@ -24,16 +24,16 @@ from ptmbench.bench.adapt.transforms.shrinking import Further
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(Further):
-    """What ``subnetwork:name=value`` may change."""
+    """The settings of ``subnetwork:name=value``."""
 
     width: float = setting(0.5, "above 0 and 1 at most", lambda value: 0 < value <= 1)
-    """Share of the heads and neurons of each block that stay."""
+    """Share of the heads and neurons of each block that are kept."""
     depth: float = setting(1.0, "above 0 and 1 at most", lambda value: 0 < value <= 1)
-    """Share of the layers that stay."""
+    """Share of the layers that are kept."""
 
 
 class TakenOut:
-    """`bench.adapt.transforms.contract.Transform`; trains where ``epochs`` asks for it."""
+    """A `bench.adapt.transforms.contract.Transform` with optional training (``epochs``)."""
 
     summary = "the first heads and neurons of each block and equally spaced layers are taken out (DynaBERT)"
     settings = Settings
@@ -57,7 +57,7 @@ class TakenOut:
         return units.finished(material, *elastic.taken(adapted, chosen), Course())
 
     def prepare(self, adapted: Any, settings: Settings) -> None:
-        """Nothing: the shape of the stack is all that the network needs."""
+        """Does nothing, because the shape of the stack fully describes the network."""
 
 
 TRANSFORM = TakenOut()

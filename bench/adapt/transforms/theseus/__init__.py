@@ -11,17 +11,17 @@ one layer scc_i for each module. Training has two phases:
 2. Successor fine-tuning (section 3.2): p = 1, so the successor learns alone.
 
 Both phases minimise the loss of the task. With ``schedule=linear`` (equation 6) the probability rises, and phase 2
-begins when it reaches 1; with ``schedule=constant`` it stays at b until then. At step t, counted from 0,
+begins when it reaches 1. With ``schedule=constant`` it is b until phase 2. At step t, counted from 0,
 
     p_t = min(1, k t + b)        b = ``replacing``, and k such that p_t is 1 after the share ``ramp`` of all steps
 
-Only the successor's layers learn. Embeddings, pooler and head are the predecessor's and stay, in both phases, as in the
-authors' code (JetRunner/BERT-of-Theseus); section 3.1 says so of the first phase. The successor begins with the lowest
-layers of the predecessor, as in the authors' code; ``start=random`` begins with new weights. The score on the selection
-split is always measured on the successor alone.
+Only the successor's layers learn. Embeddings, pooler and head are the predecessor's and frozen in both phases, as in
+the authors' code (JetRunner/BERT-of-Theseus); section 3.1 states this for the first phase. The successor starts with
+the lowest layers of the predecessor, as in the authors' code, or with new weights (``start=random``). The score on the
+selection split is always measured on the successor alone.
 
-Control: ``replacing=1`` fine-tunes the successor from the first step on, without the predecessor's help. The
-difference from this control is what module replacing gains.
+Control: ``replacing=1`` fine-tunes the successor from the first step on, without the predecessor. The difference from
+this control shows the gain from module replacing.
 """
 
 from dataclasses import dataclass
@@ -36,27 +36,27 @@ from ptmbench.bench.errors import NotApplicable
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What ``theseus:name=value`` may change."""
+    """The settings of ``theseus:name=value``."""
 
     replaced: int = setting(2, "2 or above", lambda value: value >= 2)
     """Layers of the predecessor that one layer of the successor replaces."""
     schedule: str = one_of("linear", "linear", "constant")
-    """How the probability of a replacement changes before it is 1."""
+    """The probability of a replacement before it is 1: rising linearly or constant."""
     replacing: float = setting(0.3, "above 0 and 1 at most", lambda value: 0 < value <= 1)
-    """Probability that a module is replaced, at the first step; 1 trains the successor alone."""
+    """Probability at the first step that a module is replaced; 1 trains the successor alone."""
     ramp: float = setting(0.5, "above 0 and 1 at most", lambda value: 0 < value <= 1)
     """Share of the steps before the probability is 1."""
     start: str = one_of("bottom", "bottom", "random")
-    """What the successor begins with: the lowest layers of the predecessor, or new weights."""
+    """The successor's initial weights: the lowest layers of the predecessor, or new weights."""
     epochs: int = positive(5)
-    """Passes over the training examples, of both phases."""
+    """Passes over the training examples, in both phases together."""
     max_steps: int = setting(0)
-    """Training steps at most; 0 is no limit."""
+    """Maximum number of training steps; 0 for no limit."""
     learning_rate: float = setting(0.0)
     """Peak learning rate; 0 for the adaptation's."""
 
     def probability(self, step: int, steps: int) -> float:
-        """p at ``step`` of ``steps``, the first of them being 0."""
+        """p at ``step`` of ``steps``, counted from 0."""
         alone = self.ramp * steps
         if step >= alone:
             return 1.0
@@ -64,7 +64,8 @@ class Settings:
         return min(1.0, rise * step + self.replacing)
 
     def modules(self, layers: int) -> int:
-        """The number of modules of a predecessor with ``layers``. Raises `NotApplicable` where one would be smaller."""
+        """The number of modules of a predecessor with ``layers`` layers. Raises `NotApplicable` if one module would be
+        smaller than the others."""
         if layers % self.replaced:
             raise NotApplicable(
                 "modules",
@@ -75,7 +76,7 @@ class Settings:
 
 
 class Theseus:
-    """`bench.adapt.transforms.contract.Transform`; trains."""
+    """A `bench.adapt.transforms.contract.Transform` with training."""
 
     summary = "layers are replaced at random by fewer layers, which learn in their place (BERT-of-Theseus)"
     settings = Settings
@@ -98,7 +99,7 @@ class Theseus:
         return replaced(material)
 
     def prepare(self, adapted: Any, settings: Settings) -> None:
-        """Nothing: the shape of the stack is all that the network needs."""
+        """Does nothing, because the shape of the stack fully describes the network."""
 
 
 TRANSFORM = Theseus()

@@ -22,23 +22,23 @@ from ptmbench.models.layers.core import Drop, Rows
 
 
 class Replacing(Learner):
-    """Trains the layers of ``successor`` in a hybrid with the layers of ``predecessor``, whose weights stay.
+    """Trains the layers of ``successor`` in a hybrid with the frozen layers of ``predecessor``.
 
-    The draws of a step follow from the seed and the number of the step, so a resumed training has the same ones.
+    The draws of a step depend only on the seed and the step number, so a resumed training repeats them.
     """
 
     def __init__(self, successor: Adapted, predecessor: Adapted, settings: Settings, steps: int):
         stack, self._old = successor.network.encoder.stack, predecessor.network.encoder.stack
         self._stack, self._settings, self._steps = stack, settings, steps
         self.chosen = tf.Variable(tf.ones(len(stack.blocks), tf.bool), trainable=False)
-        """Of each module, whether the successor's layer takes its place in the next step."""
+        """For each module, whether the successor's layer replaces it in the next step."""
         step = successor.adaptation.step(self.losses, stack.trainable_variables, **successor.options)
         super().__init__(successor, step)
 
     def make(
         self, rows: Sequence[InputRow], settings: Adapting, seed: tuple[int, int]
     ) -> tuple[Sequence[InputRow], float]:
-        """Draws which modules are replaced in the step of ``seed``."""
+        """Draws the modules that are replaced in the step of ``seed``, and returns the rows of the adaptation."""
         rng = np.random.default_rng([seed[0], 7, seed[1]])
         self.chosen.assign(rng.random(len(self._stack.blocks)) < self._settings.probability(seed[1], self._steps))
         return self.adapted.make(rows, settings, seed)
@@ -52,9 +52,10 @@ class Replacing(Learner):
             self._stack.detour = before
 
     def module(self, block: Any, x: tf.Tensor, index: int, bias: tf.Tensor, rows: Rows, drop: Drop) -> tf.Tensor:
-        """What module ``index`` gives for ``x`` [N, D]: ``block``, the successor's, or the predecessor's layers."""
+        """The output of module ``index`` for ``x`` [N, D]: of the successor's ``block`` or of the predecessor's
+        layers."""
         first = index * self._settings.replaced
-        above = drop.at(10 * len(self._stack.blocks))  # places for dropout that the successor does not have
+        above = drop.at(10 * len(self._stack.blocks))  # other dropout seeds than the successor's
 
         def old() -> tf.Tensor:
             found = x
@@ -65,8 +66,8 @@ class Replacing(Learner):
         return tf.cond(self.chosen[index], lambda: block(x), old)
 
     def training_flops(self, rows: Sequence[InputRow]) -> float:
-        """FLOPs of a step on ``rows`` with the modules that are ``chosen``. Nothing of the backward pass goes below the
-        lowest replaced module, and layers that stay need no gradients of their kernels."""
+        """FLOPs of a step on ``rows`` with the modules that are ``chosen``. The backward pass ends at the lowest
+        replaced module, and frozen layers need no gradients of their kernels."""
         new, old = (
             [sum(block.flops(row.tokens, row.tokens) for row in rows) for _, block in stack.config.parts()]
             for stack in (self._stack, self._old)
@@ -76,14 +77,14 @@ class Replacing(Learner):
             reached = reached or bool(chosen)
             whole = sum(old[number * count : (number + 1) * count])
             spent += 3 * flops if chosen else (2 if reached else 1) * whole
-        outside = self.adapted.forward_flops(rows) - sum(new)  # the pooler, which stays
+        outside = self.adapted.forward_flops(rows) - sum(new)  # the frozen pooler
         return spent + (2 if reached else 1) * outside
 
 
 def replaced(material: Material) -> Transformed:
     """Trains a successor of the network of ``material`` by module replacing, and returns it.
 
-    Raises `NotApplicable` if the layers share their weights, do not learn, or do not form modules.
+    Raises `NotApplicable` if the layers share their weights, are frozen, or do not form modules.
     """
     settings, old, rows = material.settings, material.predictor.network, material.rows["train"]
     whole = units.shape_of(old)

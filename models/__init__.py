@@ -1,8 +1,8 @@
-"""The survey's pre-trained models, one file each, named like the paper.
+"""The survey's pre-trained models, one file each, named after the paper's model.
 
-The folders are the registry, and carry the names of the survey's sections: a file in one of them that defines ``CARD``,
-``SIZES`` and ``build`` is a model under its own name. Listing imports nothing, loading imports one module, and
-TensorFlow waits until ``build`` is called.
+The folders are the registry, named after the survey's sections. Each file in one of them is a model with the name of
+the file, and defines ``CARD``, ``SIZES``, ``describe`` and ``build``. Listing imports nothing, and loading imports one
+module. TensorFlow is not imported until ``build`` is called.
 """
 
 import difflib
@@ -14,31 +14,31 @@ from ptmbench.models.card import Teacher
 
 _ROOT = Path(__file__).parent
 _SHARED = {"architectures", "layers", "objectives", "published", "text"}
-"""Folders with what models share."""
+"""Folders with code that models share."""
 _added: list[Path] = []
-"""Folders with models of users."""
+"""Folders with users' models."""
 _sound: set[ModuleType] = set()
-"""Modules that were checked in this process."""
+"""Modules that have passed the checks in this process."""
 
 
 class UnknownModel(LookupError):
-    """No model or size of that name; the message offers the nearest ones."""
+    """There is no model or size with that name; the message suggests the nearest ones."""
 
 
 class BrokenModel(ValueError):
-    """A model's file that cannot be imported or lacks what it has to define; the message names the file."""
+    """A model's file cannot be imported or lacks a required definition; the message names the file."""
 
 
 @cache
 def paths() -> dict[str, Path]:
-    """The file of every model by its name, sorted; reads the folders and imports nothing."""
+    """Returns the file of every model by name, sorted. Reads the folders and imports nothing."""
     files = [path for path in _ROOT.glob("*/[!_.]*.py") if path.parent.name not in _SHARED]
     files += [path for folder in _added for path in folder.glob("[!_.]*.py")]
     return {path.stem: path for path in sorted(files, key=lambda path: path.stem)}
 
 
 def extend(folder: Path) -> None:
-    """Adds the models of ``folder``, one file each, whose names are new."""
+    """Adds the models of ``folder``, one file each. Their names must be new."""
     _added.append(folder)
     __path__.append(str(folder))
     paths.cache_clear()
@@ -50,8 +50,11 @@ def names() -> tuple[str, ...]:
 
 
 def load(name: str) -> ModuleType:
-    """The module of the model called ``name``; `UnknownModel` with the nearest names when there is none, `BrokenModel`
-    when its file cannot be imported or breaks the contract that `models._contract` checks."""
+    """Returns the module of the model called ``name``.
+
+    Raises `UnknownModel` with the nearest names if there is no such model, and `BrokenModel` if its file cannot be
+    imported or breaks the contract in `models._contract`.
+    """
     if name not in names():
         near = ", ".join(difflib.get_close_matches(name.lower(), names(), n=3))
         nearest = f" Nearest: {near}." if near else ""
@@ -69,8 +72,8 @@ def load(name: str) -> ModuleType:
 
 
 def teacher(name: str) -> Teacher | None:
-    """The ``TEACHER`` of the model called ``name``; None for a model that learns without one. `BrokenModel` where the
-    chain of teachers is a circle."""
+    """Returns the ``TEACHER`` of the model called ``name``, or None for a model without one. Raises `BrokenModel` if
+    the chain of teachers is circular."""
     first = found = getattr(load(name), "TEACHER", None)
     chain = [name]
     while found is not None:

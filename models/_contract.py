@@ -1,6 +1,7 @@
-"""What the file of a model has to define, checked when it is loaded: a mistake is told before anything is trained.
+"""Checks the file of a model when it is loaded, so that mistakes are reported before training.
 
-`models.load` calls it. What only a network can show is checked by `bench.engine.networks.build` and by the tests.
+`models.load` calls `mistakes`. What can only be seen in a built network is checked by `bench.engine.networks.build` and
+by the tests.
 """
 
 import difflib
@@ -27,16 +28,16 @@ _COSTS: dict[str, Callable[[Model], tuple]] = {
     "decode_flops": lambda model: (model.decode_flops(_LENGTH, _LENGTH),) if model.writes else (),
     "likelihood_flops": lambda model: (model.likelihood_flops(_LENGTH),) if model.tells_likelihood else (),
 }
-"""What the harness asks of a description, by the name of the method that may be wrong."""
+"""The costs that the harness computes from a description, by the name of the method that may be wrong."""
 _KINDS = {"representation": Representation, "architecture": Architecture}
 _KINDS |= dict.fromkeys(("year", "version"), int)
 _KINDS |= dict.fromkeys(("objectives", "extensions", "reported", "reads", "aliases"), tuple)
-"""Types of the card's fields; all others are texts."""
+"""Types of the card's fields; all others are strings."""
 
 
 def mistakes(module: ModuleType, objectives: tuple[str, ...], models: tuple[str, ...]) -> list[str]:
-    """What ``module`` lacks or has wrong as a model's file, in sentences; ``objectives`` and ``models`` are the names
-    there are."""
+    """Returns what is missing or wrong in ``module`` as a model's file, in sentences. ``objectives`` and ``models`` are
+    the existing names."""
     found = [*_card(getattr(module, "CARD", None), objectives), *_sizes(getattr(module, "SIZES", None))]
     taught = hasattr(module, "TEACHER")
     if taught:
@@ -100,7 +101,8 @@ def _teacher(teacher: Any, name: str, models: tuple[str, ...]) -> Iterator[str]:
 
 
 def _descriptions(module: ModuleType) -> Iterator[str]:
-    """The first mistake in the descriptions of all sizes, and in what they say of costs: training would end with it."""
+    """Yields the first mistake in the descriptions of all sizes or in their costs, which would end a training with an
+    error."""
     for label, size in module.SIZES.items():
         try:
             model = module.describe(size, _WORDS)

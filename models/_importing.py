@@ -1,6 +1,6 @@
-"""Imports the files of a registry, and tells what is wrong with one that cannot be imported.
+"""Imports the files of a registry, and reports why a file cannot be imported.
 
-`models` and `bench` use it; `tasks` has its own, because no room imports another.
+`models` and `bench` use it. `tasks` has its own version, because `tasks` and `models` do not import each other.
 """
 
 import importlib
@@ -11,8 +11,8 @@ from typing import Any
 
 
 def imported(name: str, path: Path, problem: type[Exception]) -> ModuleType:
-    """The module ``name``, whose source is ``path``; ``problem`` with the file, the line and the reason where it cannot
-    be imported, also where it ends the program."""
+    """Returns the module ``name``, whose source is ``path``. Raises ``problem`` with the file, the line and the reason
+    if it cannot be imported, or if it exits the program."""
     try:
         return importlib.import_module(name)
     except (Exception, SystemExit) as error:
@@ -20,7 +20,7 @@ def imported(name: str, path: Path, problem: type[Exception]) -> ModuleType:
 
 
 def broken(path: Path, error: BaseException, problem: type[Exception]) -> Exception:
-    """``problem`` that tells what the code of ``path`` raised, and at which line."""
+    """Returns ``problem`` with the error that the code of ``path`` raised, and its line."""
     import traceback
 
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == path]
@@ -33,7 +33,7 @@ def broken(path: Path, error: BaseException, problem: type[Exception]) -> Except
 
 
 def fits(function: Callable[..., Any], count: int) -> bool:
-    """Whether ``function`` takes ``count`` arguments by position; True where Python does not know."""
+    """Returns whether ``function`` takes ``count`` positional arguments; True if its signature is unknown."""
     import inspect
 
     try:

@@ -1,4 +1,4 @@
-"""A model's card: where it stands in the survey's taxonomy, and what its paper reported. No TensorFlow."""
+"""A model's card: its position in the survey's taxonomy, and facts and scores from its paper."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -9,7 +9,7 @@ from ptmbench.models.channels import TEXT
 
 
 class Representation(StrEnum):
-    """First axis (survey, section 3.2): does a word's vector depend on its sentence?"""
+    """First axis (survey, section 3.2): does the vector of a word depend on its sentence?"""
 
     NON_CONTEXTUAL = "non-contextual"
     CONTEXTUAL = "contextual"
@@ -29,7 +29,7 @@ class Architecture(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Reported:
-    """A score as printed in a paper, for the column next to ours."""
+    """A score as printed in a paper, shown in the column next to ours."""
 
     task: str
     metric: str
@@ -40,8 +40,8 @@ class Reported:
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """A model in the survey's taxonomy, and the facts of its paper. ``objectives`` and ``extensions`` are the third and
-    the fourth axis."""
+    """A model in the survey's taxonomy, with the facts of its paper. ``objectives`` and ``extensions`` are the third
+    and the fourth axis."""
 
     title: str
     citation: str
@@ -53,19 +53,19 @@ class Card:
     loss: str
     """The loss as a formula in plain text."""
     tokenizer: str
-    """The kind that the paper used: wordpiece, bpe, unigram, word or character."""
+    """The paper's kind of tokenizer: wordpiece, bpe, unigram, word or character."""
     corpus: str
-    """What the paper pre-trained on."""
+    """The paper's pre-training corpus."""
     parameters: str
-    """The paper's own count, as it printed it."""
+    """The number of parameters as printed in the paper."""
     reference: str
-    """What tests compare the network with, on the same weights: classes of another library, or its equations in NumPy
-    where no library has it; "none" for a network that no test compares."""
+    """The reference that tests compare the network with, on the same weights: classes of another library, or the
+    equations in NumPy if no library has the network; "none" if no test compares it."""
     reported: tuple[Reported, ...] = ()
     optimizer: str = ""
-    """The paper's optimizer, if it is not AdamW with bias correction, which all models use here."""
+    """The paper's optimizer, if it is not AdamW with bias correction. All models here use AdamW."""
     layers: str = ""
-    """The number of layers as printed in the paper; "" for the number of our base size."""
+    """The number of layers as printed in the paper; "" if it is that of our base size."""
     speed_up: str = ""
     """The speed-up of inference over ``source_model``, as printed in the paper or the survey."""
     source_model: str = ""
@@ -77,25 +77,26 @@ class Card:
     paper: str = ""
     """The title of the paper."""
     url: str = ""
-    """Where the paper can be read: arXiv, the ACL Anthology, or the authors' own page."""
+    """The address of the paper: arXiv, the ACL Anthology, or the authors' page."""
     aliases: tuple[str, ...] = ()
-    """Names of this model in the survey's figures and tables, if they are not the title."""
+    """Other names of this model in the survey's figures and tables."""
     version: int = 1
-    """Raised by a change after which pre-trainings are not comparable with earlier ones; it is part of their keys."""
+    """Increased by a change that makes pre-trainings incomparable with earlier ones. It is part of their content
+    keys."""
 
     def facts(self) -> dict[str, Any]:
-        """What a record keeps of the card. Where the paper can be read and what else the model is called stay out: they
-        say nothing about a result. A record has the version with its pre-training."""
+        """Returns the part of the card that a record keeps. The paper's title and address and the aliases are left out
+        because they do not affect a result. The version is recorded with the pre-training."""
         left_out = ("paper", "url", "aliases", "version")
         return {name: value for name, value in asdict(self).items() if name not in left_out}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """Shape of a network. Each architecture uses what it needs of it.
+    """The shape of a network. Each architecture uses the fields that it needs.
 
-    ``layers`` L, ``width`` D, ``heads`` H, ``inner`` the width of the feed-forward layers, ``length`` the longest
-    input in tokens; ``embedding`` E the width of token vectors, 0 where the model's own rule gives it.
+    ``layers`` L, ``width`` D, ``heads`` H, ``inner`` the width of the feed-forward layers, ``length`` the longest input
+    in tokens, ``embedding`` E the width of token vectors (0: given by the model's own rule).
     """
 
     layers: int
@@ -108,21 +109,20 @@ class Size:
 
 @dataclass(frozen=True, kw_only=True)
 class Teacher:
-    """The model whose predictions a student learns in pre-training, as ``TEACHER`` in the student's file. It is
-    pre-trained first, on the same corpus. A student sees it frozen, or trains a copy of it."""
+    """The model whose predictions a student learns in pre-training, given as ``TEACHER`` in the student's file. It is
+    pre-trained first, on the same corpus. The student learns from the frozen teacher, or trains a copy of it."""
 
     model: str
     size: Callable[[Size], Size]
-    """Maps the size of a student to the size of its teacher. For each of the student's ``SIZES``, this is one of the
-    teacher's ``SIZES``."""
+    """Maps each of the student's ``SIZES`` to the teacher's size, which is one of the teacher's ``SIZES``."""
     parts: tuple[str, ...]
-    """Prefixes of the paths of the variables that the student learns from: "encoder/stack/", "mlm/"."""
+    """Prefixes of the paths of the teacher's variables that the student learns from: "encoder/stack/", "mlm/"."""
     vocabulary: Callable[[int], int] | None = None
-    """Maps the size of the teacher's vocabulary to the size of the student's own, which is trained on the same corpus.
-    None for a student that has the vocabulary of its teacher."""
+    """Maps the size of the teacher's vocabulary to that of the student's own, which is trained on the same corpus. None
+    if the student uses the vocabulary of its teacher."""
 
 
 TINY = Size(layers=2, width=128, heads=2, inner=512)
 MINI = Size(layers=4, width=256, heads=4, inner=1024)
 SMALL = Size(layers=4, width=512, heads=8, inner=2048)
-"""The compact BERT sizes of Turc et al. (2019), table 1; models scale their own parts to match."""
+"""The compact BERT sizes of Turc et al. (2019), table 1; models scale the sizes of their own parts to match."""

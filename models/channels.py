@@ -1,17 +1,17 @@
-"""Channels: the named inputs of a network, besides the text itself.
+"""Channels: the named inputs of a network.
 
-Corpora, codecs and batches carry channels through without knowing what they mean. A model's card says which ones its
-encoder reads (``Card.reads``), and a task says which ones it cannot be asked without (``Task.needs``). A task is not
-applicable to a model that does not read what it needs.
+Corpora, codecs and batches pass channels on without interpreting them. A model's card lists the channels that its
+encoder reads (``Card.reads``), and a task lists those that it requires (``Task.needs``). A task is not applicable to a
+model that does not read all required channels.
 
-An annotation layer of a corpus (`models.text.annotations`) becomes the channel of its name.
+An annotation layer of a corpus (`models.text.annotations`) becomes the channel of the same name.
 """
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
 TEXT = ("tokens", "segments")
-"""What an encoder reads that reads text and nothing else."""
+"""The channels of an encoder that reads only text."""
 
 
 class Channel(NamedTuple):
@@ -46,29 +46,33 @@ CHANNELS = {
     "alignments": Channel("BRW", "int32", "the words of image regions"),
     "frames": Channel("BAF", "float32", "audio frames"),
 }
-"""All channels by name. ``positions`` count from 0. Tokens see only tokens of their own number in ``documents``, and in
-``attention`` [B, queries, keys] those that have a 1. ``languages``, ``entities`` and other annotations have a symbol's
-number at the first token of what it annotates, its negative at the other tokens, and 0 elsewhere. ``boxes`` are left,
-top, right and bottom as shares of the picture; a box of zeros is padding, and so is its region. ``alignments`` are the
-positions of the tokens that name a region, then -1. ``word_alignments`` are k at the tokens of a word that is aligned
-with the k-th token of the translation, counted from 1, -1 at other words, and 0 in texts without alignments."""
+"""All channels by name.
+
+``positions`` count from 0. A token sees only tokens with the same number in ``documents``, and those with a 1 in
+``attention`` [B, queries, keys]. ``languages``, ``entities`` and other annotations have the number of a symbol at the
+first token of the annotated text, its negative at the other tokens, and 0 elsewhere. ``boxes`` are left, top, right and
+bottom as fractions of the picture; a box of zeros is padding, and so is its region. ``alignments`` are the positions of
+the tokens that name a region, then -1. ``word_alignments`` are k at the tokens of a word that is aligned with the k-th
+token of the translation, counted from 1. They are -1 at other words, and 0 in texts without alignments.
+"""
 
 ALIGNED = "word_alignments"
-"""The layer of parallel corpora that has places in the translation for symbols."""
+"""The layer of parallel corpora whose values are positions in the translation instead of symbols."""
 
 
 def media(width: str) -> tuple[str, ...]:
-    """The channels of numbers of the medium that the channel ``width`` has features of: "regions" and "boxes" for
+    """Returns the float channels of the medium whose features are in the channel ``width``: "regions" and "boxes" for
     "regions"."""
     medium = CHANNELS[width].medium
     return tuple(name for name, one in CHANNELS.items() if one.medium == medium and one.dtype == "float32")
 
 
 WIDTHS = tuple(name for name, one in CHANNELS.items() if one.medium and one.axes.endswith("F"))
-"""The channels with features of pictures or sounds. Their number, F, is what a tokenizer knows of them."""
+"""The channels with features of pictures or sounds. A tokenizer stores the number of features F of each."""
 
 
 def lacking(reads: Iterable[str], needs: Iterable[str]) -> str:
-    """Why a model that ``reads`` these channels cannot do what ``needs`` those, as "because ..."; "" if it can."""
+    """Returns why a model that ``reads`` these channels cannot do a task that ``needs`` others, as "because ..."; "" if
+    it can."""
     missing = [CHANNELS[name].noun for name in needs if name not in set(reads)]
     return f"because this model does not read {' or '.join(missing)}." if missing else ""

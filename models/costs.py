@@ -1,8 +1,8 @@
-"""What a model costs: parameters and FLOPs, read off the configurations that it is made of.
+"""The costs of a model: parameters and FLOPs, computed from its configurations.
 
-``describe(size, vocabulary)`` of a model's file gives one of the kinds of `Model`, which is all that the harness asks
-about costs. FLOPs are counted as in `models.layers.config`; a training step costs three times its forward pass, since
-the gradient takes two products for each one (Kaplan et al., 2020, section 2.1).
+``describe(size, vocabulary)`` in a model's file returns a subclass of `Model`, from which the harness takes all costs.
+FLOPs are counted as in `models.layers.config`. A training step costs three times its forward pass, since the gradient
+takes two products for each product of the forward pass (Kaplan et al., 2020, section 2.1).
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from ptmbench.models.layers.vector_heads import BiLmConfig
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """A network as its configurations describe it. Kinds of models say what their forward pass computes.
+    """A network, described by its configurations. Subclasses define what a forward pass computes.
 
-    FLOPs of what a network cannot do are `NotImplementedError`: ask ``writes``, ``tells_likelihood``, ``fills`` and
-    ``fills_gaps`` first.
+    Check ``writes``, ``tells_likelihood``, ``fills`` and ``fills_gaps`` before asking for the FLOPs of an operation.
+    For an operation that the network lacks, the method may raise `NotImplementedError`.
     """
 
     encoder: Config
     writes: bool = False
     """Whether the network has a `Pretrainable.decode`."""
     reads_again: bool = False
-    """Whether it has no `Pretrainable.writer`, and takes a whole ``decode`` for each token that it writes."""
+    """Whether it has no `Pretrainable.writer`, and needs a complete ``decode`` for each token that it generates."""
     tells_likelihood: bool = False
     """Whether it has a `Pretrainable.log_likelihood`."""
 
@@ -55,7 +55,7 @@ class Model:
         return (self.encoder,)
 
     def parameters(self) -> Parameters:
-        """Number of all weights of encoder and heads, and of those in lookup tables."""
+        """Returns the number of all weights of encoder and heads, and of those in lookup tables."""
         found = Parameters()
         for layer in self.layers:
             found = found.plus(layer.parameters())
@@ -66,21 +66,21 @@ class Model:
         return float(self.encoder.flops(length))
 
     def embedding_flops(self, length: float) -> float:
-        """FLOPs of making the vectors of a row of ``length``, without the layers above; 0 where they are looked up."""
+        """FLOPs of the token vectors of a row of ``length``, without the layers above; 0 if they are looked up."""
         return self.encoder.embedding_flops(length)
 
     def media_flops(self, length: float, counts: Mapping[str, float]) -> float:
-        """FLOPs that pictures and sounds add to the encoder's forward pass over a row of ``length``; ``counts`` says
-        how many vectors there are of each channel. 0 where the encoder reads none."""
+        """FLOPs that pictures and sounds add to the encoder's forward pass over a row of ``length``. ``counts`` are the
+        numbers of vectors by channel. 0 if the encoder reads no pictures and sounds."""
         return 0.0
 
     def forward_flops(self, length: float) -> float:
-        """FLOPs of a forward pass of all that pre-training computes for a row of ``length``."""
+        """FLOPs of the complete forward pass of pre-training for a row of ``length``."""
         raise NotImplementedError
 
     def training_flops(self, length: float) -> float:
-        """FLOPs of a training step for one row of ``length``: three times the forward pass, apart from what the encoder
-        computes in pre-training alone."""
+        """FLOPs of a training step for one row of ``length``: three times the forward pass, except for computations of
+        the encoder that occur in pre-training only (``encoder.training_flops``)."""
         forward, encoder = self.forward_flops(length), self.encoder.flops(length)
         return float(3 * forward + self.encoder.training_flops(length) - 3 * encoder)
 
@@ -93,7 +93,7 @@ class Model:
         raise NotImplementedError
 
     def fill_flops(self, length: float) -> float:
-        """FLOPs of `Pretrainable.fill` for a row of ``length``, without the output layer's."""
+        """FLOPs of `Pretrainable.fill` for a row of ``length``, without the output layer."""
         return self.encoder_flops(length)
 
     def gap_flops(self, length: float) -> float:
@@ -107,7 +107,7 @@ class Model:
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderModel(Model):
-    """An encoder and the heads that objectives put on it."""
+    """An encoder and the heads of its objectives."""
 
     heads: tuple[HeadConfig, ...]
 
@@ -130,7 +130,7 @@ class EncoderModel(Model):
 
 @dataclass(frozen=True, kw_only=True)
 class RegionModel(EncoderModel):
-    """An encoder that reads the regions of a picture behind the tokens, and its heads."""
+    """An encoder that reads image regions after the tokens, and its heads."""
 
     encoder: RegionEncoderConfig
 
@@ -141,18 +141,18 @@ class RegionModel(EncoderModel):
 
 @dataclass(frozen=True, kw_only=True)
 class StudentModel(EncoderModel):
-    """An encoder and its heads, which learn from the forward pass of a ``teacher``. The teacher's weights are none of
-    its own."""
+    """An encoder and its heads, which learn from the forward pass of a ``teacher``. The teacher's weights are not
+    counted."""
 
     teacher: Model
     co_trained: bool = False
     """Whether a copy of the teacher is trained along with the student."""
     weight_flops: float = 0.0
-    """FLOPs of a loss that compares weights and reads no rows, forward: once a step."""
+    """FLOPs of the forward pass of a loss that compares weights and reads no rows: once per step."""
 
     def training_flops(self, length: int) -> float:
-        """FLOPs of a training step for one row of ``length``: its own, and the teacher's forward pass or, if it is
-        trained too, its step."""
+        """FLOPs of a training step for one row of ``length``: those of the student, plus the teacher's forward pass or,
+        if ``co_trained``, the teacher's training step."""
         teacher = self.teacher.training_flops(length) if self.co_trained else self.teacher.forward_flops(length)
         return super().training_flops(length) + teacher
 
@@ -162,7 +162,7 @@ class StudentModel(EncoderModel):
 
 @dataclass(frozen=True, kw_only=True)
 class CausalModel(Model):
-    """A left-to-right language model. ``output_bias`` says whether the output layer has one."""
+    """A left-to-right language model. ``output_bias`` is whether the output layer has a bias."""
 
     encoder: CausalConfig
     vocabulary: int
@@ -175,15 +175,16 @@ class CausalModel(Model):
         return (self.encoder, HeadConfig(vocabulary=self.vocabulary)) if self.output_bias else (self.encoder,)
 
     def forward_flops(self, length: float) -> float:
-        """FLOPs of asking how probable a row of ``length`` is."""
+        """FLOPs of the log-likelihood of a row of ``length``."""
         return self.encoder.flops(length) + (length - 1) * self._word
 
     def likelihood_flops(self, length: float) -> float:
-        """FLOPs of asking how probable a row of ``length`` is."""
+        """FLOPs of the log-likelihood of a row of ``length``."""
         return self.forward_flops(length)
 
     def decode_flops(self, length: float, targets: float) -> float:
-        """FLOPs of `Pretrainable.decode`: ``targets`` tokens after ``length``, the vocabulary only for them."""
+        """FLOPs of `Pretrainable.decode`: ``targets`` tokens after ``length`` tokens. Only the targets reach the output
+        layer."""
         return self.encoder.flops(length + targets) + targets * self._word
 
     @property
@@ -193,8 +194,8 @@ class CausalModel(Model):
 
 @dataclass(frozen=True, kw_only=True)
 class Written:
-    """How many tokens a decoder writes for a row of pre-training: ``share`` tokens for each ``per`` tokens of the input
-    without its ``marks`` ([CLS] and [SEP]), and at most ``most``."""
+    """The number of tokens that a decoder generates for a row of pre-training: ``share`` tokens for each ``per`` tokens
+    of the input without its ``marks`` ([CLS] and [SEP]), and at most ``most``."""
 
     share: float
     per: float = 1.0
@@ -207,16 +208,16 @@ class Written:
 
 @dataclass(frozen=True, kw_only=True)
 class SequenceModel(Model):
-    """An encoder and a decoder. ``targets`` tells how many tokens the decoder writes for a row of pre-training."""
+    """An encoder and a decoder. ``targets`` returns how many tokens the decoder generates for a row of pre-training."""
 
     decoder: DecoderConfig | AttendingConfig
     vocabulary: int
     targets: Callable[[float], float]
     writes: bool = True
     blank: int = 0
-    """Tokens of a row, at most, that the decoder reads to fill a blank."""
+    """The maximal number of tokens of a row that the decoder reads to fill a blank."""
     gap: int = 0
-    """Tokens of a row, at most, that the encoder reads of a sentence that is hidden as a whole."""
+    """The maximal number of tokens that the encoder reads for a sentence that is hidden as a whole."""
 
     @property
     def fills(self) -> bool:
@@ -235,7 +236,7 @@ class SequenceModel(Model):
         return self.decode_flops(length, self.targets(length))
 
     def fill_flops(self, length: float) -> float:
-        """FLOPs of `Pretrainable.fill` for a row of ``length``, without the output layer's."""
+        """FLOPs of `Pretrainable.fill` for a row of ``length``, without the output layer."""
         return self.encoder.flops(length) + self.decoder.decoding_flops(min(self.blank, length), length, 0)
 
     def gap_flops(self, length: float) -> float:
@@ -243,13 +244,14 @@ class SequenceModel(Model):
         return self.decode_flops(min(self.gap, length + 1), length)
 
     def decode_flops(self, length: float, targets: float) -> float:
-        """FLOPs of `Pretrainable.decode` for one row: ``targets`` tokens of the decoder over ``length``."""
+        """FLOPs of `Pretrainable.decode` for one row: ``targets`` tokens of the decoder, given ``length`` input
+        tokens."""
         return self.encoder.flops(length) + self.decoder.decoding_flops(targets, length, self.vocabulary)
 
 
 @dataclass(frozen=True, kw_only=True)
 class StreamModel(SequenceModel):
-    """An encoder, and a decoder all of whose predicting streams write in pre-training."""
+    """An encoder, and a decoder with several predicting streams, which are all computed in pre-training."""
 
     def forward_flops(self, length: float) -> float:
         """FLOPs of a forward pass of encoder and decoder for a row of pre-training."""
@@ -270,18 +272,18 @@ class RecurrentModel(CausalModel):
 
 @dataclass(frozen=True, kw_only=True)
 class AutoencoderModel(RecurrentModel):
-    """A network that reads a row and then writes it again, all of it but the mark that it begins with."""
+    """A network that reads a row and then generates it again, except for its first token."""
 
     tells_likelihood: bool = False
 
     def forward_flops(self, length: float) -> float:
-        """FLOPs of a forward pass of reading and writing a row."""
+        """FLOPs of a forward pass that reads and generates a row."""
         return self.decode_flops(length, length - 1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class BidirectionalModel(Model):
-    """A language model in each direction over the same words."""
+    """Two language models over the same words, one in each direction."""
 
     encoder: BidirectionalConfig
     head: BiLmConfig
@@ -296,13 +298,13 @@ class BidirectionalModel(Model):
         return self.encoder.flops(length) + 2 * self.head.row_flops(length)
 
     def likelihood_flops(self, length: float) -> float:
-        """FLOPs of asking the forward direction how probable a row of ``length`` is."""
+        """FLOPs of the log-likelihood of a row of ``length`` in the forward direction."""
         return self.encoder.direction_flops(length) + self.head.row_flops(length)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TablesModel(EncoderModel):
-    """An encoder of which pre-training reads the tables alone, and not what it computes of them."""
+    """An encoder whose pre-training reads its tables only, not the output of its layers."""
 
     def forward_flops(self, length: float) -> float:
         """FLOPs of a forward pass of the heads."""
@@ -311,10 +313,10 @@ class TablesModel(EncoderModel):
 
 @dataclass(frozen=True, kw_only=True)
 class WindowModel(EncoderModel):
-    """Word vectors and one head that predicts each word from those before it."""
+    """Word vectors and one head that predicts each word from the words before it."""
 
     tells_likelihood: bool = True
 
     def likelihood_flops(self, length: float) -> float:
-        """FLOPs of asking how probable a row of ``length`` is."""
+        """FLOPs of the log-likelihood of a row of ``length``."""
         return self.forward_flops(length)

@@ -1,4 +1,4 @@
-"""The docstrings that open the files of models and objectives, taken apart for readers. No code is run."""
+"""Parses the module docstrings of models and objectives into their parts for display. No code is executed."""
 
 import ast
 import re
@@ -9,19 +9,19 @@ from pathlib import Path
 
 @dataclass(frozen=True, kw_only=True)
 class Story:
-    """The parts of a docstring. Formulas keep their lines, paragraphs do not."""
+    """The parts of a docstring. Formulas keep their line breaks, paragraphs do not."""
 
     summary: str
     """The first paragraph."""
     text: tuple[str, ...]
-    """The other paragraphs in order, without citation, taxonomy and formulas."""
+    """The other paragraphs in order, without the citation and taxonomy and without formulas."""
     formula: str
     """The indented paragraphs: the loss."""
     nearest: str
-    """What sets a model apart from its nearest relative; "" in files of objectives."""
+    """How a model differs from its nearest relative; "" in files of objectives."""
 
     def relatives(self, known: tuple[str, ...]) -> tuple[str, ...]:
-        """The names among ``known`` that the paragraph on the nearest relative mentions in backticks."""
+        """Returns the names among ``known`` that the paragraph on the nearest relative has in backticks."""
         found = re.findall(r"`(\w+)`", self.nearest)
         return tuple(dict.fromkeys(name for name in found if name in known))
 
@@ -30,7 +30,7 @@ _NEAREST = "Nearest relative: "
 
 
 def read(path: Path) -> Story:
-    """The story of the file ``path``, which has to be Python with a docstring."""
+    """Reads the file ``path``, which has to be Python, and returns the parts of its docstring."""
     docstring = ast.get_docstring(ast.parse(path.read_bytes(), str(path))) or ""
     first, *rest = docstring.split("\n\n")
     texts, formulas, nearest = [], [], ""

@@ -1,8 +1,8 @@
-"""The survey's taxonomy (Qiu et al., 2020, figure 3), and which models stand at its terms. No TensorFlow.
+"""The survey's taxonomy (Qiu et al., 2020, figure 3), and the models at each of its terms.
 
-The figure is the one of the latest version, arXiv:2003.08271v4. A `Term` names the systems that the figure gives as
-examples, and the values of a card that put a model there, so that models which the figure does not name find their
-place as well. `ptmbench ls models` filters by terms, and the board draws the figure.
+The figure is from the latest version, arXiv:2003.08271v4. A `Term` has the systems that the figure names as examples,
+and the values of a card that assign a model to it. So models that the figure does not name have a term as well.
+`ptmbench ls models` filters by terms, and the board draws the figure.
 """
 
 import re
@@ -18,25 +18,25 @@ class Term:
 
     title: str
     long: str = ""
-    """The term written out, where ``title`` is an abbreviation."""
+    """The full term, if ``title`` is an abbreviation."""
     axis: str = ""
-    """The field of `Card` that ``values`` are values of."""
+    """The field of `Card` that is compared with ``values``."""
     values: tuple[str, ...] = ()
     systems: tuple[str, ...] = ()
     """The figure's examples."""
     parts: tuple["Term", ...] = ()
 
     def holds(self, card: Card) -> bool:
-        """Whether a model with this ``card`` stands at this term or below it."""
+        """Returns whether a model with this ``card`` belongs to this term or to one below it."""
         return self.names(card) or self.fits(card) or any(part.holds(card) for part in self.parts)
 
     def names(self, card: Card) -> bool:
-        """Whether the model is one of the figure's examples at this term."""
+        """Returns whether the model is one of the figure's examples at this term."""
         known = {fold(one) for one in (card.title, *card.aliases)}
         return any(fold(one) in known for one in self.systems)
 
     def fits(self, card: Card) -> bool:
-        """Whether a value on the card puts the model at this term."""
+        """Returns whether a value on the card assigns the model to this term."""
         if not self.axis:
             return False
         found = getattr(card, self.axis)
@@ -237,22 +237,22 @@ AXES = {
 
 
 def terms(root: Term = FIGURE) -> Iterator[Term]:
-    """Every term below ``root``, in the figure's order."""
+    """Yields every term below ``root``, in the figure's order."""
     for part in root.parts:
         yield part
         yield from terms(part)
 
 
 def find(name: str, root: Term = FIGURE) -> tuple[Term, ...]:
-    """The terms below ``root`` that are called ``name``, short or long, whatever the case and punctuation."""
+    """Returns the terms below ``root`` called ``name``, short or long, ignoring case and punctuation."""
     return tuple(one for one in terms(root) if fold(name) in (fold(one.title), fold(one.long or one.title)))
 
 
 def models_in(term: Term, cards: Mapping[str, Card]) -> tuple[str, ...]:
-    """The names of the models that stand at ``term`` or below it."""
+    """Returns the names of the models at ``term`` or below it."""
     return tuple(name for name, card in cards.items() if term.holds(card))
 
 
 def fold(name: str) -> str:
-    """``name`` without case and punctuation: ERNIE (THU) and ERNIE(THU) are one system."""
+    """Returns ``name`` without case and punctuation: ERNIE (THU) and ERNIE(THU) are the same system."""
     return re.sub(r"[^a-z0-9]+", "", name.casefold())

@@ -7,14 +7,14 @@ a window:
     h_t^l = ReLU(F^l [h_{t-w}^{l-1}; ...; h_t^{l-1}; ...; h_{t+w}^{l-1}] + b^l)        l = 1 ... L
     pooled = ReLU(P [max_t h_t^1; ...; max_t h_t^L] + c)
 
-Each layer has weights of its own. There are no residual sums, norms or positions: a filter tells which neighbour is
-where, and a token of the last layer depends on L w tokens on either side.
+Each layer has weights of its own. There are no residual sums, norms or positions: a filter has separate weights for
+each place of its window, and a token of the last layer depends on L w tokens on either side.
 
 Three things follow public reimplementations and were not checked in the paper: the window of 5 tokens, ReLU, and the
-dense layer over the pooled values of all layers. The reimplementations disagree on whether the
-mean or the maximum is pooled; the maximum is our choice. Not theirs: all layers are as wide as the token vectors, so
-that one size says both. Token vectors are multiplied by sqrt(D) as in Vaswani et al. (2017), because their table is the
-output layer of masked words too.
+dense layer over the pooled values of all layers. The reimplementations disagree on whether the mean or the maximum is
+pooled; the maximum is our choice. It is also our choice that all layers are as wide as the token vectors, so that one
+size gives both. Token vectors are multiplied by sqrt(D) as in Vaswani et al. (2017), because their table is the output
+layer of masked words too.
 """
 
 from ptmbench.models.card import Size

@@ -18,8 +18,8 @@ from ptmbench.models.layers.config import (
 
 
 def gpt(size: Size, vocabulary: int) -> CausalConfig:
-    """GPT's: learned positions, layer-norm after each residual sum and none on the embeddings, GELU in the tanh form of
-    the authors' code, no segments (Radford et al., 2018, sections 3.1 and 4.1)."""
+    """GPT's network: learned positions, layer-norm after each residual sum and none on the embeddings, GELU in the tanh
+    form of the authors' code, no segments (Radford et al., 2018, sections 3.1 and 4.1)."""
     return CausalConfig(
         embeddings=EmbeddingsConfig(
             rows=size.length,
@@ -31,8 +31,8 @@ def gpt(size: Size, vocabulary: int) -> CausalConfig:
 
 
 def gpt2(size: Size, vocabulary: int) -> CausalConfig:
-    """GPT-2's: layer-norm at the input of each part and one more after the last layer, so that a stream runs from the
-    embeddings to the end and is only added to; the kernels that write into it begin smaller by the root of their
+    """GPT-2's network: layer-norm at the input of each part and one more after the last layer, so that layers only add
+    to the residual stream. The initial values of the kernels that write into it are divided by the root of their
     number, 2 L (Radford et al., 2019, section 2.3). The learned positions begin as sinusoids."""
     writers = Start(kind="random_normal", deviations=(0.02 * (2 * size.layers) ** -0.5,))
     return CausalConfig(
@@ -47,8 +47,8 @@ def gpt2(size: Size, vocabulary: int) -> CausalConfig:
 
 
 def ctrl(size: Size, vocabulary: int) -> CausalConfig:
-    """CTRL's: token vectors scaled by the root of the width, fixed positions, layer-norm at the input of each part,
-    ReLU (Keskar et al., 2019, section 3, and the authors' code)."""
+    """CTRL's network: token vectors scaled by the root of the width, fixed positions, layer-norm at the input of each
+    part, ReLU (Keskar et al., 2019, section 3, and the authors' code)."""
     return CausalConfig(
         embeddings=EmbeddingsConfig(
             rows=size.length,

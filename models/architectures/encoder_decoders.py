@@ -27,8 +27,8 @@ Pair = tuple[EncoderConfig, DecoderConfig]
 
 
 def bart(size: Size, vocabulary: int) -> Pair:
-    """BART's: layer-norm after each residual sum and on the embeddings, learned positions, GELU, one table of token
-    vectors for both inputs and the output layer, which has no bias.
+    """BART's network: layer-norm after each residual sum and on the embeddings, learned positions, GELU, one table of
+    token vectors for both inputs and the output layer, which has no bias.
 
     Source: Lewis et al. (2020), section 2.1; Vaswani et al. (2017), section 3; norms of the embeddings from the
     authors' code. The learned positions begin as sinusoids.
@@ -56,8 +56,8 @@ def bart(size: Size, vocabulary: int) -> Pair:
 
 
 def prophetnet(size: Size, vocabulary: int, *, streams: int = 2) -> Pair:
-    """ProphetNet's: BART's encoder, and a decoder with ``streams`` predicting streams, whose self-attention knows
-    distances (`models.layers.streams`).
+    """ProphetNet's network: BART's encoder, and a decoder with ``streams`` predicting streams, whose self-attention has
+    relative positions (`models.layers.streams`).
 
     Source: Qi et al. (2020), section 2.3, and the authors' code.
     """
@@ -69,8 +69,8 @@ def prophetnet(size: Size, vocabulary: int, *, streams: int = 2) -> Pair:
 
 
 def fused(size: Size, vocabulary: int, *, memory: int, drop_net: float = 1.0) -> Pair:
-    """BERT-fused translation: BART's network, every block of which also attends to vectors of width ``memory`` that
-    another encoder gives for the source (`models.layers.fused`).
+    """BERT-fused translation: BART's network, in which every block also attends to vectors of width ``memory``. Another
+    encoder computes these from the source (`models.layers.fused`).
 
     Source: Zhu et al. (2020), section 4. ``drop_net`` is its p.
     """
@@ -87,11 +87,12 @@ def fused(size: Size, vocabulary: int, *, memory: int, drop_net: float = 1.0) ->
 
 
 def pegasus(size: Size, vocabulary: int) -> Pair:
-    """PEGASUS's: layer-norm before each part and at the end, fixed positions, ReLU; token vectors are scaled by the
-    root of the width, and one table serves both inputs and the output layer, which has no bias.
+    """PEGASUS's network: layer-norm before each part and at the end, fixed positions, ReLU. Token vectors are scaled by
+    the root of the width, and one table serves both inputs and the output layer, which has no bias.
 
     Source: Zhang, Zhao et al. (2020), section 6.2 and figure 1; Vaswani et al. (2017), section 3; the authors' code.
-    Kernels begin with the root of their fan-in, which a normalised stream bears.
+    The initial deviation of a kernel is one over the root of its fan-in, which is possible because the inputs are
+    normalised.
     """
     D, F, norm = size.width, size.inner, NormConfig(width=size.width, epsilon=1e-5)
     near, far = _normal(D**-0.5), _normal(F**-0.5)
@@ -119,11 +120,11 @@ def pegasus(size: Size, vocabulary: int) -> Pair:
 
 
 def t5(size: Size, vocabulary: int, *, gated: bool = False) -> Pair:
-    """T5's: root-mean-square norm before each part and at the end, learned scores of distances that all layers share,
-    no biases, scores that are not divided by the root of a head's width, since the queries start smaller by that
-    factor, logits from the scaled stream and the token vectors.
+    """T5's network: root-mean-square norm before each part and at the end, no biases, and learned scores of distances
+    that all layers share. Attention scores are not divided by the root of a head's width, because the initial queries
+    are smaller by that factor. Logits are computed from the scaled stream and the token vectors.
 
-    With ``gated`` T5 1.1's: gated feed-forward layers (Shazeer, 2020, equation 6) and an output layer of its own.
+    With ``gated``, T5 1.1's network: gated feed-forward layers (Shazeer, 2020, equation 6) and a separate output layer.
 
     Source: Raffel et al. (2020), section 2.1; initial values and the scaled output layer follow the authors' code (Mesh
     TensorFlow), T5 1.1 the authors' notes on their released checkpoints.

@@ -27,7 +27,8 @@ SINUSOIDS = Start(kind="sinusoids", deviations=())
 def post_norm_stack(
     size: Size, *, epsilon: float = 1e-12, activation: str = "gelu", start: Start = BERT, shared: bool = False
 ) -> StackConfig:
-    """``size.layers`` blocks with layer-norm after each residual sum; ``shared`` applies one block so many times."""
+    """``size.layers`` blocks with layer-norm after each residual sum. If ``shared``, one block is applied in all
+    layers."""
     D = size.width
     block = BlockConfig(
         attention=AttentionConfig(width=D, heads=size.heads, start=start),
@@ -45,7 +46,7 @@ def distilbert(size: Size, vocabulary: int) -> EncoderConfig:
 
 def xlm(size: Size, vocabulary: int, languages: int) -> EncoderConfig:
     """XLM's encoder: BERT's without segments and pooler, and a vector for each of ``languages``, added to each token's
-    (Lample and Conneau, 2019, section 3.4). Row 0 is for text of no known language, which the authors have not."""
+    (Lample and Conneau, 2019, section 3.4). Row 0 is for text of an unknown language, which the authors do not have."""
     plain = distilbert(size, vocabulary)
     table = TableConfig(rows=languages + 1, width=plain.embeddings.norm.width)
     return replace(plain, embeddings=replace(plain.embeddings, channels=(("languages", table),)))
@@ -61,10 +62,11 @@ def bert(
     activation: str = "gelu",
     shared: bool = False,
 ) -> EncoderConfig:
-    """BERT's encoder. ``segments`` is the number of texts that are told apart: with 1, the batch's are not read.
+    """BERT's encoder. ``segments`` is the number of texts that are told apart; with 1, the batch's segments are not
+    read.
 
-    Token vectors that are narrower than the layers, by ``size.embedding``, are widened by a product, as in
-    ELECTRA-small (Clark et al., 2020, section 3.3) and ALBERT (Lan et al., 2020, section 3.1).
+    If ``size.embedding`` makes token vectors narrower than the layers, a product widens them, as in ELECTRA-small
+    (Clark et al., 2020, section 3.3) and ALBERT (Lan et al., 2020, section 3.1).
     """
     D, E = size.width, size.embedding or size.width
     return EncoderConfig(

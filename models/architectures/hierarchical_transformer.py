@@ -1,8 +1,9 @@
 """The hierarchical Transformer of HIBERT, as configurations of `models.layers.hierarchical`.
 
-Source: Zhang et al. (2019), sections 3.1 (encoders) and 3.2 (decoder). Words make sentences, and sentences a document;
-a decoder writes sentences. What the paper leaves open is taken from Vaswani et al. (2017): layer-norm after each
-residual sum, ReLU, no bias in the output layer. Positions are learned, beginning as sinusoids.
+Source: Zhang et al. (2019), sections 3.1 (encoders) and 3.2 (decoder). One encoder reads the words of each sentence,
+another one the sentences of a document, and a decoder writes sentences. What the paper leaves open is taken from
+Vaswani et al. (2017): layer-norm after each residual sum, ReLU, no bias in the output layer. Positions are learned,
+beginning as sinusoids.
 """
 
 from dataclasses import dataclass
@@ -12,18 +13,18 @@ from ptmbench.models.card import Size
 from ptmbench.models.layers.config import Config, EmbeddingsConfig, StackConfig, Start, TableConfig
 
 SENTENCES = 32
-"""Sentences that the second encoder reads; further ones share the last place. (Section 4.2 reads 30.)"""
+"""The most sentences that the second encoder reads; further ones share the last place. (Section 4.2 reads 30.)"""
 
 
 def places(length: int) -> int:
-    """How many sentences are provided for in rows of ``length`` tokens: no more than fit, each with a word and a mark,
-    so that a row's result does not depend on its padding."""
+    """The number of places for sentences in rows of ``length`` tokens: as many as fit with a word and a mark each, and
+    at most `SENTENCES`. A row's result does not depend on its padding."""
     return min(SENTENCES, length // 2 + 1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class HierarchicalConfig(Config):
-    """An encoder of ``words`` and one of ``sentences``, each of which ends with the id ``separator``."""
+    """An encoder of ``words`` and one of ``sentences``. Each sentence ends with the id ``separator``."""
 
     embeddings: EmbeddingsConfig
     sentence_positions: TableConfig
@@ -40,7 +41,7 @@ class HierarchicalConfig(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class HierarchicalDecoderConfig(Config):
-    """A decoder without cross-attention: it is told the vector of the sentence that it writes."""
+    """A decoder without cross-attention. It gets the vector of the sentence that it writes."""
 
     stack: StackConfig
 
@@ -50,8 +51,8 @@ class HierarchicalDecoderConfig(Config):
 
 
 def hibert(size: Size, vocabulary: int, separator: int) -> tuple[HierarchicalConfig, HierarchicalDecoderConfig]:
-    """HIBERT's: L layers of each kind. Positions of sentences begin as large as what they are added to, vectors out of
-    a layer-norm."""
+    """HIBERT's network: L layers of each kind. The initial sentence positions are as large as the vectors that they are
+    added to, which come from a layer-norm."""
     D, stack = size.width, post_norm_stack(size, epsilon=1e-5, activation="relu")
     waves = Start(kind="sinusoids", deviations=(0.5**0.5,))
     encoder = HierarchicalConfig(

@@ -1,15 +1,15 @@
 """BERT's encoder with a caller-supplied attention mask and position ids, as configurations of `models.layers.masked`.
 
 Source: Dong et al. (2019), section 2.2, equations 2 and 3: a mask M is added to the scores of BERT's layers, 0 where a
-token is seen and minus infinity where not. UniLM's mask follows from the segments, which in the authors' released code
-are six, two for each kind of mask that has two texts:
+token is seen and minus infinity where not. UniLM's mask follows from the segments. The authors' released code has six,
+two for each kind of mask that has two texts:
 
     0, 1  both texts see everything            2  each token sees itself and what stands before it
     4, 5  the source sees itself, the target   3  each token sees itself and what stands after it
           the source, itself and before it
 
-Epsilon is 1e-5, as the authors' released code has it in every norm (microsoft/unilm, unilm-v1, `BertLayerNorm`), not
-BERT's 1e-12. UniLMv2 is Bao et al. (2020): masks come from the objective alone, and scores know distances.
+Epsilon is 1e-5 in every norm, as in the authors' released code (microsoft/unilm, unilm-v1, `BertLayerNorm`), not BERT's
+1e-12. UniLMv2 is Bao et al. (2020): its masks come from the objective alone, and its scores depend on distances.
 """
 
 from dataclasses import dataclass
@@ -25,8 +25,8 @@ FORWARD, BACKWARD, SOURCE, TARGET = 2, 3, 4, 5
 
 @dataclass(frozen=True, kw_only=True)
 class MaskedConfig(EncoderConfig):
-    """An encoder that is told whom each token sees. ``source`` and ``target`` are the segments of what is written from,
-    and of what is written. In pre-training the share ``repeated`` of the tokens stands twice more behind the text."""
+    """An encoder with a caller-supplied attention mask. ``source`` and ``target`` are the segments of the source and of
+    the text that is written. In pre-training the share ``repeated`` of the tokens is appended to the text twice."""
 
     source: int = SOURCE
     target: int = TARGET
@@ -40,15 +40,16 @@ class MaskedConfig(EncoderConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class MaskedModel(EncoderModel):
-    """An encoder that also writes, by masks; its first head has the words. Each token is asked for by a mask of its
-    own, which no later one sees: `Pretrainable.decode` is all there is to write with."""
+    """An encoder that also writes, by means of masks. Its first head predicts the words. Each token is predicted at a
+    mask of its own, which later tokens do not see. So there is a `Pretrainable.decode`, but no
+    `Pretrainable.writer`."""
 
     writes: bool = True
     reads_again: bool = True
 
     def decode_flops(self, length: float, targets: float) -> float:
         """FLOPs of `Pretrainable.decode` for one row: the source, ``targets`` - 1 written tokens, and a mask for each
-        of ``targets``, which alone reach the vocabulary."""
+        of ``targets``. Only the masks reach the vocabulary."""
         whole = length + 2 * targets - 1
         return self.encoder.stack.flops(whole, whole) + self.heads[0].predicted_flops(targets)
 

@@ -1,4 +1,4 @@
-"""Recurrent networks that read from left to right: those of LM-LSTM and SA-LSTM, ULMFiT, MultiFiT and Skip-Thought.
+"""Recurrent networks that read from left to right: for LM-LSTM and SA-LSTM, ULMFiT, MultiFiT and Skip-Thought.
 
 Sources: Zaremba et al. (2014), section 3.1; Merity, Keskar and Socher (2018); Bradbury, Merity, Xiong and Socher
 (2017); Kiros et al. (2015). The layers are in `models.layers.recurrent`, the networks in
@@ -31,13 +31,13 @@ def lstm(size: Size, vocabulary: int) -> LeftToRightConfig:
 
 
 def awd_lstm(size: Size, vocabulary: int) -> AwdConfig:
-    """L layers in which nearly everything is dropped: the inner ones of F cells, the last one of D, so that the table
-    of token vectors is the output layer too (Merity et al., 2018, section 4.5)."""
+    """L layers with dropout nearly everywhere. The inner layers have F cells and the last one D, so that the table of
+    token vectors is the output layer too (Merity et al., 2018, section 4.5)."""
     return _awd(size, vocabulary, lambda index, inputs, cells: LstmConfig(inputs=inputs, cells=cells))
 
 
 def qrnn(size: Size, vocabulary: int) -> AwdConfig:
-    """The same of quasi-recurrent layers; the first one reads the token before, too (Bradbury et al., 2017)."""
+    """`awd_lstm` with quasi-recurrent layers. The first one also reads the token before (Bradbury et al., 2017)."""
 
     def layer(index: int, inputs: int, cells: int) -> QrnnConfig:
         return QrnnConfig(inputs=inputs, cells=cells, window=1 if index else 2)
@@ -64,7 +64,7 @@ def _awd(size: Size, vocabulary: int, layer: Callable) -> AwdConfig:
 
 
 def _tokens(size: Size, vocabulary: int) -> TableConfig:
-    """Vectors large enough to move the gates: at D 32, a language of short sentences that count upwards has a loss of
+    """Vectors large enough to move the gates. At D 32, a language of short sentences that count upwards has a loss of
     1.0 after 120 steps, and of 2.1 with a quarter of the deviation."""
     start = Start(kind="random_normal", deviations=(4 * size.width**-0.5,))
     return TableConfig(rows=vocabulary, width=size.width, start=start)

@@ -1,4 +1,4 @@
-"""Recurrent networks that read in both directions: those of ELMo, context2vec and Flair.
+"""Recurrent networks that read in both directions: for ELMo, context2vec and Flair.
 
 Sources: Peters et al. (2018), section 3.4, after Jozefowicz et al. (2016), with the cell of Sak et al. (2014), section
 2, without peepholes; Akbik et al. (2018), sections 2.1 and 2.2. The layers are in `models.layers.recurrent` and
@@ -28,8 +28,8 @@ def elmo(size: Size, vocabulary: int) -> BidirectionalConfig:
 
 
 def elmo_cnn(size: Size, vocabulary: Vocabulary, filters: tuple[tuple[int, int], ...]) -> BidirectionalConfig:
-    """ELMo's network whole: words are read letter by letter, and cells and projections are held within `CLIP`.
-    ``filters`` are pairs of a window and of the number of filters."""
+    """ELMo's full network: words are read letter by letter, and cells and projections are clipped at `CLIP`.
+    ``filters`` are pairs of a window and a number of filters."""
     words = SpelledConfig(
         width=_half(size),
         words=vocabulary.size,
@@ -43,9 +43,9 @@ def elmo_cnn(size: Size, vocabulary: Vocabulary, filters: tuple[tuple[int, int],
 def flair(size: Size, vocabulary: Vocabulary) -> StringConfig:
     """L layers of D / 2 cells in each direction over characters, read where words begin and end.
 
-    Tokens are characters under `--tokenizer character`, where "▁" stands before each word: it belongs to the word's
-    tokens and is not its first character. With pieces in place of characters the same holds of the first and the last
-    piece.
+    Tokens are characters with `--tokenizer character`, and "▁" precedes each word. "▁" belongs to the word's tokens but
+    is not its first character. With pieces instead of characters, the first and the last piece are read in the same
+    way.
     """
     cells = _half(size)
     return StringConfig(

@@ -1,4 +1,4 @@
-"""BERT that reads the regions of a picture behind the tokens, as configurations: one stream for both.
+"""BERT that reads the regions of a picture after the tokens, in one stream, as configurations.
 
 Source: Li et al. (2019), section 3.2, and the authors' code (uclanlp/visualbert, pytorch_pretrained_bert/modeling.py).
 A region with features f has the vector
@@ -17,11 +17,11 @@ FEATURES = 2048
 """F for a vocabulary without pictures: ``visual_embedding_dim`` in the authors' configurations for VQA. Their
 configurations for NLVR2 have 1024."""
 REGIONS = 36
-"""Regions of a picture that pre-training reads: the first ones, padded where there are fewer."""
+"""The number of regions of a picture that pre-training reads: the first ones, padded if there are fewer."""
 
 
 def region_encoder(size: Size, vocabulary: int, features: int = FEATURES) -> RegionEncoderConfig:
-    """BERT's encoder of ``size`` over tokens and regions with so many ``features``."""
+    """BERT's encoder of ``size`` over tokens and regions with ``features`` features."""
     text, D = bert(size, vocabulary), size.width
     vector = TableConfig(rows=1, width=D)
     regions = RegionsConfig(projection=LinearConfig(inputs=features, outputs=D), segment=vector, position=vector)

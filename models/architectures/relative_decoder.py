@@ -1,12 +1,13 @@
 """The left-to-right Transformer of Transformer-XL, as a configuration of `models.layers.relative_causal`.
 
-Source: Dai et al. (2019), section 3; what the paper leaves open (scores over the root of the head's width, embeddings
-times the root of the width, ReLU, layer-norm after each residual sum) is as in the authors' code. With queries q and
-keys k of a layer, and R the fixed waves of a distance, the score of key j for query i is
+Source: Dai et al. (2019), section 3. What the paper leaves open is as in the authors' code: scores divided by the root
+of the head's width, embeddings multiplied by the root of the width, ReLU, layer-norm after each residual sum. With
+queries q and keys k of a layer, and R the fixed waves of a distance, the score of key j for query i is
 
     (q_i + u) . k_j + (q_i + v) . (W_R R_{i-j})
 
-u and v are the same in every layer (section 3.3). Keys and values are made of [memory; text], queries of the text.
+u and v are the same in every layer (section 3.3). Keys and values are computed from [memory; text], queries from the
+text.
 """
 
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ from ptmbench.models.layers.relative_config import relative_stack
 
 @dataclass(frozen=True, kw_only=True)
 class RelativeCausalConfig(CausalConfig):
-    """A left-to-right network with a memory as long as the row, and the biases u and v of the scores in all layers."""
+    """A left-to-right network with a memory as long as the row. All layers share the biases u and v of the scores."""
 
     def weights(self) -> Mapping[str, Shape]:
         attention = self.stack.block.attention
@@ -27,8 +28,8 @@ class RelativeCausalConfig(CausalConfig):
         return {"content_bias": one, "position_bias": one}
 
     def training_flops(self, length: int) -> float:
-        """FLOPs of a training step for one row: three times the forward pass, and once that of the memory, as long as
-        the row, without its last layer.
+        """FLOPs of a training step for one row: three times the forward pass, and once that of the memory without its
+        last layer. The memory is as long as the row.
 
         Products with the memory have no gradient for their input: their backward pass is once the forward, not twice.
         """
@@ -38,7 +39,7 @@ class RelativeCausalConfig(CausalConfig):
 
 
 def transformer_xl(size: Size, vocabulary: int) -> RelativeCausalConfig:
-    """Transformer-XL's: positions by distances alone, token vectors scaled by the root of the width, ReLU."""
+    """Transformer-XL's network: relative positions only, token vectors scaled by the root of the width, ReLU."""
     tokens = TableConfig(rows=vocabulary, width=size.width, start=NORMAL)
     return RelativeCausalConfig(
         embeddings=EmbeddingsConfig(rows=size.length, tokens=tokens, scale=size.width**0.5),

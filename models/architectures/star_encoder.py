@@ -1,22 +1,21 @@
-"""The Star-Transformer, as a configuration of `models.layers.star`: each token looks at its two neighbours and at one
-relay, which looks at all tokens.
+"""The Star-Transformer, as a configuration of `models.layers.star`.
 
-Source: Guo et al. (2019), section 3 and algorithm 1. A row's tokens are satellites h_i, placed on a ring, around one
-relay s; e_i is the vector of token i at its position, h_i^0 = e_i, and s^0 the mean of all e_i. Layer t updates them in
-turn,
+Each token attends to its two neighbours and to one relay, which attends to all tokens. Source: Guo et al. (2019),
+section 3 and algorithm 1. A row's tokens are satellites h_i, placed on a ring, around one relay s; e_i is the vector of
+token i at its position, h_i^0 = e_i, and s^0 the mean of all e_i. Layer t updates them in turn:
 
     h_i^t = norm(ReLU(attention(h_i^{t-1}, [h_{i-1}^{t-1}; h_i^{t-1}; h_{i+1}^{t-1}; e_i; s^{t-1}])))
     s^t   = norm(ReLU(attention(s^{t-1},   [s^{t-1}; h_1^t; ...; h_n^t])))
 
-without residual connections or feed-forward layers, with weights of its own (the paper leaves that open; the authors'
-code has it so). A row costs T, not T^2. The ring closes over the tokens that a row has: the last one before the padding
-and the first are neighbours, so that padding changes nothing.
+There are no residual connections or feed-forward layers. Each layer has its own weights (the paper leaves that open;
+the authors' code has it so). The cost of a row grows with T, not T^2. The ring closes over the tokens of a row: the
+last one before the padding and the first are neighbours, so that padding changes nothing.
 
-Two things differ from the paper. The relay of the last layer is left out: nothing that tokens are predicted from would
-depend on it, so that pre-training could not teach it anything. And token and position vectors are scaled by sqrt(D), as
-Vaswani et al. (2017) do with tokens, to be as large as the states that they meet.
+Two things differ from the paper. The relay of the last layer is left out: no prediction of a token would depend on it,
+so pre-training could not train it. And token and position vectors are scaled by sqrt(D), as Vaswani et al. (2017) do
+with tokens, to be as large as the states.
 
-No package that could be installed holds this network: the tests work the equations out node by node.
+No installable package has this network, so the tests compute the equations node by node.
 """
 
 from collections.abc import Iterator
@@ -45,7 +44,7 @@ class RingAttentionConfig(AttentionConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class UpdateConfig(Config):
-    """Attention, ReLU and layer-norm, without a sum."""
+    """Attention, ReLU and layer-norm, without a residual sum."""
 
     attention: AttentionConfig
     norm: NormConfig
@@ -53,7 +52,7 @@ class UpdateConfig(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class StarConfig(Config):
-    """``layers`` updates of the tokens, and one of the relay between each two of them."""
+    """``layers`` updates of the tokens, and one update of the relay between each two of them."""
 
     embeddings: EmbeddingsConfig
     satellite: UpdateConfig

@@ -1,9 +1,9 @@
 """The two-stream Transformer of XLNet, as a configuration of `models.layers.two_stream.TwoStream`.
 
-Source: Yang et al. (2019), sections 2.3 to 2.5; layer-norm after each residual sum and feed-forward layers as in
-their code. Scores are those of Transformer-XL (`models.layers.relative`), but with distances of both signs, biases per
-layer, and a term that knows only whether two tokens stand in the same segment. GELU is the exact one, as
-`transformers` reads the published settings; the authors' program has its tanh form.
+Source: Yang et al. (2019), sections 2.3 to 2.5; layer-norm after each residual sum and feed-forward layers as in their
+code. Scores are those of Transformer-XL (`models.layers.relative`), but with distances of both signs, biases per layer,
+and a term that depends only on whether two tokens are in the same segment. GELU is the exact one, as `transformers`
+reads the published settings; the authors' program has its tanh form.
 """
 
 import math
@@ -17,8 +17,8 @@ from ptmbench.models.layers.relative_config import relative_stack
 
 @dataclass(frozen=True, kw_only=True)
 class TwoStreamConfig(Config):
-    """An encoder with a stream of queries, which all begin with one vector; one token in ``every`` has a query. The
-    memory of a row of pre-training is half as long as the row."""
+    """An encoder with a query stream. All queries begin with the same vector, and one token in ``every`` has a query.
+    The memory of a row of pre-training is half as long as the row."""
 
     embeddings: EmbeddingsConfig
     stack: StackConfig
@@ -35,8 +35,8 @@ class TwoStreamConfig(Config):
         """FLOPs of a training step for one row: three times the forward pass of both streams, and once that of the
         memory without its last layer.
 
-        The content stream goes without its last layer too. Two products have a gradient for one factor only: those
-        with the memory, and those that move a query to its place.
+        The content stream does not need its last layer either. Two kinds of products have a gradient for one factor
+        only: those with the memory, and those that move a query to its place.
         """
         block, layers = self.stack.block, self.stack.layers
         attention, memory, slots = block.attention, length // 2, math.ceil(length / self.every)
@@ -49,7 +49,7 @@ class TwoStreamConfig(Config):
 
 
 def xlnet(size: Size, vocabulary: int) -> TwoStreamConfig:
-    """XLNet's: positions by distances alone, relative segments."""
+    """XLNet's network: relative positions only, and relative segments."""
     tokens = TableConfig(rows=vocabulary, width=size.width, start=NORMAL)
     return TwoStreamConfig(
         embeddings=EmbeddingsConfig(rows=size.length, tokens=tokens),

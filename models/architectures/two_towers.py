@@ -1,18 +1,19 @@
-"""Two towers and what brings them together, as a configuration of `models.layers.two_towers`: one causal Transformer
-reads forwards, one backwards, and attention over both puts a vector together for each token, from everything but the
-token or from all.
+"""Two towers and a layer over both, as a configuration of `models.layers.two_towers`.
+
+One causal Transformer reads forwards and one backwards. Attention over both computes a vector of each token, from all
+tokens or from all others.
 
 Source: Baevski et al. (2019), section 3; what the paper leaves open follows the authors' code (fairseq, "bi_trans_lm").
-Layer-norm stands before each part, positions are fixed sinusoids beside token vectors times sqrt(D), the feed-forward
-layers have ReLU. With F and B the normalised outputs of the towers, F_t having read x_1 ... x_t and B_t x_t ... x_T,
+Layer-norm comes before each part, positions are fixed sinusoids added to token vectors times sqrt(D), and the
+feed-forward layers have ReLU. F and B are the normalised outputs of the towers: F_t has read x_1 ... x_t, and B_t has
+read x_t ... x_T.
 
     query for t:   F_{t-1} + B_{t+1}                     zero where there is no neighbour
     keys, values:  F_1 ... F_{t-1} and B_{t+1} ... B_T   to predict x_t: nothing here has read it
                    F_1 ... F_t     and B_t ... B_T       to encode x_t, once trained (section 4)
 
-The attention's output takes the place of the query, it is not added to it; a feed-forward layer with a residual
-connection follows. No package that could be installed holds this network: the tests work the equations out one
-position at a time.
+The attention's output replaces the query and is not added to it. A feed-forward layer with a residual connection
+follows. No installable package has this network, so the tests compute the equations one position at a time.
 """
 
 from dataclasses import dataclass
@@ -37,7 +38,8 @@ from ptmbench.models.layers.heads import HeadConfig
 
 @dataclass(frozen=True, kw_only=True)
 class TowerWavesConfig(WavesConfig):
-    """Fixed vectors of positions, all sines before all cosines, whose slowest wave is 10,000 times the fastest one."""
+    """Fixed vectors of positions, all sines before all cosines. The longest wave is 10,000 times as long as the
+    shortest one."""
 
     def __post_init__(self) -> None:
         if self.width % 2:
@@ -76,7 +78,7 @@ class TowersConfig(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class EveryTokenConfig(HeadConfig):
-    """The prediction of every token among ``words``; the table of the token vectors is the output layer."""
+    """The prediction of every token among ``words``, with the table of the token vectors as the output layer."""
 
     fills: ClassVar[bool] = True
     width: int
@@ -87,7 +89,7 @@ class EveryTokenConfig(HeadConfig):
 
 
 def towers(size: Size, vocabulary: int) -> TowersConfig:
-    """The cloze model's: L layers in each tower of width D."""
+    """The cloze model's network: L layers in each tower of width D."""
     D, norm = size.width, NormConfig(width=size.width, epsilon=1e-5)
     feed_forward = FeedForwardConfig(
         width=D, inner=size.inner, activation="relu", inner_dropout=True, start_in=GLOROT, start=GLOROT

@@ -1,18 +1,17 @@
-"""The encoder of the Universal Transformer, as a configuration of `models.layers.universal`: one layer, applied again
-and again, as often as each token needs.
+"""The encoder of the Universal Transformer, as a configuration of `models.layers.universal`.
 
-Source: Dehghani et al. (2019), sections 2.1 and 2.2; what these leave open follows the authors' code (Tensor2Tensor).
-In step t, of at most L,
+One layer is applied again and again, as often as each token needs. Source: Dehghani et al. (2019), sections 2.1 and
+2.2; what these leave open follows the authors' code (Tensor2Tensor). In step t, of at most L,
 
     Z = H^{t-1} + P^t        A = norm(Z + attention(Z))        H^t = norm(A + transition(A))
     P^t at position i, in dimensions 2j and 2j + 1:   sin(i r_j) + sin(t r_j)  and  cos(i r_j) + cos(t r_j),
     with r_j = 10000^(-2j / D)
 
-Adaptive computation time (Graves, 2016) decides for each token how many steps it takes: with p_t = sigmoid(w . Z + b),
-a token halts in the step N where p_1 + ... + p_N first exceeds 0.99, or in the last one. Its encoding is
-the mean of H^1 ... H^N with weights p_1 ... p_{N-1} and the remainder R = 1 - p_1 - ... - p_{N-1}; the price for it is
-N + R. A token that has halted keeps its state, and the others go on seeing that (section 2.2). Shapes do not depend on
-who has halted: its further steps are computed and not used.
+Adaptive computation time (Graves, 2016) decides for each token how many steps it takes. With p_t = sigmoid(w . Z + b),
+a token halts in the step N where p_1 + ... + p_N first exceeds 0.99, or in the last one. Its encoding is the mean of
+H^1 ... H^N with weights p_1 ... p_{N-1} and the remainder R = 1 - p_1 - ... - p_{N-1}; its cost is N + R. A token that
+has halted keeps its state, and the others still attend to it (section 2.2). Shapes do not depend on which tokens have
+halted: their further steps are computed and not used.
 
 The listing in the paper's appendix mixes the states one after the other instead of by these weights, which then do not
 add up to one; the authors' code has both ways.
@@ -37,7 +36,7 @@ from ptmbench.models.layers.config import (
 
 @dataclass(frozen=True, kw_only=True)
 class UniversalConfig(Config):
-    """One ``block`` that is applied up to ``steps`` times, and what decides when a token has had enough: ``halt``."""
+    """One ``block`` that is applied up to ``steps`` times, and the product ``halt`` that decides when a token halts."""
 
     embeddings: EmbeddingsConfig
     block: BlockConfig
@@ -45,13 +44,13 @@ class UniversalConfig(Config):
     steps: int
 
     def flops(self, tokens: float, seen: float = 0) -> float:
-        """FLOPs of one row of ``tokens`` in all steps: a token that has halted is computed on, since shapes do not
-        depend on it."""
+        """FLOPs of one row of ``tokens`` in all steps. The further steps of a token that has halted are computed too,
+        because shapes do not depend on it."""
         return self.steps * (self.block.flops(tokens, tokens) + self.halt.flops(tokens))
 
 
 def universal(size: Size, vocabulary: int) -> UniversalConfig:
-    """The Universal Transformer's, with at most ``size.layers`` steps."""
+    """The Universal Transformer with at most ``size.layers`` steps."""
     D = size.width
     if D % 2:
         raise ValueError(f"Positions made of sines and cosines need an even width, not {D}.")

@@ -1,8 +1,8 @@
-"""Tables of vectors of words and whole texts: representations that know no context.
+"""Tables of vectors of words and whole texts: representations without context.
 
 Sources: Mikolov et al. (2013), section 3; Pennington et al. (2014), section 4.2; Bojanowski et al. (2017), section 3.2;
-Le and Mikolov (2014). The survey's first axis begins with them; they are encoders like the others, so that every head
-and adaptation serves them too. Their layers are in `models.layers.vectors`.
+Le and Mikolov (2014). The survey's first axis begins with them. They are encoders like the others, so every head and
+adaptation can use them. Their layers are in `models.layers.vectors`.
 """
 
 from dataclasses import replace
@@ -24,23 +24,23 @@ SIZES = {
     "small": Size(layers=0, width=512, length=4096),
     "base": Size(layers=0, width=1000, length=4096),
 }
-"""Of models that have tables of words alone."""
+"""Sizes of models that have tables of words alone."""
 WINDOW_SIZES = {name: replace(size, inner=size.width) for name, size in SIZES.items()}
-"""Of models with a hidden layer over the words of a window."""
+"""Sizes of models with a hidden layer over the words of a window."""
 PARAGRAPH_SIZES = {
     name: replace(SIZES[name], layers=1, inner=texts)
     for name, texts in (("tiny", 20_000), ("mini", 50_000), ("small", 200_000), ("base", 2_000_000))
 }
-"""Of models with vectors of texts: ``inner`` texts have a vector of their own, more share them."""
+"""Sizes of models with vectors of texts. Up to ``inner`` texts have a vector of their own; more share them."""
 
 
 def words(size: Size, vocabulary: int) -> WordVectorsConfig:
-    """One table."""
+    """One table of word vectors."""
     return WordVectorsConfig(tokens=table(vocabulary, size.width), length=size.length)
 
 
 def sums(size: Size, vocabulary: int) -> SummedVectorsConfig:
-    """Two tables, for words in the middle and around it."""
+    """Two tables, for centre words and for context words."""
     both = table(vocabulary, size.width)
     return SummedVectorsConfig(tokens=both, contexts=both, length=size.length)
 
@@ -57,8 +57,8 @@ def subwords(size: Size, vocabulary: Vocabulary) -> SubwordVectorsConfig:
 
 
 def paragraphs(size: Size, vocabulary: Vocabulary) -> ParagraphsConfig:
-    """DBOW: a text's vector predicts its words by itself. Texts that are trained on have a row of a table each; from F
-    texts on, rows are shared."""
+    """DBOW: a text's vector predicts its words by itself. Each training text has a row of a table. If there are more
+    than F texts, they share rows."""
     return ParagraphsConfig(**_texts(size, vocabulary))
 
 

@@ -1,1 +1,1 @@
-"""Contrastive learning (survey, section 3.1.5): tell what was observed from what was put in its place."""
+"""Contrastive learning (survey, section 3.1.5): tell observed text from random or generated replacements."""

@@ -3,14 +3,14 @@
 Melamud, Goldberger and Dagan (2016). context2vec: Learning Generic Context Embedding with Bidirectional LSTM. CoNLL.
 Taxonomy: contextual; LSTM; word from its sentence by negative sampling; no extension.
 
-CBOW with a better bag: what stands before a word is read by one LSTM, what stands behind it by another in the other
-direction, and a small network makes one vector of the two. It has to lie near the vector of the word that is missing,
-and away from random words. So contexts can be compared with words, and with each other.
+CBOW with a better bag: one LSTM reads the words before a word, another reads the words after it in reverse, and a small
+network makes one vector of the two. This vector has to be near the vector of the missing word and far from random
+words. So contexts can be compared with words, and with each other.
 
     L = - ln s(u_x . c) - k E_{n ~ p} ln s(- u_n . c),        c = MLP([forward up to the word; backward up to the word])
 
-Nearest relative: ELMo (`elmo`), the same network as two language models, which never look to both sides at once.
-Here both directions share the words' vectors, and a layer has a projection.
+Nearest relative: ELMo (`elmo`), which trains the same network as two language models, each of which sees one side only.
+Here both directions share the word vectors, and a layer has a projection.
 """
 
 from ptmbench.models.architectures import recurrent_encoders
@@ -46,13 +46,13 @@ SIZES = {
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
-    """What the network of ``size`` is made of."""
+    """Returns the configuration of the network of ``size``."""
     head = Context2VecConfig(width=size.width, words=vocabulary.size)
     return EncoderModel(encoder=recurrent_encoders.elmo(size, vocabulary.size), heads=(head,))
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.recurrent_networks import built
     from ptmbench.models.objectives import context2vec
 

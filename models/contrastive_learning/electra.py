@@ -4,13 +4,13 @@ Clark, Luong, Le and Manning (2020). ELECTRA: Pre-training Text Encoders as Disc
 Taxonomy: contextual; Transformer encoder; RTD (with an MLM generator); no extension.
 
 MLM learns from 15 % of the tokens only, and shows the encoder a [MASK] that no task ever shows. Here a small masked
-language model, the generator, fills the gaps with samples, and the encoder says of every token whether it is the
-original. So each token teaches, and the input looks like text. The generator is thrown away afterwards.
+language model, the generator, fills the gaps with samples, and the encoder predicts for every token whether it is the
+original. So every token gives a training signal, and the input looks like text. The generator is dropped afterwards.
 
     L = L_MLM(generator) + 50 L_RTD        L_RTD = - 1/T sum_t ln p(token t is the original | x with samples put in)
 
-Nearest relative: BERT (`bert`), the same encoder without NSP and pooler; the pooled vector is that of [CLS]
-as it is.
+Nearest relative: BERT (`bert`), the same encoder without NSP and pooler. The pooled vector is the unchanged vector of
+[CLS].
 """
 
 from ptmbench.models.architectures.encoders import bert, post_norm_stack
@@ -58,16 +58,20 @@ CARD = Card(
 SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, width=768, heads=12, inner=3072)}
 
 LEARNING_RATE = 5e-4
-"""At width 128; what the authors take for their small size (table 6). With the demo's budget on the microworld tiny
-ends at an RTD loss of 0.30 and, fine-tuned on CoNLL-2003, at F1 47; with 1e-3 at 0.35 and 36, with 2.5e-4 at F1 34."""
+"""At width 128; the authors' rate for their small size (table 6). With the demo's budget on the microworld, the tiny
+size reaches an RTD loss of 0.30 and, fine-tuned on CoNLL-2003, F1 47. With 1e-3 it reaches 0.35 and F1 36, with 2.5e-4
+F1 34."""
 
 ADAM = {"epsilon": 1e-6}
 """Clark et al. (2020), table 6."""
 
 
 def generator(size: Size) -> Size:
-    """The generator beside a discriminator of ``size``: as deep, and a third (base) or a quarter as wide (section
-    3.2, table 6), but no narrower than the paper's narrowest, 64."""
+    """Returns the size of the generator for a discriminator of ``size``.
+
+    It has the same depth and a third (base) or a quarter of the width (section 3.2, table 6), but at least the smallest
+    width of the paper, 64.
+    """
     part = 3 if size.width == SIZES["base"].width else 4
     width = min(size.width, max(64, size.width // part))
     heads = max(1, size.heads * width // size.width)
@@ -75,12 +79,12 @@ def generator(size: Size) -> Size:
 
 
 def _embedding(size: Size) -> int:
-    """E: as wide as the layers, but 128 in the published ELECTRA-small of width 256 (table 6)."""
+    """Returns E, the width of the layers unless ``size`` has another: 128 in ELECTRA-small of width 256 (table 6)."""
     return size.embedding or size.width
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
-    """What the network of ``size`` is made of."""
+    """Returns the configuration of the network of ``size``."""
     D, E, G, V = size.width, _embedding(size), generator(size).width, vocabulary.size
     head = ReplacedTokensConfig(
         projection=LinearConfig(inputs=E, outputs=G),
@@ -93,7 +97,7 @@ def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.transformers import built
     from ptmbench.models.objectives import rtd
 

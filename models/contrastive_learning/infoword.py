@@ -1,19 +1,19 @@
-"""InfoWord: a BERT whose text vectors know the n-grams of the text.
+"""InfoWord: a BERT whose text vectors identify the n-grams of the text.
 
 Kong, de Masson d'Autume, Ling, Yu, Dai and Yogatama (2020). A Mutual Information Maximization Perspective of Language
 Representation Learning. ICLR.
 Taxonomy: contextual; Transformer encoder; DIM and MLM; no extension.
 
-Skip-gram, BERT and XLNet all raise a lower bound of the mutual information of two parts of a text: a word and what is
-around it. So other parts may be taken. As in Deep InfoMax for images, InfoWord adds the whole and a piece: the vector
-of a text with an n-gram hidden has to find this n-gram among random ones, by the inner product with the vector that
-the same encoder gives for each alone.
+Skip-gram, BERT and XLNet all raise a lower bound of the mutual information of two parts of a text: a word and its
+context. Other parts are possible too. As in Deep InfoMax for images, InfoWord adds the whole and a piece: the vector of
+a text with a hidden n-gram has to find this n-gram among random ones. The same encoder gives a vector for each n-gram
+alone, and vectors are compared by their inner product.
 
     L = L_MLM + L_DIM
     L_DIM = - ln softmax_{x_ij among random n-grams}(g(x^)' g(x_ij) / sqrt(D)),   g: the vector of [CLS]
 
 Nearest relative: BERT (`bert`), the same encoder without NSP and pooler, and with one text per row. The paper
-takes negatives from the batch; here each row brings its own (`models.objectives.dim` says why).
+takes negatives from the batch; here each row has its own (`models.objectives.dim` gives the reason).
 """
 
 from ptmbench.models.architectures.encoders import bert
@@ -45,7 +45,7 @@ SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, wid
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
-    """What the network of ``size`` is made of."""
+    """Returns the configuration of the network of ``size``."""
     D, V = size.width, vocabulary.size
     encoder = bert(size, V, pooler=False, segments=1)
     head = DeepInfoMaxConfig(
@@ -55,7 +55,7 @@ def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.transformers import built
     from ptmbench.models.objectives import dim
 

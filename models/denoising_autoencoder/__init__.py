@@ -1,1 +1,1 @@
-"""Denoising autoencoders (survey, section 3.1.4): restore a text from what noise left of it."""
+"""Denoising autoencoders (survey, section 3.1.4): restore a text that noise has damaged."""

@@ -1,18 +1,18 @@
-"""BART: a Transformer that writes what a damaged text said before.
+"""BART: a Transformer that restores a damaged text.
 
 Lewis, Liu, Goyal, Ghazvininejad, Mohamed, Levy, Stoyanov and Zettlemoyer (2020). BART: Denoising Sequence-to-Sequence
 Pre-training for Natural Language Generation, Translation, and Comprehension. ACL.
 Taxonomy: contextual; Transformer; DAE; no extension.
 
 A denoising autoencoder may damage its input in any way, since the decoder writes the whole text from left to right:
-positions of input and output need not match. BART shuffles the sentences of a document and replaces spans of 0 to
-many tokens by one [MASK] each, so that the model has to find out what is missing, how much of it, and in which
-order it all stood. The encoder reads both ways like BERT's, the decoder is GPT's with attention to the encoder.
+positions of input and output need not match. BART shuffles the sentences of a document and replaces spans of 0 to many
+tokens by one [MASK] each. The model has to restore the missing text, its length and the order. The encoder reads both
+ways like BERT's, the decoder is GPT's with attention to the encoder.
 
     L = - 1/S sum_s ln p(x_s | x_{<s}, damaged x)
 
-Nearest relative: T5 (`t5`), which writes only what is hidden. The decoder of BART writes the whole text: each
-input token costs more, and each text teaches more predictions. The paper classifies from the decoder's last token;
+Nearest relative: T5 (`t5`), whose decoder writes only the hidden text. BART's decoder writes the whole text, so each
+input token costs more, and each text trains more predictions. The paper classifies from the decoder's last token;
 here every form reads the encoder.
 """
 
@@ -60,8 +60,8 @@ SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=6, widt
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> SequenceModel:
-    """What the network of ``size`` is made of. Infilling leaves 70 % of the text and a [MASK] for each 10 %, so
-    beside each input token stand 1.25 of the decoder, as far as its positions reach."""
+    """Returns the configuration of the network of ``size``. Infilling leaves 70 % of the text and a [MASK] for each
+    10 %, so the decoder has 1.25 tokens for each input token, up to its number of positions."""
     encoder, decoder = encoder_decoders.bart(size, vocabulary.size)
     return SequenceModel(
         encoder=encoder,
@@ -73,8 +73,7 @@ def describe(size: Size, vocabulary: Vocabulary) -> SequenceModel:
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed: L layers in the encoder, L in the
-    decoder."""
+    """Builds the network of ``size``, initialised from Keras's global seed: L encoder and L decoder layers."""
     from ptmbench.models.layers.transformers import built
     from ptmbench.models.objectives import dae
 

@@ -3,10 +3,10 @@
 Dai and Le (2015). Semi-supervised Sequence Learning. NIPS.
 Taxonomy: contextual; LSTM; sequence autoencoding; no extension.
 
-A language model learns what comes next; a classifier has to know what has been. So the LSTM reads a text to its end and
-then has to write it, from nothing but the state that is left, with the weights that it has read with: no label is
-needed, and whatever the state forgets is paid for. The classifier reads that state. The paper finds it a little better
-than the language model. Token vectors are as wide as the state here, so that their table is the output layer too.
+A language model learns what comes next, but a classifier needs to remember what came before. So the LSTM reads a text
+to its end and then has to write it again, with the same weights and from its last state alone. No label is needed, and
+everything that the state forgets costs loss. The classifier reads that state. The paper finds this a little better than
+the language model. Token vectors are as wide as the state here, so that their table is the output layer too.
 
     L = - 1/(T - 1) sum_{t >= 1} ln p(x_t | h, x_0 ... x_{t-1}),        h the state after the whole text
 
@@ -50,12 +50,12 @@ LEARNING_RATE = 3e-3
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> AutoencoderModel:
-    """What the network of ``size`` is made of."""
+    """Returns the configuration of the network of ``size``."""
     return AutoencoderModel(encoder=recurrent_decoders.lstm(size, vocabulary.size), vocabulary=vocabulary.size)
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.recurrent_networks import built
     from ptmbench.models.objectives import sequence_autoencoder
 

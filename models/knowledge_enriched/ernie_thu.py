@@ -1,18 +1,18 @@
-"""ERNIE (Tsinghua): a BERT that reads what a knowledge graph says of the entities that a text mentions.
+"""ERNIE (Tsinghua): a BERT that reads vectors of the entities in a text, learnt from a knowledge graph.
 
 Zhang, Han, Liu, Jiang, Sun and Liu (2019). ERNIE: Enhanced Language Representation with Informative Entities. ACL.
 Taxonomy: contextual; Transformer encoder; MLM, NSP and dEA; knowledge (survey, section 4.1).
 
-That Bob Dylan is a song writer and a book author stands in a knowledge graph, and seldom in the sentence that mentions
-him. TransE has made a vector of every entity of the graph. ERNIE's upper layers keep these vectors in a second stream
-beside the tokens: each stream attends to itself, and where a mention begins both meet in one inner layer. To learn to
-use them, the model says which entity a mention means when it is shown a wrong one, or none.
+A knowledge graph says that Bob Dylan is a song writer and a book author; a sentence that mentions him seldom does.
+TransE has learnt a vector for every entity of the graph. ERNIE's upper layers have these vectors in a second stream
+parallel to the tokens. Each stream attends to itself, and an inner layer joins both at the first token of a mention. To
+learn to use the vectors, the model is given a wrong entity or none for some mentions, and predicts the right one.
 
     L = L_MLM + L_NSP + L_dEA
     L_dEA = - 1/|M| sum_{t in M} ln p(e_t | w_t),  M the mentions, of which 5 % have a wrong entity and 15 % none
 
 Nearest relative: BERT (`bert`), which is the lower half, with the same MLM and NSP. The authors begin with
-BERT's weights; here all but the entities' vectors begins afresh.
+BERT's weights; here all weights except the entity vectors begin at random.
 """
 
 from ptmbench.models.architectures.fused_entities import WIDTH, fused_entities
@@ -50,8 +50,8 @@ ADAM = {"epsilon": 1e-6}
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
-    """What the network of ``size`` is made of. Vectors of entities are as wide as ``vocabulary`` says, and where it
-    knows none as wide as the authors' are."""
+    """Returns the configuration of the network of ``size``. Entity vectors have the width in ``vocabulary``, or else
+    the authors' width."""
     D, V = size.width, vocabulary.size
     E, entities = vocabulary.widths.get("entities", WIDTH), len(vocabulary.symbols.get("entities", ()))
     return EncoderModel(
@@ -65,10 +65,10 @@ def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed.
+    """Builds the network of ``size``, initialised from Keras's global seed.
 
-    Its ``batches(corpus, ...)`` set the frozen table of entities to the vectors of the corpus: `CorpusUnfit` where it
-    has none, or vectors of other entities or widths than ``vocabulary``.
+    Its ``batches(corpus, ...)`` set the frozen table of entities to the vectors of the corpus. They raise `CorpusUnfit`
+    if the corpus has no vectors, or if their entities or width differ from those in ``vocabulary``.
     """
     from ptmbench.models.layers.aggregators import built
     from ptmbench.models.objectives import _joint, dea, mlm, nsp, sampling

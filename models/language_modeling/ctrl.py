@@ -1,17 +1,17 @@
-"""CTRL: a language model that is told what kind of text to write.
+"""CTRL: a language model with control codes for the kind of text to write.
 
 Keskar, McCann, Varshney, Xiong and Socher (2019). CTRL: A Conditional Transformer Language Model for Controllable
 Generation. arXiv:1909.05858.
 Taxonomy: contextual; Transformer decoder; LM; no extension.
 
-What a language model writes can hardly be chosen. CTRL puts a control code before every text it learns from, the name
-of the text's source, so that the same code later asks for text of that kind. Codes are ordinary tokens; nothing else
-about the objective changes.
+The text of a language model is hard to control. CTRL puts a control code, the name of the source, before every training
+text. Later the same code makes the model write text of that kind. Codes are ordinary tokens; nothing else about the
+objective changes.
 
     L = - 1/T sum_t ln p(x_t | c, x_0 ... x_{t-1})
 
-Nearest relative: GPT-2 (`gpt2`), without codes; CTRL's positions are fixed sines and its inner layers ReLU. The
-codes here stand for stretches of the corpus (`models.objectives.conditional_lm` says why); tasks are asked without.
+Nearest relative: GPT-2 (`gpt2`), without codes; CTRL's positions are fixed sines and its inner layers ReLU. The codes
+here are for stretches of the corpus (`models.objectives.conditional_lm` gives the reason). Tasks have no code.
 """
 
 from ptmbench.models.architectures import decoders
@@ -42,12 +42,12 @@ SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, wid
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> CausalModel:
-    """What the network of ``size`` is made of."""
+    """Returns the configuration of the network of ``size``."""
     return CausalModel(encoder=decoders.ctrl(size, vocabulary.size), vocabulary=vocabulary.size, output_bias=True)
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.transformers import built
     from ptmbench.models.objectives import conditional_lm
 

@@ -3,15 +3,16 @@
 Peters, Neumann, Iyyer, Gardner, Clark, Lee and Zettlemoyer (2018). Deep Contextualized Word Representations. NAACL.
 Taxonomy: contextual; LSTM; BiLM; no extension.
 
-Two language models, one reading forwards and one backwards, are trained together on running text. What a word means
-here is then read off all their layers: a task learns how to mix them, since the lower ones know more of syntax and the
-higher ones more of sense. The network itself usually stays frozen. Differs from the paper in one thing: tokens are
-subwords of the shared vocabulary, looked up in a table, where the paper builds words from characters by a convolution.
+Two language models, one reading forwards and one backwards, are trained together on running text. The vector of a word
+in its context is then a mixture of all their layers. A task learns the mixture, because lower layers encode more of the
+syntax and higher layers more of the meaning. The network itself usually stays frozen. There is one difference from the
+paper: tokens are subwords of the shared vocabulary with a lookup table, and not words built from characters by a
+convolution.
 
     L = - 1/2 [ mean_t ln p(x_t | x_0 ... x_{t-1}) + mean_t ln p(x_t | x_{t+1} ... x_{T-1}) ]
 
-Nearest relative: GPT (`gpt`), a language model in one direction only, made of attention instead of recurrence;
-where GPT keeps the last layer, ELMo offers them all.
+Nearest relative: GPT (`gpt`), a language model in one direction only, with attention instead of recurrence. A task gets
+GPT's last layer, but all layers of ELMo.
 """
 
 from ptmbench.models.architectures import recurrent_encoders
@@ -45,7 +46,7 @@ CARD = Card(
     ),
 )
 
-# Cells (``inner``) such that the recurrent layers weigh what the Transformer layers of the same size's name do.
+# With this number of cells (``inner``), the layers have as many weights as the Transformer layers of the same size.
 SIZES = {
     "tiny": Size(layers=2, width=128, inner=256, length=4096),
     "mini": Size(layers=2, width=256, inner=640, length=4096),
@@ -58,14 +59,14 @@ LEARNING_RATE = 3e-3
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> BidirectionalModel:
-    """What the network of ``size`` is made of."""
+    """Returns the configuration of the network of ``size``."""
     network = recurrent_encoders.elmo(size, vocabulary.size)
     head = BiLmConfig(width=network.embeddings.width, vocabulary=vocabulary.size)
     return BidirectionalModel(encoder=network, head=head)
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.recurrent_networks import built
     from ptmbench.models.objectives import bilm, lm
 

@@ -1,18 +1,17 @@
-"""ELMo that reads letters: the network of the paper, whole.
+"""ELMo that reads characters: the complete network of the paper.
 
 Peters, Neumann, Iyyer, Gardner, Clark, Lee and Zettlemoyer (2018). Deep Contextualized Word Representations. NAACL.
 Taxonomy: contextual; LSTM; BiLM; no extension.
 
-A word's vector is made from its letters, by filters that find runs of one to seven of them, so that rare words and
-endings have something to say; above are the two language models of `elmo`, one for each direction, and a task
-mixes what the letters say with both layers. What is predicted are words, by an output layer of their own; its softmax
-is over the whole vocabulary here, where the paper samples. Words come as the vocabulary has them: a piece is spelled as
-a piece, and `--tokenizer word`, which is nearest to the paper, has one [UNK] for all words that it does not know.
+Filters over one to seven characters make the vector of a word, so that rare words and endings are informative too.
+Above them are the two language models of `elmo`, one for each direction. A task mixes the word vectors and both layers.
+The output layer predicts words and has its own weights. Its softmax is over the whole vocabulary here, and sampled in
+the paper. Words are the tokens of the vocabulary: a word piece is read as its characters, and `--tokenizer word`, which
+is nearest to the paper, has one [UNK] for all words that it does not know.
 
     L = - 1/2 [ mean_t ln p(x_t | x_0 ... x_{t-1}) + mean_t ln p(x_t | x_{t+1} ... x_{T-1}) ]
 
-Nearest relative: ELMo (`elmo`), which looks tokens up in a table that is its output layer too; it is the quicker
-one.
+Nearest relative: ELMo (`elmo`), which has a lookup table for tokens that is its output layer too. It is faster.
 """
 
 from ptmbench.models.architectures import recurrent_encoders
@@ -45,7 +44,7 @@ CARD = Card(
     ),
 )
 
-# Those of `elmo`; the filters have their part beside them, 2048 at base as in the paper.
+# The sizes of `elmo`. In addition there are the filters, 2048 at base as in the paper.
 SIZES = {
     "tiny": Size(layers=2, width=128, inner=256, length=4096),
     "mini": Size(layers=2, width=256, inner=640, length=4096),
@@ -57,11 +56,11 @@ LEARNING_RATE = 3e-3
 """As for ELMo (`elmo`)."""
 
 _FILTERS = {1: 32, 2: 32, 3: 64, 4: 128, 5: 256, 6: 512, 7: 1024}
-"""How many filters there are of each width, at a width D of 1024."""
+"""The number of filters of each width, for D = 1024."""
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> BidirectionalModel:
-    """What the network of ``size`` is made of."""
+    """Returns the configuration of the network of ``size``."""
     filters = tuple((window, _filters(count, size)) for window, count in _FILTERS.items())
     network = recurrent_encoders.elmo_cnn(size, vocabulary, filters)
     head = SpelledBiLmConfig(width=network.embeddings.width, vocabulary=vocabulary.size)
@@ -69,7 +68,7 @@ def describe(size: Size, vocabulary: Vocabulary) -> BidirectionalModel:
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.recurrent_networks import built
     from ptmbench.models.objectives import bilm, lm
 
@@ -85,5 +84,5 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
 
 
 def _filters(count: int, size: Size) -> int:
-    """How many of ``count`` filters there are in ``size``."""
+    """Scales ``count`` filters for D = 1024 to the width of ``size``."""
     return max(1, count * size.width // 1024)

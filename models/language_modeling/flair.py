@@ -1,18 +1,18 @@
-"""Flair: the vector of a word is what a character language model thinks at its ends.
+"""Flair: the vector of a word is the state of two character language models at its ends.
 
 Akbik, Blythe and Vollgraf (2018). Contextual String Embeddings for Sequence Labeling. COLING.
 Taxonomy: contextual; LSTM; BiLM over characters; no extension.
 
-Nothing here knows of words while it learns: two language models read lines character by character, one in each
-direction. Afterwards a word's vector is the forward state behind its last character and the backward state before its
-first, so that it tells of spelling and of both sides at once, and there are no unknown words. That needs `--tokenizer
-character`, and rows long enough for characters (`--set length=512`); with another tokenizer it is the same network over
-pieces. Two things differ: a character's vector is as wide as the state, so that one table serves both directions and
-is their output layer too; and the word vectors that the paper's best tagger adds come with `--adaptation stacked`.
+Pre-training does not use words: two language models read lines character by character, one in each direction.
+Afterwards a word's vector is the forward state after its last character and the backward state before its first. It
+depends on spelling and on both sides, and there are no unknown words. This needs `--tokenizer character`, and rows long
+enough for characters (`--set length=512`). With another tokenizer, the same network reads pieces. Two things differ
+from the paper. A character's vector is as wide as the state, so that one table serves both directions and is their
+output layer too. The word vectors that the paper's best tagger adds come with `--adaptation stacked`.
 
     L = - 1/2 [ mean_t ln p(x_t | x_0 ... x_{t-1}) + mean_t ln p(x_t | x_{t+1} ... x_{T-1}) ]        x characters
 
-Nearest relative: ELMo (`elmo`), where the same two models read words.
+Nearest relative: ELMo (`elmo`), in which the same two models read words.
 """
 
 from ptmbench.models.architectures import recurrent_encoders
@@ -39,8 +39,8 @@ CARD = Card(
     optimizer="SGD",
 )
 
-# One layer, as in the paper, whose 2048 cells a direction are the base size; the others weigh what the Transformer
-# layers of the same size's name do.
+# One layer, as in the paper, whose 2048 cells for each direction are the base size. The layers of the other sizes have
+# as many weights as the Transformer layers of the same size.
 SIZES = {
     "tiny": Size(layers=1, width=320, length=4096),
     "mini": Size(layers=1, width=896, length=4096),
@@ -53,14 +53,14 @@ LEARNING_RATE = 3e-3
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> BidirectionalModel:
-    """What the network of ``size`` is made of."""
+    """Returns the configuration of the network of ``size``."""
     network = recurrent_encoders.flair(size, vocabulary)
     head = BiLmConfig(width=network.embeddings.width, vocabulary=vocabulary.size)
     return BidirectionalModel(encoder=network, head=head)
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.recurrent_networks import built
     from ptmbench.models.objectives import bilm, lm
 

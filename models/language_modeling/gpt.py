@@ -3,15 +3,15 @@
 Radford, Narasimhan, Salimans and Sutskever (2018). Improving Language Understanding by Generative Pre-Training. OpenAI.
 Taxonomy: contextual; Transformer decoder; LM; no extension.
 
-Predicting the next word needs no labels and, over long texts, more than grammar. GPT trains a Transformer decoder
-on it and then fine-tunes the whole network with one linear layer on the vector of the last token, the only one that
-has seen the whole input. Pairs are written one after the other with a delimiter between them; there are no
-segments.
+To predict the next word, a model needs no labels and, over long texts, has to learn more than grammar. GPT trains a
+Transformer decoder on this objective. It then fine-tunes the whole network with one linear layer on the vector of the
+last token, the only one that depends on the whole input. Pairs are concatenated with a delimiter between them; there
+are no segments.
 
     L = - 1/(T - 1) sum_{t >= 1} ln p(x_t | x_0 ... x_{t-1})
 
-Nearest relative: BERT (`bert`), the same layers without the mask over the future. Beside it GPT learns from
-every token of a row, not from 15 %, but each token is seen from its left only.
+Nearest relative: BERT (`bert`), the same layers without the causal mask. In contrast, GPT learns from every token of a
+row and not from 15 %, but each prediction depends on the left context only.
 """
 
 from ptmbench.models.architectures import decoders
@@ -55,18 +55,18 @@ CARD = Card(
 SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, width=768, heads=12, inner=3072)}
 
 LEARNING_RATE = 6e-4
-"""At width 128; `bench.engine.recipe` lowers it with the width. Normalising after each layer does not bear more: the
-mini size stays at unigram loss (6.9 after 320 steps on wikitext-2 and novels) at 1e-3, and learns (6.1 after 230) at
-3e-4."""
+"""At width 128; `bench.engine.recipe` lowers it with the width. Post-normalisation does not tolerate a higher rate: at
+1e-3, the mini size stays at unigram loss (6.9 after 320 steps on wikitext-2 and novels); at 3e-4 it learns (6.1 after
+230)."""
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> CausalModel:
-    """What the network of ``size`` is made of."""
+    """Returns the configuration of the network of ``size``."""
     return CausalModel(encoder=decoders.gpt(size, vocabulary.size), vocabulary=vocabulary.size)
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.transformers import built
     from ptmbench.models.objectives import lm
 

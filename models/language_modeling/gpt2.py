@@ -1,17 +1,17 @@
-"""GPT-2: a language model large enough to do tasks that nobody trained it for.
+"""GPT-2: a language model large enough to do tasks that it was not trained for.
 
 Radford, Wu, Child, Luan, Amodei and Sutskever (2019). Language Models are Unsupervised Multitask Learners. OpenAI.
 Taxonomy: contextual; Transformer decoder; LM; no extension.
 
-A page that explains, translates or answers is text like any other: whoever predicts it well has learnt the task that it
-shows. GPT-2 has GPT's objective, and nothing is added for any task, which is asked for by what stands before it. The
-network is pre-normalised, so that many layers can be trained, and reads bytes joined by merges (byte-level BPE), so
-that no text is beyond it.
+A page that explains, translates or answers is ordinary text, and a model that predicts it well has learnt the task in
+it. GPT-2 has GPT's objective and adds nothing for tasks: the text before the answer, a prompt, describes the task. The
+network is pre-normalised, so that many layers can be trained. It reads bytes joined by merges (byte-level BPE), so that
+it can read every text.
 
     L = - 1/(T - 1) sum_{t >= 1} ln p(x_t | x_0 ... x_{t-1})
 
-Nearest relative: GPT (`gpt`), normalised after each layer and fine-tuned. `bench.adapt.prompt` asks GPT-2 for
-tasks as the paper does, with or without examples.
+Nearest relative: GPT (`gpt`), post-normalised and fine-tuned. `bench.adapt.prompt` prompts GPT-2 as in the paper, with
+or without examples.
 """
 
 from ptmbench.models.architectures import decoders
@@ -49,12 +49,12 @@ SIZES = {
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> CausalModel:
-    """What the network of ``size`` is made of."""
+    """Returns the configuration of the network of ``size``."""
     return CausalModel(encoder=decoders.gpt2(size, vocabulary.size), vocabulary=vocabulary.size)
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.transformers import built
     from ptmbench.models.objectives import lm
 

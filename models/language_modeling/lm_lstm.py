@@ -3,10 +3,10 @@
 Dai and Le (2015). Semi-supervised Sequence Learning. NIPS.
 Taxonomy: contextual; LSTM; LM; no extension.
 
-An LSTM that shall classify texts is hard to train from random weights: the error has to come back through hundreds of
-steps. The paper lets it first predict the next word of texts without labels, and then goes on with all its weights
-under a classifier that reads the state after the last word. That is the recipe of every pre-trained model since. One
-thing differs here: token vectors are as wide as the state, so that their table is the output layer too.
+An LSTM classifier of texts is hard to train from random weights, because the gradient has to pass through hundreds of
+steps. The paper first trains the LSTM to predict the next word of texts without labels. It then fine-tunes all weights
+with a classifier that reads the state after the last word. Every pre-trained model since has this recipe. One thing
+differs here: token vectors are as wide as the state, so that their table is the output layer too.
 
     L = - 1/(T - 1) sum_{t >= 1} ln p(x_t | x_0 ... x_{t-1})
 
@@ -49,12 +49,12 @@ LEARNING_RATE = 3e-3
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> RecurrentModel:
-    """What the network of ``size`` is made of."""
+    """Returns the configuration of the network of ``size``."""
     return RecurrentModel(encoder=recurrent_decoders.lstm(size, vocabulary.size), vocabulary=vocabulary.size)
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.recurrent_networks import built
     from ptmbench.models.objectives import lm
 

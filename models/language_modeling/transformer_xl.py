@@ -1,13 +1,13 @@
-"""Transformer-XL: a language model that remembers the segment before.
+"""Transformer-XL: a language model that remembers the previous segment.
 
 Dai, Yang, Yang, Carbonell, Le and Salakhutdinov (2019). Transformer-XL: Attentive Language Models beyond a Fixed-Length
 Context. ACL.
 Taxonomy: contextual; Transformer decoder; LM; no extension.
 
-A Transformer that reads text in segments forgets everything at each cut. Here the hidden states of the segment before
-stand as further keys and values in every layer, without gradient: segment recurrence. Positions then have to be
-relative, since the same place would mean two tokens; a score depends on the distance of query and key, through
-fixed waves and two learned biases.
+A Transformer that reads text in segments forgets everything at each cut. Here the hidden states of the previous segment
+are additional keys and values in every layer, without gradient (segment recurrence). Positions then have to be
+relative, because an absolute position would belong to two tokens. A score depends on the distance of query and key,
+through fixed waves and two learned biases.
 
     L = - 1/(T - 1) sum_{t >= 1} ln p(x_t | x_0 ... x_{t-1}, states of the T tokens before x_0)
 
@@ -50,14 +50,14 @@ SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, wid
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> CausalModel:
-    """What the network of ``size`` is made of. Distances are shifted along whole rows of keys, which hypotheses that
-    branch do not have: only `Pretrainable.decode` writes."""
+    """Returns the configuration of the network of ``size``. The shift of distances needs whole rows of keys, which
+    branching hypotheses do not have, so only `Pretrainable.decode` generates."""
     encoder = transformer_xl(size, vocabulary.size)
     return CausalModel(encoder=encoder, vocabulary=vocabulary.size, output_bias=True, reads_again=True)
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.relative_causal import built
     from ptmbench.models.objectives import segment_lm
 

@@ -4,15 +4,15 @@ Howard and Ruder (2018). Universal Language Model Fine-tuning for Text Classific
 of Merity et al. (2018).
 Taxonomy: contextual; LSTM; LM; no extension.
 
-A recurrent language model overfits small sets and forgets what it knew. The network answers the first with dropout of
-its recurrent weights, of words, and of states in time; the method answers the second: the model learns from general
-text, then goes on as a language model on the task's texts, then becomes a classifier, the upper layers before the lower
-ones, which learn more slowly. `bench.adapt.ulmfit` has these steps. The paper also trains a model that reads backwards
-and averages both; this is the forward one.
+A recurrent language model overfits small sets and forgets what it knew. Against the first, the network has dropout of
+its recurrent weights, of words, and of states in time. Against the second, there are three steps: the model learns from
+general text, then continues as a language model on the task's texts, then becomes a classifier. Upper layers are
+fine-tuned before lower ones, which learn more slowly. `bench.adapt.ulmfit` has these steps. The paper also trains a
+model that reads backwards and averages both; this is the forward one.
 
     L = - 1/(T - 1) sum_{t >= 1} ln p(x_t | x_0 ... x_{t-1}) + 2 mean (m h_t)^2 + mean (h_t - h_{t+1})^2
 
-Nearest relative: LM-LSTM (`lm_lstm`), the same recipe without all that care.
+Nearest relative: LM-LSTM (`lm_lstm`), the same recipe without these measures.
 """
 
 from ptmbench.models.architectures import recurrent_decoders
@@ -47,7 +47,8 @@ CARD = Card(
     ),
 )
 
-# Cells (``inner``) such that the layers weigh what the Transformer layers of a size's name do; base is the paper's.
+# With this number of cells (``inner``), the layers have as many weights as the Transformer layers of the same size. The
+# base size is the paper's.
 SIZES = {
     "tiny": Size(layers=3, width=128, inner=128, length=4096),
     "mini": Size(layers=3, width=256, inner=416, length=4096),
@@ -63,13 +64,13 @@ ADAM = {"beta1": 0.7, "beta2": 0.99}
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> RecurrentModel:
-    """What the network of ``size`` is made of."""
+    """Returns the configuration of the network of ``size``."""
     network = recurrent_decoders.awd_lstm(size, vocabulary.size)
     return RecurrentModel(encoder=network, vocabulary=vocabulary.size, output_bias=True)
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.recurrent_networks import built
     from ptmbench.models.objectives import awd_lm, lm
 

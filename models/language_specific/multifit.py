@@ -4,9 +4,9 @@ Eisenschlos, Ruder, Czapla, Kardas, Gugger and Howard (2019). MultiFiT: Efficien
 Fine-tuning. EMNLP.
 Taxonomy: contextual; quasi-recurrent network; LM; language-specific.
 
-One language model per language, from a Wikipedia alone, on subwords, which serve languages with many forms. Its
-network is quasi-recurrent: the products of a layer are taken for all steps at once, and only gates run through time, so
-that it trains several times as fast as an LSTM on accelerators. It is fine-tuned as ULMFiT is
+One language model per language is trained on its Wikipedia alone. It reads subwords, which suit languages with many
+word forms. The network is quasi-recurrent: the products of a layer are computed for all steps at once, and only gates
+run through time, so that it trains several times as fast as an LSTM on accelerators. It is fine-tuned like ULMFiT
 (`bench.adapt.ulmfit`). The paper's label smoothing and its teacher for languages without labels are left out.
 
     L = - 1/(T - 1) sum_{t >= 1} ln p(x_t | x_0 ... x_{t-1}) + 2 mean (m h_t)^2 + mean (h_t - h_{t+1})^2
@@ -37,7 +37,8 @@ CARD = Card(
     reference="fastai 1's QRNN; its equations, written out in NumPy",
 )
 
-# Units (``inner``) such that the layers weigh what the Transformer layers of a size's name do; base is the paper's.
+# With this number of units (``inner``), the layers have as many weights as the Transformer layers of the same size. The
+# base size is the paper's.
 SIZES = {
     "tiny": Size(layers=4, width=128, inner=176, length=4096),
     "mini": Size(layers=4, width=256, inner=560, length=4096),
@@ -49,18 +50,18 @@ LEARNING_RATE = 3e-3
 """As for ELMo (`elmo`)."""
 
 ADAM = {"beta1": 0.8, "beta2": 0.99}
-"""The authors' code (n-waves/multifit): fastai's beta2, and a beta1 that moves from 0.8 to 0.7 and back in a cycle;
-here it stays."""
+"""The authors' code (n-waves/multifit): fastai's beta2, and a beta1 that moves from 0.8 to 0.7 and back in a cycle.
+Here beta1 is constant."""
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> RecurrentModel:
-    """What the network of ``size`` is made of."""
+    """Returns the configuration of the network of ``size``."""
     network = recurrent_decoders.qrnn(size, vocabulary.size)
     return RecurrentModel(encoder=network, vocabulary=vocabulary.size, output_bias=True, writes=False)
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.recurrent_networks import built
     from ptmbench.models.objectives import awd_lm, lm
 

@@ -1,8 +1,8 @@
 """The layers of an encoder that reads entities: a frozen table, the fusion of two streams, aggregators, the encoder.
 
-Source: Zhang et al. (2019), section 3.3, and the authors' code (thunlp/ERNIE, code/knowledge_bert/modeling.py). Their
-configurations are in `models.layers.entities`. Vectors of tokens travel as [N, D], those of entities as [N, E], with
-N = B * T: an entity's vector stands at the first token that mentions it.
+Source: Zhang et al. (2019), section 3.3, and the authors' code (thunlp/ERNIE, code/knowledge_bert/modeling.py). The
+configurations are in `models.layers.entities`. With N = B * T, vectors of tokens are [N, D] and vectors of entities
+[N, E]. An entity's vector is at the first token that mentions it.
 """
 
 from functools import partial
@@ -27,8 +27,8 @@ __all__ = ["EntityEncoder", "FrozenTable", "built"]
 
 @made_from(FrozenTableConfig)
 class FrozenTable(Table):
-    """Vectors [..., E] of the rows that are asked for, int32 [...]. No gradient changes them. Row 0 is zeros; the other
-    rows are random until they are assigned."""
+    """Looks up the vectors [..., E] of rows int32 [...]. The table is not trained. Row 0 is zeros; the other rows are
+    random until they are assigned."""
 
     def build(self, input_shape: Any = None) -> None:
         def start(dims: tuple[int, int], dtype: Any = None) -> tf.Tensor:
@@ -39,7 +39,7 @@ class FrozenTable(Table):
 
 @made_from(FusionConfig)
 class Fusion(Layer):
-    """h = act(x W_t + e W_e + b), then h W_x + b_x and h W_y + b_y: equation 4, and without activations equation 5."""
+    """h = act(x W_t + e W_e + b), then h W_x + b_x and h W_y + b_y: equation 4, and equation 5 without activations."""
 
     def call(self, x: tf.Tensor, e: tf.Tensor) -> tuple[tf.Tensor, Any]:
         """New vectors [N, D] and [N, E] for ``x`` [N, D] and ``e`` [N, E], which is zeros where no entity begins."""
@@ -78,8 +78,8 @@ class Aggregator(Layer):
 
 @made_from(AggregatorsConfig)
 class Aggregators(Layer):
-    """Aggregators one after the other. Extensions at "between" get the tokens [N, D] that each gives, and ``index``,
-    its number from 0."""
+    """Aggregators one after the other. Extensions at "between" get the tokens [N, D] after each aggregator, and its
+    number ``index`` from 0."""
 
     SEAMS = ("between",)
     CASTS = False
@@ -94,7 +94,7 @@ class Aggregators(Layer):
         rows: Rows,
         drop: Drop = NO_DROP,
     ) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
-        """The tokens and the entities that each aggregator gives. Places for dropout are ten apart."""
+        """The tokens and the entities after each aggregator. The aggregators' dropout places are ten apart."""
         tokens, entities = [], []
         for index, (name, _) in enumerate(self.config.parts()):
             step = partial(getattr(self, name), rows=rows, drop=drop.at(10 * index))
@@ -107,8 +107,8 @@ class Aggregators(Layer):
 
 @made_from(EntityEncoderConfig)
 class EntityEncoder(Encoder):
-    """Batch to `Encoding`. The channel ``entities`` has a k at each token with which a mention of the k-th entity
-    begins; without the channel there are none."""
+    """Batch to `Encoding`. The channel ``entities`` is k at each token that begins a mention of the k-th entity.
+    Without the channel there are no entities."""
 
     stepwise = False  # the aggregators follow the stack
 
@@ -127,7 +127,7 @@ class EntityEncoder(Encoder):
         """The tokens [N, D] and the entities [N, E] after each aggregator, from tokens ``x`` [N, D]."""
         entities = batch.get("entities")
         entities = tf.zeros_like(batch["tokens"]) if entities is None else tf.maximum(entities, 0)  # [B, T]
-        # [CLS] takes part as an entity without a vector, as in the authors' code: no attention is over nothing.
+        # [CLS] counts as an entity without a vector, as in the authors' code, so that attention always has a key.
         here = (entities > 0) | (tf.range(shape(entities)[1]) == 0)  # [B, T]
         vectors = tf.reshape(self.entities(entities), [-1, self.config.entities.width])  # [N, E]
         entity_bias = tf.where(here, 0.0, HIDDEN)[:, None, None, :]  # [B, 1, 1, T]

@@ -1,8 +1,8 @@
 """The layers of Transformers: attention, feed-forward, one block of both, and a stack of blocks.
 
-Vectors travel as [N, D] with N = B * T; ``rows`` is (B, T), ints where they are known. ``bias`` float32, broadcast to
-[B, H, T, U], is added to the scores: masks and relative positions. ``drop`` numbers the places of dropout inside a
-block: 0 for the attention weights, then one for each vector that is added to the input.
+Activations have the shape [N, D] with N = B * T; ``rows`` is (B, T), as ints if they are known. ``bias`` float32,
+broadcast to [B, H, T, U], is added to the scores and has masks and relative positions. The dropout places of ``drop``
+inside a block are 0 for the attention weights, then one for each vector that is added to the input.
 """
 
 from functools import partial
@@ -24,16 +24,16 @@ ACTIVATIONS = {"gelu": gelu, "gelu_tanh": partial(tf.nn.gelu, approximate=True),
 
 
 def joined(past: Any, pair: Any) -> Pair:
-    """Keys and values of the ``past``, if there is one, then those of ``pair``."""
+    """Keys and values of the ``past``, if there is one, followed by those of ``pair``."""
     if past is None:
         return tuple(pair)
     return tuple(tf.concat(parts, axis=2) for parts in zip(past, pair, strict=True))
 
 
 def columns(linear: Linear, x: tf.Tensor, begin: int, end: int, shards: int = 1) -> tf.Tensor:
-    """Columns ``begin`` to ``end`` of what ``linear`` gives for x [N, I]. The others are not computed, unless the layer
-    is quantised or extensions change its result. The result lies in ``shards`` groups, as the columns of the kernel do
-    (`models.layers.operations.parted`)."""
+    """Columns ``begin`` to ``end`` of the output of ``linear`` for x [N, I]. The others are not computed, unless the
+    layer is quantised or sharded, or extensions change its result. The result lies in ``shards`` groups, as the columns
+    of the kernel do (`models.layers.operations.parted`)."""
     if shards > 1:
         grouped = tf.reshape(linear(x), [-1, shards, linear.config.outputs // shards])
         return tf.reshape(grouped[:, :, begin // shards : end // shards], [-1, end - begin])
@@ -49,19 +49,19 @@ def columns(linear: Linear, x: tf.Tensor, begin: int, end: int, shards: int = 1)
 class Attention(Layer):
     """Multi-head attention [N, D] to [N, D]: Vaswani et al. (2017), section 3.2.
 
-    Extensions at "keys_values" get a pair [B, H, U, K] and may put more in front of it, which every query sees.
+    Extensions at "keys_values" get a pair [B, H, U, K] and may put more in front of it, to which every query attends.
     """
 
     SEAMS = ("keys_values",)
     CASTS = False
 
     def heads(self, x: tf.Tensor, rows: Rows, parts: int = 1) -> list[tf.Tensor]:
-        """[N, parts * D] to ``parts`` tensors [B, H, T, K]."""
+        """Splits [N, parts * D] into ``parts`` tensors [B, H, T, K]."""
         return split_heads(x, rows.batch, rows.tokens, self.config.heads, parts, self.shards)
 
     def read(self, memory: tf.Tensor, rows: Rows, past: Any = None) -> Pair:
-        """Keys and values of the ``past``, then of a ``memory`` [B * U, W] of (B, U) = ``rows``, for any number of
-        calls."""
+        """Keys and values of the ``past``, followed by those of a ``memory`` [B * U, W] with (B, U) = ``rows``. They
+        serve any number of calls."""
         D = self.projection.config.inputs  # of all heads
         if self.config.memory:
             both = self.key_value(memory)
@@ -72,9 +72,10 @@ class Attention(Layer):
     def call(
         self, x: tf.Tensor, bias: tf.Tensor, rows: Rows, drop: Drop = NO_DROP, memory: Any = None, past: Any = None
     ) -> tuple[tf.Tensor, Pair]:
-        """The attention's result [N, D] for ``x``, and its keys and values without those of extensions.
+        """Returns the attention's result [N, D] for ``x``, and its keys and values without those of extensions.
 
-        These are the ``memory`` (from `read`) where it is given; otherwise those of the ``past``, then those of ``x``.
+        These are the ``memory`` (from `read`) if it is given; otherwise those of the ``past``, followed by those of
+        ``x``.
         """
         if memory is None:
             q, *own = self.heads(self.query_key_value(x), rows, 3)  # [B, H, T, K]
@@ -88,8 +89,8 @@ class Attention(Layer):
         return self.mixed(q, own, bias, drop), own
 
     def mixed(self, q: tf.Tensor, pair: Pair, bias: tf.Tensor, drop: Drop) -> tf.Tensor:
-        """The attention's result [N, D] for queries [B, H, T, K], with the scores' ``bias`` for the keys of ``pair``
-        without those of extensions, whose bias is 0."""
+        """The attention's result [N, D] for queries [B, H, T, K]. ``bias`` is added to the scores of the keys of
+        ``pair``. Keys of extensions have the bias 0."""
         k, v = pair
         if self.extensions("keys_values"):
             k, v = self.through("keys_values", (k, v))
@@ -116,9 +117,9 @@ class FeedForward(Layer):
 class Block(Layer):
     """One layer of a Transformer, [N, D] to [N, D].
 
-    Extensions at "before_..." get what goes into attention or feed-forward, those at "after_..." get their results
-    before these are added to the input (where Houlsby et al., 2019, put adapters). A block with a memory has a seam
-    "after_cross" too.
+    Extensions at "before_..." get the input of attention or feed-forward. Those at "after_..." get their results before
+    these are added to the input (where Houlsby et al., 2019, put adapters). A block with a memory also has a seam
+    "after_cross".
     """
 
     SEAMS = ("before_attention", "after_attention", "before_feed_forward", "after_feed_forward")
@@ -143,10 +144,10 @@ class Block(Layer):
     ) -> tuple[tf.Tensor, Pair]:
         """The block's result [N, D], and the keys and values of its self-attention.
 
-        ``memory`` are the keys and values for the cross-attention (from `Attention.read`), and ``absent``
-        [B, 1, 1, U] hides some of them. ``past`` are the keys and values of earlier tokens. Where ``seen`` is given,
-        the self-attention looks at these keys and values (from `read`) and at none of ``x``. ``told`` [N, D] is added
-        to what attention gives.
+        ``memory`` are the keys and values for the cross-attention (from `Attention.read`), and ``absent`` [B, 1, 1, U]
+        masks some of them. ``past`` are the keys and values of earlier tokens. If ``seen`` is given, the self-attention
+        uses these keys and values (from `read`) and none of ``x``. ``told`` [N, D] is added to the result of the
+        self-attention.
         """
         own = None
 
@@ -166,23 +167,24 @@ class Block(Layer):
     def attended(
         self, x: tf.Tensor, bias: tf.Tensor, rows: Rows, drop: Drop = NO_DROP, seen: Any = None, past: Any = None
     ) -> tuple[tf.Tensor, Pair]:
-        """What the self-attention adds to its input [N, D], and its keys and values."""
+        """The vectors [N, D] that the self-attention adds to its input, and its keys and values."""
         x = self.through("before_attention", x)
         h, own = self.attention(x, bias, rows=rows, drop=drop, memory=seen, past=past)
         return drop(self.through("after_attention", h), 1), own
 
     def looked(self, x: tf.Tensor, absent: tf.Tensor, rows: Rows, drop: Drop, memory: Any) -> tf.Tensor:
-        """What the cross-attention adds to its input [N, D]."""
+        """The vectors [N, D] that the cross-attention adds to its input."""
         h, _ = self.cross(x, absent, rows=rows, drop=drop, memory=memory)
         return drop(self.through("after_cross", h), 1)
 
     def fed(self, x: tf.Tensor, drop: Drop = NO_DROP) -> tf.Tensor:
-        """What the feed-forward layer adds to its input [N, D]."""
+        """The vectors [N, D] that the feed-forward layer adds to its input."""
         h = self.feed_forward(self.through("before_feed_forward", x), drop=drop)
         return drop(self.through("after_feed_forward", h), int(self.config.feed_forward.inner_dropout))
 
     def read(self, x: tf.Tensor, rows: Rows, *given: Any) -> Any:
-        """What the self-attention reads off x [N, D], without its result; ``given`` goes to its ``read``."""
+        """The keys and values of the self-attention for x [N, D], without its result. ``given`` goes to
+        `Attention.read`."""
         x = self.attention_norm(x) if self.config.norm_first else x
         return self.attention.read(self.through("before_attention", x), rows, *given)
 
@@ -193,15 +195,15 @@ class Block(Layer):
 @made_from(ShrunkStackConfig)
 @made_from(StackConfig)
 class Stack(Layer):
-    """Blocks one after the other. Extensions at "between" get what each block gives, [N, D], and
-    ``index``, the number of the block from 0."""
+    """Blocks one after the other. Extensions at "between" get the output of each block, [N, D], and its number
+    ``index`` from 0."""
 
     SEAMS = ("between",)
     CASTS = False
     detour: Any = None
-    """A function that a training has called in place of each block, with the block as a function of ``x`` [N, D], and
-    with ``x``, ``index``, ``bias``, ``rows`` and ``drop``; it returns [N, D]. Read when a graph is traced; not
-    saved."""
+    """A function that training sets, to be called in place of each block, or None. It gets the block as a function of
+    ``x`` [N, D], and ``x``, ``index``, ``bias``, ``rows`` and ``drop``, and returns [N, D]. Read when a graph is
+    traced; not saved."""
 
     def __init__(self, config: StackConfig, **kwargs: Any):
         super().__init__(config, **kwargs)
@@ -212,14 +214,14 @@ class Stack(Layer):
         return iter(self.blocks * self.config.layers if self.config.shared else self.blocks)
 
     def call(self, x: tf.Tensor, bias: tf.Tensor, rows: Rows, drop: Drop = NO_DROP) -> list[tf.Tensor]:
-        """The L + 1 tensors [N, D]: ``x``, then what each block gives. Places for dropout are ten apart."""
+        """The L + 1 tensors [N, D]: ``x``, then the output of each block. The blocks' dropout places are ten apart."""
         layers = [x]
         for index in range(self.config.layers):
             layers.append(self.step(index, layers[-1], bias, rows, drop))
         return layers
 
     def step(self, index: int, x: tf.Tensor, bias: tf.Tensor, rows: Rows, drop: Drop = NO_DROP) -> tf.Tensor:
-        """What block ``index`` gives for ``x`` [N, D], the result of the block before it."""
+        """The output of block ``index`` for ``x`` [N, D], the result of the block before it."""
         one = self.blocks[0 if self.config.shared else index]
         step = partial(one, rows=rows, drop=drop.at(10 * (index + 1)))
 

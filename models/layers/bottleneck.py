@@ -1,9 +1,9 @@
 """MobileBERT's layers: a norm without statistics, blocks with bottlenecks, embeddings of trigrams, and its encoder.
 
-Source: Sun et al. (2020), and what the authors' code computes (google-research/google-research,
-`mobilebert/modeling.py` at 0c1bbe5). In two places this differs from their code. Padding counts as a neighbour of zeros
-in a trigram, as beyond the ends of the row, so the vectors of a text do not depend on padding; and so do tokens of
-another text of the same row (the channel ``documents``).
+Source: Sun et al. (2020), and the authors' code (google-research/google-research, `mobilebert/modeling.py` at 0c1bbe5).
+Two things differ from their code. In a trigram, padding counts as zeros, like places beyond the ends of the row, so the
+vectors of a text do not depend on padding. Tokens of another text of the same row (the channel ``documents``) count as
+zeros too.
 """
 
 from typing import Any
@@ -41,8 +41,8 @@ class SplitAttention(Attention):
     def call(
         self, asking: tf.Tensor, told: tf.Tensor, bias: tf.Tensor, rows: Rows, drop: Drop = NO_DROP
     ) -> tuple[tf.Tensor, Pair]:
-        """The attention's result [N, C] for queries and keys of ``asking`` [N, Q] and values of ``told`` [N, W], and
-        keys and values without those of extensions."""
+        """Returns the attention's result [N, C], and its keys and values without those of extensions. Queries and keys
+        are computed from ``asking`` [N, Q], and values from ``told`` [N, W]."""
         q, k = self.heads(self.query_key(asking), rows, 2)  # [B, H, T, K]
         (v,) = self.heads(self.value(told), rows)
         if self.config.scaled:
@@ -54,10 +54,10 @@ class SplitAttention(Attention):
 class BottleneckBlock(Block):
     """One layer of MobileBERT or IB-BERT, [N, D] to [N, D], C dimensions wide inside.
 
-    Extensions at "before_attention" get the block's input [N, D], as the attention and its bottlenecks read it, and
-    those at "after_attention" the attention's result [N, C]. Those at "before_feed_forward" get what goes into the
-    first feed-forward layer and its residual sum [N, C], and those at "after_feed_forward" what the block adds to its
-    input [N, D].
+    Extensions at "before_attention" get the block's input [N, D], as the attention and its bottlenecks read it. Those
+    at "after_attention" get the attention's result [N, C]. Those at "before_feed_forward" get the input of the first
+    feed-forward layer and of its residual sum [N, C]. Those at "after_feed_forward" get the vectors that the block adds
+    to its input [N, D].
     """
 
     def call(self, x: tf.Tensor, bias: tf.Tensor, rows: Rows, drop: Drop = NO_DROP) -> tuple[tf.Tensor, Pair]:

@@ -1,7 +1,7 @@
 """Configurations of MobileBERT's layers: blocks that are narrower or wider inside than their input and output.
 
 Letters: D width of a block's input and output, C width inside of it, E width of token vectors. Source: Sun et al.
-(2020), and what the authors' code computes (google-research/google-research, `mobilebert/modeling.py` at 0c1bbe5).
+(2020), and the authors' code (google-research/google-research, `mobilebert/modeling.py` at 0c1bbe5).
 """
 
 from collections.abc import Iterator
@@ -20,18 +20,18 @@ from ptmbench.models.layers.config import (
 )
 
 READS = ("shared", "narrow", "wide")
-"""Where the attention of a block reads: see `BottleneckBlockConfig`."""
+"""The inputs that a block's attention can read: see `BottleneckBlockConfig`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NoNormConfig(NormConfig):
-    """What stands in the place of layer-norm: scale * x + bias. It computes no statistics, so ``epsilon`` is unused."""
+    """A replacement for layer-norm: scale * x + bias. It computes no statistics, so ``epsilon`` is unused."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SplitAttentionConfig(AttentionConfig):
-    """Self-attention of ``width`` C whose queries and keys are made of vectors of width ``query_inputs``, and whose
-    values of other vectors, of width ``value_inputs``."""
+    """Self-attention of ``width`` C. Queries and keys are computed from vectors of width ``query_inputs``, and values
+    from other vectors, of width ``value_inputs``."""
 
     query_inputs: int
     value_inputs: int
@@ -47,13 +47,13 @@ class SplitAttentionConfig(AttentionConfig):
 class BottleneckBlockConfig(BlockConfig):
     """A block over vectors of ``width`` D that computes in C dimensions, those of its ``attention``.
 
-    A product maps D to C, attention and ``feed_forwards`` equal feed-forward layers follow, each with a residual sum
-    and ``inner_norm``, and a last product maps back to D, where the block's input is added and ``norm`` applied.
+    A product maps D to C. Attention and ``feed_forwards`` equal feed-forward layers follow, each with a residual sum
+    and ``inner_norm``. A last product maps back to D; then the block's input is added and ``norm`` applied.
 
-    ``reads`` says what the attention reads. "shared": queries and keys read one further product from D to C, and values
-    the block's input (MobileBERT). "narrow": all three read the first product (MobileBERT-tiny). "wide": all three read
-    the block's input (IB-BERT). ``start`` are the initial values of
-    the products into the block, ``start_exit`` those of the product out of it.
+    ``reads`` selects the input of the attention. "shared": queries and keys read one further product from D to C, and
+    values the block's input (MobileBERT). "narrow": all three read the first product (MobileBERT-tiny). "wide": all
+    three read the block's input (IB-BERT). ``start`` are the initial values of the products into the block,
+    ``start_exit`` those of the product out of it.
     """
 
     width: int
@@ -97,8 +97,8 @@ class BottleneckBlockConfig(BlockConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class TrigramEmbeddingsConfig(EmbeddingsConfig):
-    """Token vectors of width E, of which ``trigrams`` maps those of each token and its two neighbours, 3 E numbers, to
-    D. Positions and segments are added to the result."""
+    """Token vectors of width E. ``trigrams`` maps the vectors of each token and its two neighbours, 3 E numbers, to D.
+    Positions and segments are added to the result."""
 
     trigrams: LinearConfig
 

@@ -1,7 +1,7 @@
 """Convolutional cells, the layers of AdaBERT's students (Chen et al., 2020), and a stack of them.
 
-A cell is a directed graph. Nodes 0 and 1 are the results of the two cells before it (the embeddings where there are
-none), and an intermediate node is the sum of what its edges give:
+A cell is a directed graph. Nodes 0 and 1 are the results of the two cells before it (the embeddings if there are none).
+An intermediate node is the sum of the outputs of its edges:
 
     x_j = sum_(i, j) o_ij(x_i)                   o_ij: the operation of the edge, or a weighted sum of all candidates
     cell = sum_j softmax(mix)_j x_j              j: the intermediate nodes
@@ -10,9 +10,9 @@ none), and an intermediate node is the sum of what its edges give:
     h_k = sum_(l <= k) softmax(mix_k)_l cell_l   cell_0: the embeddings; the result of depth k
 
 This is the graph of the authors' code (alibaba/EasyTransfer, ``modeling_adabert.py``), apart from three choices. Norms
-are layer-norms: the code has batch-norms, whose statistics would depend on the batch. A dilated convolution is one: the
-code calls TensorFlow's ``dilation2d``, a maximum of sums. Both inputs of the first cell are the embeddings of the whole
-row: the code gives it the two texts of a pair apart.
+are layer-norms; the code has batch-norms, whose statistics would depend on the batch. A dilated convolution is a real
+one; the code calls TensorFlow's ``dilation2d``, a maximum of sums. Both inputs of the first cell are the embeddings of
+the whole row; the code passes the two texts of a pair separately.
 """
 
 from collections.abc import Sequence
@@ -29,14 +29,14 @@ class Choice(NamedTuple):
     """The weights of a search's candidates."""
 
     edges: Any
-    """[E, O]: of each operation on each edge, in the order of the configuration."""
+    """[E, O]: the weight of each operation on each edge, in the order of the configuration."""
     depths: Any
-    """[K]: of the results of depth 1 to K."""
+    """[K]: the weights of the results of depth 1 to K."""
 
 
 def shifted(x: tf.Tensor, window: int, rate: int, fill: float) -> list[tf.Tensor]:
-    """The vectors [B, T, D] of each place of a ``window`` around each token, whose places are ``rate`` tokens apart.
-    Places beyond the ends of the row have ``fill``."""
+    """For each place of a ``window`` around each token, the vectors [B, T, D]. The places are ``rate`` tokens apart.
+    Places beyond the ends of the row have the value ``fill``."""
     length, far = shape(x)[1], rate * (window // 2)
     padded = tf.pad(x, [[0, 0], [far, far], [0, 0]], constant_values=fill)
     return [padded[:, first * rate : first * rate + length] for first in range(window)]
@@ -45,7 +45,7 @@ def shifted(x: tf.Tensor, window: int, rate: int, fill: float) -> list[tf.Tensor
 @made_from(OperationConfig)
 class Operation(Layer):
     """One operation of an edge, [B, T, D] to [B, T, D]. ``present`` [B, T, 1] is 1 for tokens and 0 for padding, which
-    no token sees. What it gives for padding has no meaning."""
+    no token reads. The result has no meaning for padding."""
 
     def call(self, x: tf.Tensor, present: tf.Tensor) -> tf.Tensor:
         kind = self.config.kind
@@ -67,7 +67,7 @@ class Operation(Layer):
 
 @made_from(EdgeConfig)
 class EdgeLayer(Layer):
-    """The operation of an edge, or the sum of several by their ``weights`` [O]; their mean without."""
+    """The operation of an edge, or the sum of several, weighted by ``weights`` [O] (default: their mean)."""
 
     def call(self, x: tf.Tensor, present: tf.Tensor, weights: Any = None) -> tf.Tensor:
         kinds = self.config.operations
@@ -103,7 +103,7 @@ class CellStack(Layer):
     """The weights of candidates, which a search sets. Read when a graph is traced; not saved."""
 
     def call(self, x: tf.Tensor, bias: tf.Tensor, rows: Rows, drop: Drop = NO_DROP) -> list[tf.Tensor]:
-        """The K + 2 tensors [N, D]: ``x``, what each cell gives, and the result. ``bias`` [B, 1, T or 1, T] tells
+        """The K + 2 tensors [N, D]: ``x``, the output of each cell, and the result. ``bias`` [B, 1, T or 1, T] marks
         padding. There is no dropout inside."""
         width, choice = self.config.width, self.choice
         present = tf.cast(tf.reduce_max(bias, axis=[1, 2]) > HIDDEN / 2, x.dtype)[:, :, None]  # [B, T, 1]
@@ -119,10 +119,10 @@ class CellStack(Layer):
         return [tf.reshape(one, [-1, width]) for one in layers]
 
     def mixed(self, layers: Sequence[tf.Tensor], depth: int) -> tf.Tensor:
-        """The result of ``depth``, of the embeddings and what each cell gives, ``layers``."""
+        """The result of ``depth``, computed from ``layers``: the embeddings and the output of each cell."""
         return weighted(layers[: depth + 1], tf.nn.softmax(getattr(self, f"mix_{depth}")))
 
 
 def weighted(tensors: Sequence[tf.Tensor], weights: tf.Tensor) -> tf.Tensor:
-    """The sum of ``tensors`` by their ``weights`` [N]."""
+    """The sum of ``tensors``, weighted by ``weights`` [N]."""
     return tf.add_n([x * one for x, one in zip(tensors, tf.unstack(weights, len(tensors)), strict=True)])

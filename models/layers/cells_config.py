@@ -1,8 +1,7 @@
 """Configurations of convolutional cells: graphs of operations over the tokens of a row, and a stack of such cells.
 
 Letters: D width, W window, N intermediate nodes, K cells. Source: Chen et al. (2020), "AdaBERT". `models.layers.cells`
-has the equations. An edge with one operation is that of a finished network; with several it is that of a search, which
-weights them.
+has the equations. An edge of a finished network has one operation. During a search it has several, which are weighted.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,11 +11,11 @@ from ptmbench.models.layers.config import Config, LinearConfig, NormConfig, Shap
 from ptmbench.models.layers.convolution_config import HE
 
 CONVOLUTIONS = ("conv3", "conv5", "conv7", "dilated3", "dilated5", "dilated7")
-"""Convolutions with their windows. Between the tokens of a dilated window, one token is left out."""
+"""Convolutions with their windows. A dilated window leaves out one token between each two of its tokens."""
 OPERATIONS = (*CONVOLUTIONS, "max3", "mean3", "skip", "zero")
 """All operations: convolutions, pooling over three tokens, the identity, and zeros."""
 Edge = tuple[int, int, tuple[str, ...]]
-"""The nodes that an edge comes from and goes to, and its operations. Nodes 0 and 1 are the inputs of a cell."""
+"""Source node, target node, and operations of an edge. Nodes 0 and 1 are the inputs of a cell."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +45,8 @@ class EdgeConfig(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class CellConfig(Config):
-    """A graph of ``nodes`` intermediate nodes. ``mix`` are the weights of these in the result, before the softmax."""
+    """A graph of ``nodes`` intermediate nodes. ``mix`` has the weights of these nodes in the result, before the
+    softmax."""
 
     width: int
     nodes: int
@@ -62,7 +62,7 @@ class CellConfig(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class CellStackConfig(Config):
-    """``layers`` cells of one graph, with weights of their own. ``mix_k`` are the weights of the embeddings and the
+    """``layers`` cells of the same graph, with separate weights. ``mix_k`` has the weights of the embeddings and the
     first k cells in a result of depth k, before the softmax."""
 
     width: int
@@ -72,7 +72,7 @@ class CellStackConfig(Config):
 
     @property
     def dims(self) -> tuple[int, int, int]:
-        """Width, depth and heads of an encoder with this stack. The mix of all cells is one more layer."""
+        """Width, depth and heads of an encoder with this stack. The mix of all cells counts as one more layer."""
         return self.width, self.layers + 1, 1
 
     def weights(self) -> Mapping[str, Shape]:

@@ -1,9 +1,10 @@
 """MPNet's encoder, whose pre-training has two more streams: Song et al. (2020), sections 2.2 and 2.3.
 
-The row with [MASK] at the predicted places, n tokens, is encoded both ways, as it will be downstream. A content and a
-query stream of one vector per predicted token look at it. Each of their vectors sees n positions at any time: the
-tokens that were predicted before as what they are, in place of their masks, and all others as the row shows them.
-That is the position compensation; the query of a token does not see its content, which sees itself.
+The row of n tokens, with [MASK] at the predicted positions, is encoded in both directions, as it is in downstream
+tasks. A content stream and a query stream, with one vector per predicted token each, attend to it. Each of their
+vectors attends to n positions at any time. Tokens that were predicted earlier are visible as they are, instead of their
+masks. All other positions are visible as in the row. That is the position compensation. A content vector attends to
+itself, but the query of a token does not attend to the token's content.
 """
 
 from functools import partial
@@ -21,8 +22,9 @@ __all__ = ["PositionCompensated", "built"]
 
 
 def replaced(positions: tf.Tensor, length: Any, itself: bool) -> tf.Tensor:
-    """What slot s of the content (which sees ``itself``) or the query stream may not see, float32 [B, 1, M, T + M]:
-    the row at the ``positions`` [B, M] of slots before, and the contents of the others."""
+    """The bias float32 [B, 1, M, T + M] of the M slots of the content stream (which attends to ``itself``) or of the
+    query stream. Slot s attends to the contents of the slots before s (and in the content stream of s), instead of the
+    row at the ``positions`` [B, M] of these slots."""
     rows, slots = shape(positions)
     at = tf.cumsum(tf.one_hot(positions, length), axis=1, exclusive=not itself)  # [B, M, T]
     order = tf.range(slots)
@@ -33,13 +35,14 @@ def replaced(positions: tf.Tensor, length: Any, itself: bool) -> tf.Tensor:
 
 @made_from(CompensatedConfig)
 class PositionCompensated(Encoder):
-    """Batch to `Encoding`; the pooled vector is that of the first token. ``segments`` are not read: MPNet has none."""
+    """Batch to `Encoding`. The pooled vector is that of the first token. ``segments`` are not read: MPNet has none."""
 
     def predict(self, batch: dict[str, Any], seed: Any = None) -> tf.Tensor:
         """The query stream's last layer [B, M, D].
 
-        ``tokens`` int32 [B, T] are the row as it is shown; ``masked_positions`` and ``masked_labels`` int32 [B, M] the
-        tokens to predict, in the order of prediction; slots with ``masked_weights`` 0 stand last.
+        ``tokens`` int32 [B, T] are the row with masks. ``masked_positions`` and ``masked_labels`` int32 [B, M] are the
+        positions and ids of the tokens to predict, in the order of prediction. Slots with ``masked_weights`` 0 are
+        last.
         """
         tokens, positions, labels = batch["tokens"], batch["masked_positions"], batch["masked_labels"]
         (count, length), slots, drop = shape(tokens), shape(positions)[1], Drop(self.dropout, seed, 0)
@@ -59,7 +62,7 @@ class PositionCompensated(Encoder):
         def layer(
             query: tf.Tensor, x: tf.Tensor, content: tf.Tensor, *biases: tf.Tensor, block: Any, drop: Drop, last: bool
         ) -> tuple[tf.Tensor, ...]:
-            if last:  # nobody reads what the last layer makes of row and content
+            if last:  # row and content are not used after the last layer
                 seen = block.read(content, slot, block.read(x, row))  # [B, H, T + M, K]
             else:
                 x, seen = block(x, biases[0], rows=row, drop=drop)

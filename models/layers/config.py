@@ -1,8 +1,8 @@
-"""Configurations of layers: what a network is made of, how many weights it has and what it costs.
+"""Configurations of layers: the structure of a network, its number of weights and its cost.
 
-A configuration is a frozen dataclass. It tells the shapes of the layer's own weights, and the configurations of the
-layers inside it, so parameters and FLOPs are sums that nobody writes down twice. The Keras layer of the same name is
-made from it: ``Attention(AttentionConfig(width=128, heads=2))``. Model files compose configurations.
+A configuration is a frozen dataclass. It gives the shapes of the layer's own weights, and the configurations of the
+layers inside it. Parameters and FLOPs are sums over these. The Keras layer of the same name is built from it:
+``Attention(AttentionConfig(width=128, heads=2))``. Model files compose configurations.
 
 FLOPs are those of matrix products, two for each multiplication and addition. Lookups, sums, norms, activations and
 softmax are left out, as is usual (Kaplan et al., 2020, section 2.1; Hoffmann et al., 2022, appendix F).
@@ -21,7 +21,7 @@ Shape = tuple[int, ...]
 
 
 class Parameters(NamedTuple):
-    """Numbers of weights: all of them, and those in tables, of which a step reads only a few rows."""
+    """Numbers of weights: the total, and the weights in tables. A step reads only a few rows of a table."""
 
     total: int = 0
     tables: int = 0
@@ -44,13 +44,13 @@ class Start:
 ZEROS, ONES = Start(kind="zeros", deviations=()), Start(kind="ones", deviations=())
 GLOROT = Start(kind="glorot_uniform", deviations=())
 BERT = Start()
-"""Normal with standard deviation 0.02, cut at two deviations (Devlin et al., 2019, authors' code)."""
+"""Normal with standard deviation 0.02, truncated at two deviations (Devlin et al., 2019, authors' code)."""
 NORMAL = Start(kind="random_normal")
-"""Normal with standard deviation 0.02, uncut (Radford et al., 2018, section 4.1; BART's and XLNet's authors' code)."""
+"""Normal with deviation 0.02, not truncated (Radford et al., 2018, section 4.1; BART's and XLNet's authors' code)."""
 
 
 def uniform(limit: float) -> Start:
-    """Values from -``limit`` to ``limit``, all as likely."""
+    """Uniformly distributed values from -``limit`` to ``limit``."""
     return Start(kind="random_uniform", deviations=(limit / 3**0.5,))
 
 
@@ -87,7 +87,7 @@ class Config:
         return sum(part.flops(tokens, seen) for _, part in self.parts())
 
     def embedding_flops(self, tokens: float) -> float:
-        """FLOPs of making the vectors of ``tokens`` tokens in an encoder; 0 where they are looked up."""
+        """FLOPs of computing the vectors of ``tokens`` tokens in an encoder; 0 if they are looked up."""
         return 0
 
     def training_flops(self, length: float) -> float:
@@ -95,7 +95,7 @@ class Config:
         return 3 * self.flops(length)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, which `from_dict` reads."""
+        """Plain values for `from_dict`."""
         return {"class": type(self).__name__} | {one.name: _plain(getattr(self, one.name)) for one in fields(self)}
 
 
@@ -108,7 +108,7 @@ def _plain(value: Any) -> Any:
 
 
 def from_dict(values: Mapping[str, Any]) -> Config:
-    """The configuration that `Config.to_dict` gave ``values`` of."""
+    """Restores a configuration from the ``values`` of `Config.to_dict`."""
 
     def restored(value: Any) -> Any:
         if isinstance(value, list):  # JSON has no tuples
@@ -154,7 +154,7 @@ class TableConfig(Config):
 @dataclass(frozen=True, kw_only=True)
 class OutputConfig(TableConfig):
     """An output layer with the shape of a table [rows, width]. Every step reads all of it, so its weights do not count
-    among those of tables."""
+    as those of a table."""
 
     def parameters(self) -> Parameters:
         return Parameters(self.rows * self.width)
@@ -162,7 +162,7 @@ class OutputConfig(TableConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class NormConfig(Config):
-    """Layer-norm (Ba et al., 2016), or without ``centred`` root-mean-square norm (Zhang and Sennrich, 2019)."""
+    """Layer-norm (Ba et al., 2016), or root-mean-square norm (Zhang and Sennrich, 2019) if not ``centred``."""
 
     width: int
     epsilon: float = 1e-12
@@ -177,8 +177,8 @@ class AttentionConfig(Config):
     """Multi-head attention over vectors of ``width``, or from them to a memory of vectors of width ``memory``.
 
     ``scaled`` divides the scores by the root of a head's width (Vaswani et al., 2017, section 3.2.1). ``start`` are the
-    initial values of the output projection, ``start_in`` those of queries, keys and values: one deviation for all
-    three, or three in that order. Without ``start_in``, ``start`` serves for both.
+    initial values of the output projection. ``start_in`` are those of queries, keys and values: one deviation for all
+    three, or three in that order (default: ``start``).
     """
 
     width: int
@@ -200,7 +200,7 @@ class AttentionConfig(Config):
         yield "projection", LinearConfig(inputs=D, outputs=D, bias=self.bias, start=self.start)
 
     def flops(self, tokens: float, seen: float = 0) -> float:
-        """Keys and values of a memory are computed by `memory_flops`: once, however many tokens look at them."""
+        """FLOPs without the keys and values of a memory, which `memory_flops` counts once for any number of queries."""
         products = sum(part.flops(tokens) for name, part in self.parts() if name != "key_value")
         return products + 4 * tokens * seen * self.width
 
@@ -210,7 +210,7 @@ class AttentionConfig(Config):
 
 
 def _block(start: Start, columns: slice) -> Start:
-    """``start`` for some of its blocks of columns."""
+    """``start`` for a slice of its blocks of columns."""
     if len(start.deviations) < 2:
         return start
     found = start.deviations[columns]
@@ -243,10 +243,10 @@ class FeedForwardConfig(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class BlockConfig(Config):
-    """A Transformer layer: attention, then attention to a memory where ``cross`` is given, then feed-forward.
+    """A Transformer layer: attention, then attention to a memory if ``cross`` is given, then feed-forward.
 
-    Each part's result is added to its input. ``norm_first`` normalises what goes into each part (pre-norm); otherwise
-    the sums are normalised (post-norm).
+    Each part's result is added to its input. ``norm_first`` normalises the input of each part (pre-norm); otherwise the
+    sums are normalised (post-norm).
     """
 
     attention: AttentionConfig
@@ -272,7 +272,7 @@ class BlockConfig(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class StackConfig(Config):
-    """``layers`` equal blocks one after the other; ``shared`` applies one block so many times."""
+    """``layers`` equal blocks one after the other. If ``shared``, one block is applied ``layers`` times."""
 
     block: BlockConfig
     layers: int
@@ -288,7 +288,7 @@ class StackConfig(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class WavesConfig(Config):
-    """Fixed vectors of positions: sines, then cosines. ``rows`` is the number of positions in use; later ones can
+    """Fixed vectors of positions: sines, then cosines. ``rows`` is the number of positions in use; later positions can
     be computed too."""
 
     rows: int
@@ -297,9 +297,9 @@ class WavesConfig(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class DistancesConfig(Config):
-    """Learned scores per head and bucket of distances, added to those of attention (Raffel et al., 2020, section 2.1).
+    """Learned biases of the attention scores per head and bucket of distances (Raffel et al., 2020, section 2.1).
 
-    ``both_ways`` keeps half of the buckets for keys after the query; otherwise such keys are hidden.
+    ``both_ways`` uses half of the buckets for keys after the query; otherwise such keys are masked.
     """
 
     heads: int
@@ -316,11 +316,11 @@ class DistancesConfig(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class EmbeddingsConfig(Config):
-    """The sum of token vectors, ``scale`` times as long, and of position and segment vectors, normalised by ``norm``.
+    """The sum of token vectors (multiplied by ``scale``), position vectors and segment vectors, normalised by ``norm``.
 
-    ``tokens`` is None where the table belongs to another layer, as a decoder's does to its encoder. ``rows`` is the
-    longest input. ``channels`` are tables of further vectors that are added; the absolute values of the channel of the
-    same name (`models.channels`) choose their rows.
+    ``tokens`` is None if the table belongs to another layer, as a decoder's does to its encoder. ``rows`` is the
+    longest input. ``channels`` are tables of further vectors that are added. Their rows are the absolute values of the
+    channel of the same name (`models.channels`).
     """
 
     rows: int
@@ -338,11 +338,10 @@ class EmbeddingsConfig(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderConfig(Config):
-    """Embeddings, their ``widening`` where they are narrower than the blocks, a stack, and what is pooled.
+    """Embeddings, a ``widening`` if they are narrower than the blocks, a stack, and pooling.
 
-    ``distances`` are added to the scores of attention. ``norm`` follows the last block; ``norm_dropout`` says whether
-    dropout follows it. ``pooled`` is "first", the first token's vector, after ``pooler`` and tanh where that is given,
-    or "mean".
+    ``distances`` are added to the attention scores. ``norm`` follows the last block, then dropout if ``norm_dropout``.
+    ``pooled`` is "mean" or "first": the first token's vector, followed by ``pooler`` and tanh if there is a ``pooler``.
     """
 
     embeddings: EmbeddingsConfig
@@ -378,10 +377,10 @@ class CausalConfig(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class DecoderConfig(Config):
-    """The decoder of an encoder-decoder, whose token vectors are the encoder's.
+    """The decoder of an encoder-decoder. Its token vectors are the encoder's.
 
-    ``logits`` is the output layer [V, D]. Without it the encoder's token vectors are the output layer too. The vectors
-    of the last block are multiplied by ``logits_scale`` before.
+    ``logits`` is the output layer [V, D]. Without it, the encoder's token vectors are the output layer too. The vectors
+    of the last block are multiplied by ``logits_scale`` before the output layer.
     """
 
     embeddings: EmbeddingsConfig

@@ -1,7 +1,7 @@
 """Convolutions over the tokens of a row, and the encoder made of them.
 
-`models.architectures.convolutional` has the equations. A convolution is one product with the vectors of a window side
-by side, so that its kernel [W D, D] is a `Linear`'s, which is quantised, pruned and adapted as all are.
+`models.architectures.convolutional` has the equations. A convolution is one product with the concatenated vectors of a
+window. Its kernel [W D, D] therefore belongs to a `Linear`, which is quantised, pruned and adapted like any other.
 """
 
 from functools import partial
@@ -21,9 +21,8 @@ __all__ = ["ConvolutionalEncoder", "built"]
 
 @made_from(ConvolutionConfig)
 class Convolution(Layer):
-    """ReLU of filters over windows, [B, T, D] to [B, T, D]. Tokens that are not ``present`` count as zeros, as what
-    lies beyond the ends of a row does. Extensions get what goes into the windows, or what the layer gives, [B * T, D].
-    """
+    """ReLU of filters over windows, [B, T, D] to [B, T, D]. Tokens that are not ``present`` count as zeros, like places
+    beyond the ends of a row. Extensions get the vectors that go into the windows, or the layer's output, [B * T, D]."""
 
     SEAMS = ("before_convolution", "after_convolution")
 
@@ -42,7 +41,7 @@ class Convolution(Layer):
 
 @made_from(ConvolutionalConfig)
 class ConvolutionalEncoder(Network):
-    """Batch to `Encoding`. Extensions at "between" get what each layer gives, [B, T, D], and its ``index``."""
+    """Batch to `Encoding`. Extensions at "between" get the output of each layer, [B, T, D], and its ``index``."""
 
     SEAMS = ("between",)
     causal = False

@@ -1,7 +1,7 @@
 """Configurations of convolutions over the tokens of a row, and of an encoder made of them.
 
 Letters: D width, W window, L layers. Source: Chia, Witteveen and Andrews (2019); `models.architectures.convolutional`
-has the equations and says what is not theirs.
+has the equations and the differences from the paper.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ HE = Start(kind="he_normal", deviations=())
 @dataclass(frozen=True, kw_only=True)
 class ConvolutionConfig(Config):
     """``width`` filters over each token and its neighbours, ``window`` tokens in all, and ReLU. ``window`` is odd, so
-    that as many neighbours are read on either side."""
+    that the same number of neighbours is read on either side."""
 
     width: int
     window: int

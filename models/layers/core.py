@@ -1,7 +1,7 @@
-"""The base of all layers here, and the smallest ones: a product, a table, a norm.
+"""The base class of all layers, and the smallest layers: a product, a table, a norm.
 
-Every layer is made from its configuration (`models.layers.config`), owns its weights under their plain names
-("kernel", "bias", "scale", "table") and calls the layers inside it. Vectors travel as [N, D], N = B * T.
+Every layer is built from its configuration (`models.layers.config`), owns its weights under their plain names
+("kernel", "bias", "scale", "table") and calls the layers inside it. Activations have the shape [N, D], N = B * T.
 
 Extensions attach at *seams*, the named places that a layer lists in ``SEAMS``. After ``layer.attach("kernel", mask)``
 the layer calls ``mask`` with its kernel and uses the result in place of the kernel. An extension is a Keras layer. Its
@@ -36,12 +36,12 @@ from ptmbench.models.layers.products import product
 
 
 def sinusoids(dims: tuple[int, int], dtype: Any = None, deviation: float = 0.04) -> tf.Tensor:
-    """Initial vectors [T, D] of the learned positions: those of Vaswani et al. (2017), section 3.5, at twice the
-    deviation of BERT's initial weights where none is given.
+    """Initial vectors [T, D] of learned positions: those of Vaswani et al. (2017), section 3.5. The default
+    ``deviation`` is twice that of BERT's initial weights.
 
-    Random ones tell neighbours apart only once each has been learnt by itself, and until an encoder can look at a
-    word's neighbours MLM learns no more than how frequent words are. BERT-mini (B 16, T 32, rate 1e-3) after 0.84M
-    tokens of novels and wikitext-2: loss 7.0 from random positions (6.9 is the unigram level), 6.3 from these.
+    Random vectors tell neighbours apart only after each of them has been learnt separately. Until an encoder can attend
+    to a word's neighbours, MLM learns no more than the frequencies of words. BERT-mini (B 16, T 32, rate 1e-3) after
+    0.84M tokens of novels and wikitext-2: loss 7.0 from random positions (6.9 is the unigram level), 6.3 from these.
     """
     length, width = dims
     angle = np.arange(length)[:, None] / 10_000 ** (np.arange(0, width, 2) / width)  # [T, D / 2]
@@ -50,7 +50,7 @@ def sinusoids(dims: tuple[int, int], dtype: Any = None, deviation: float = 0.04)
 
 
 def initializer(start: Start) -> Any:
-    """The Keras initialiser that ``start`` describes; a fresh one each time, so that no two weights are equal."""
+    """The Keras initialiser that ``start`` describes. Each call makes a new one, so that no two weights are equal."""
     if start.kind == "sinusoids":
         return partial(sinusoids, deviation=start.deviations[0]) if start.deviations else sinusoids
     if not start.deviations:
@@ -71,15 +71,15 @@ def initializer(start: Start) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Dropout for a part of a network: the share that is dropped, the seed of the step (None: no dropout), and the
-    number of the part's first place. Seed and number of a place determine its mask."""
+    """Dropout for a part of a network: the ``rate``, the ``seed`` of the step (None: no dropout), and ``place``, the
+    number of the part's first dropout. Seed and number determine the mask."""
 
     rate: float
     seed: Any
     place: int
 
     def at(self, offset: int) -> "Drop":
-        """The same for what begins ``offset`` places further."""
+        """The dropout for the part that begins ``offset`` places further."""
         return Drop(self.rate, self.seed, self.place + offset)
 
     def __call__(self, x: tf.Tensor, offset: int = 0) -> tf.Tensor:
@@ -88,8 +88,8 @@ class Drop:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """B and T of vectors [B * T, D], ints where they are known. A class, since Keras converts tuples of numbers among a
-    layer's arguments to tensors."""
+    """B and T of vectors [B * T, D], as ints if they are known. This is a class because Keras converts tuples of
+    numbers among a layer's arguments to tensors."""
 
     batch: Any
     tokens: Any
@@ -99,7 +99,7 @@ NO_DROP = Drop(0.0, None, 0)
 
 
 def recomputed(function: Callable, *tensors: tf.Tensor) -> tf.Tensor:
-    """``function(*tensors)``, one of many equal layers.
+    """Returns ``function(*tensors)``, the result of one of many equal layers.
 
     While training rematerialises (`rematerialising`), only ``tensors`` are kept for the backward pass, which computes
     the rest again (Chen et al., 2016). Gradients flow to ``tensors`` and to all weights that the function reads.
@@ -108,15 +108,17 @@ def recomputed(function: Callable, *tensors: tf.Tensor) -> tf.Tensor:
 
 
 class Seams:
-    """Places at which extensions attach, and saving; a mixin for Keras layers that are made from a ``config``."""
+    """A mixin for Keras layers that are built from a ``config``: places at which extensions attach, and saving."""
 
     SEAMS: tuple[str, ...] = ()
     """Names of the places at which extensions attach."""
     OTHERS: tuple[str, ...] = ()
-    """Attributes with the layers that ``__init__`` takes after the configuration: this layer uses their weights."""
+    """Names of the attributes with the layers that ``__init__`` takes after the configuration. This layer uses their
+    weights."""
 
     def attach(self, seam: str, extension: keras.layers.Layer) -> None:
-        """Have ``extension`` called with the tensor (or tensors) at ``seam``, after earlier extensions there.
+        """Attaches ``extension``, which is then called with the tensor (or tensors) at ``seam``, after earlier
+        extensions there.
 
         Attach before tracing: a compiled function keeps its graph. Raises `ValueError` for a seam that the layer does
         not have.
@@ -131,32 +133,32 @@ class Seams:
             self._tracker.lock()
 
     def detach(self, seam: str, extension: keras.layers.Layer) -> None:
-        """Undo `attach`. A function that was traced before keeps ``extension``."""
+        """Undoes `attach`. A function that was traced before keeps ``extension``."""
         self._tracker.unlock()
         setattr(self, f"{seam}_extensions", [one for one in self.extensions(seam) if one is not extension])
         self._tracker.untrack(extension)
         self._tracker.lock()
 
     def extensions(self, seam: str) -> list[keras.layers.Layer]:
-        """What is attached at ``seam``."""
+        """The extensions at ``seam``."""
         return getattr(self, f"{seam}_extensions", [])
 
     def through(self, seam: str, x: Any, **context: Any) -> Any:
-        """``x`` after the extensions at ``seam``, of its dtype. Each also gets those of ``context`` that its ``call``
-        names."""
+        """Passes ``x`` through the extensions at ``seam`` and casts their results to its dtype. Each extension also
+        gets the items of ``context`` that its ``call`` names."""
         for extension in self.extensions(seam):
             asked = inspect.signature(extension.call).parameters
             given = {name: value for name, value in context.items() if name in asked}
             if extension.built:
                 found = extension(x, **given)
-            else:  # the paths of its weights begin with the layer's, whoever calls that
+            else:  # the paths of its weights begin with this layer's, whatever calls it
                 with keras.name_scope(seam, override_parent=self.path):
                     found = extension(x, **given)
             x = tf.nest.map_structure(lambda new, old: tf.cast(new, old.dtype), found, x)
         return x
 
     def changes(self) -> dict[str, Any]:
-        """What was changed after the layer was made (extensions), as plain values that `restore` reads."""
+        """The changes after construction (extensions), as plain values for `restore`."""
         attached = {
             seam: [keras.saving.serialize_keras_object(one) for one in self.extensions(seam)]
             for seam in self.SEAMS
@@ -165,7 +167,8 @@ class Seams:
         return {"extensions": attached} if attached else {}
 
     def restore(self, changes: Mapping[str, Any], path: str) -> None:
-        """Change the layer as `changes` tells. It is not built yet; its weights' paths will begin with ``path``."""
+        """Applies the result of `changes` to a layer that is not built yet. The paths of its weights will begin with
+        ``path``."""
         for seam, found in changes.get("extensions", {}).items():
             for one in found:
                 with keras.name_scope(seam, override_parent=path):
@@ -189,16 +192,16 @@ class Seams:
 
 
 class Layer(Seams, keras.layers.Layer):
-    """Base of the layers here that are no product. Layers inside it are built with it."""
+    """Base class of all layers except products. Layers inside it are built with it."""
 
     CASTS = True
-    """Whether Keras casts the arguments to the dtype that the layer computes in. Layers that take a ``bias`` of scores,
-    which stays float32, leave casting to the layers inside them."""
+    """Whether Keras casts the arguments to the compute dtype of the layer. Layers that take a ``bias`` of scores, which
+    stays float32, leave casting to the layers inside them."""
     FIXED: tuple[str, ...] = ()
-    """Names of the layer's own weights that do not learn."""
+    """Names of the layer's own weights that are not trained."""
     shards: int = 1
-    """Devices that the columns of fused products are split over (`models.layers.operations.parted`). A training sets it
-    while it traces its step; it is not saved."""
+    """Number of devices over which the columns of fused products are split (`models.layers.operations.parted`). Set
+    while the step of a training is traced; not saved."""
 
     def __init__(self, config: Config, **kwargs: Any):
         super().__init__(autocast=self.CASTS, **kwargs)
@@ -207,12 +210,11 @@ class Layer(Seams, keras.layers.Layer):
             setattr(self, name, self.make(name, part))
 
     def make(self, name: str, part: Config) -> Any:
-        """The layer called ``name`` inside this one."""
+        """Makes the layer called ``name`` inside this one from its configuration ``part``."""
         return KINDS[type(part)](part, name=name, dtype=self.dtype_policy)
 
     def build(self, input_shape: Any = None) -> None:
-        """Create all weights: the layer's own, then those of the layers inside it, in the order of
-        `Config.parts`."""
+        """Creates all weights: the layer's own, then those of the layers inside it, in the order of `Config.parts`."""
         starts = self.starts()
         for name, dims in self.config.weights().items():
             start = initializer(starts.get(name, ZEROS))
@@ -223,8 +225,9 @@ class Layer(Seams, keras.layers.Layer):
                 part.build()
 
     def exchange(self, name: str, config: Config | None) -> None:
-        """Replaces the layer ``name`` of this one, which is built and not yet traced, by a layer of ``config``. Its
-        weights are new, and their paths begin as in the old layer. None removes the old layer."""
+        """Replaces the layer ``name`` inside this one by a layer of ``config``, or removes it if ``config`` is None.
+        This layer must be built and not yet traced. The weights are new, and their paths begin like those of the old
+        layer."""
         old, (above, _, last), new = getattr(self, name), self.path.rpartition("/"), None
         if config is not None:
             with keras.name_scope(last, override_parent=above):
@@ -241,7 +244,7 @@ class Layer(Seams, keras.layers.Layer):
         return {}
 
     def changes(self) -> dict[str, Any]:
-        """Extensions of this layer, and what was changed in the layers inside it."""
+        """Extensions of this layer, and the changes of the layers inside it."""
         inside = {name: getattr(self, name).changes() for name, _ in self.config.parts()}
         inside = {name: found for name, found in inside.items() if found}
         return super().changes() | ({"parts": inside} if inside else {})
@@ -253,11 +256,12 @@ class Layer(Seams, keras.layers.Layer):
 
 
 KINDS: dict[type, type] = {}
-"""The layer that is made from each kind of configuration."""
+"""The class of the layer that is built from each class of configuration."""
 
 
 def made_from(config: type) -> Any:
-    """Decorates a layer with the kind of configuration that it is made from, and makes it known to Keras's loader."""
+    """Decorates a layer with the class of the configuration that it is built from, and registers it with Keras's
+    loader."""
 
     def known(cls: type) -> type:
         KINDS[config] = cls
@@ -267,7 +271,7 @@ def made_from(config: type) -> Any:
 
 
 def built(config: Config, *others: Any, name: str) -> Any:
-    """The layer of ``config`` called ``name``, with its weights; ``others`` are layers that it refers to."""
+    """Makes and builds the layer of ``config`` under ``name``; ``others`` are layers that it refers to."""
     layer = KINDS[type(config)](config, *others, name=name)
     layer.build()
     return layer
@@ -277,8 +281,8 @@ def built(config: Config, *others: Any, name: str) -> Any:
 class Linear(Seams, keras.layers.Dense):
     """x [N, I] @ kernel [I, O] + bias [O].
 
-    A `keras.layers.Dense`, so that ``quantize`` and ``enable_lora`` do what they do there. Extensions at "kernel" get
-    the kernel, those at "input" and "output" the vectors.
+    This is a `keras.layers.Dense`, so ``quantize`` and ``enable_lora`` work as they do there. Extensions at "kernel"
+    get the kernel, those at "input" and "output" the vectors.
     """
 
     SEAMS = ("kernel", "input", "output")
@@ -288,11 +292,11 @@ class Linear(Seams, keras.layers.Dense):
         self.config = config
 
     def build(self, input_shape: Any = None) -> None:
-        self.kernel_initializer = initializer(self.config.start)  # not before: it draws its seed where it is made
+        self.kernel_initializer = initializer(self.config.start)  # not before: it draws its seed when it is made
         alpha = self.lora_alpha
         super().build((None, self.config.inputs))
         if self.lora_rank:
-            self.lora_alpha = alpha  # Keras builds with its default
+            self.lora_alpha = alpha  # Keras sets its default when it builds
 
     def call(self, x: tf.Tensor, training: Any = None) -> tf.Tensor:
         kernel = self.kernel
@@ -305,8 +309,8 @@ class Linear(Seams, keras.layers.Dense):
         return self.through("output", super().quantized_call(self.through("input", x), *args, **kwargs))
 
     def quantize(self, mode: Any = None, type_check: bool = True, config: Any = None) -> None:
-        """As `keras.layers.Dense`. Raises `ValueError` if extensions change the kernel: the quantised one does not pass
-        through them."""
+        """As `keras.layers.Dense`. Raises `ValueError` if extensions change the kernel, because the quantised kernel
+        does not pass through them."""
         if self.extensions("kernel"):
             names = ", ".join(one.name for one in self.extensions("kernel"))
             raise ValueError(
@@ -314,7 +318,7 @@ class Linear(Seams, keras.layers.Dense):
                 "result into the kernel first and make the layer without them."
             )
         with _collecting_little():
-            super().quantize(mode, type_check=False, config=config)  # Keras refuses subclasses that say nothing else
+            super().quantize(mode, type_check=False, config=config)  # Keras refuses subclasses otherwise
 
     def changes(self) -> dict[str, Any]:
         """Extensions, LoRA and quantisation."""
@@ -338,12 +342,12 @@ class Linear(Seams, keras.layers.Dense):
 
 @contextmanager
 def _collecting_little() -> Iterator[None]:
-    """Keeps the collector from the objects that exist already.
+    """Excludes existing objects from garbage collection.
 
-    Keras collects garbage whenever a layer gives up a variable. With TensorFlow loaded, each collection takes about
-    half a second.
+    Keras collects garbage whenever a layer drops a variable. With TensorFlow loaded, each collection takes about half a
+    second.
     """
-    if gc.get_freeze_count():  # somebody else's objects, which `gc.unfreeze` would release
+    if gc.get_freeze_count():  # other code froze objects, which `gc.unfreeze` would release
         yield
         return
     gc.freeze()
@@ -356,9 +360,9 @@ def _collecting_little() -> Iterator[None]:
 @made_from(OutputConfig)
 @made_from(TableConfig)
 class Table(Layer):
-    """Vectors [..., D] of the rows that are asked for, int32 [...].
+    """Looks up the vectors [..., D] of rows int32 [...].
 
-    Extensions at "table" get the whole table [R, D]. They do not see to other layers that use its variable: an output
+    Extensions at "table" get the whole table [R, D]. They do not affect other layers that use its variable: an output
     layer that is tied to a table of token vectors, or a decoder that shares it.
     """
 
@@ -381,7 +385,7 @@ class Table(Layer):
 
 @made_from(NormConfig)
 class Norm(Layer):
-    """Layer-norm of vectors [N, D], or without ``centred`` root-mean-square norm."""
+    """Layer-norm of vectors [N, D], or root-mean-square norm if not ``centred``."""
 
     def starts(self) -> Mapping[str, Start]:
         return {"scale": ONES, "bias": ZEROS}

@@ -11,12 +11,13 @@ from ptmbench.models.layers.core import NO_DROP, Drop, Layer, made_from
 from ptmbench.models.layers.operations import HIDDEN, shape, waves
 
 BUCKETS, FARTHEST = 32, 128
-"""Buckets of distances, and the distance from which on all share the last one (Raffel et al., 2020, section 2.1)."""
+"""The number of distance buckets, and the distance from which on all share the last one (Raffel et al., 2020, section
+2.1)."""
 
 
 def distance_buckets(buckets: int) -> np.ndarray:
-    """The bucket of each distance 0 ... FARTHEST, int32: half of them exact, the rest growing with the logarithm of
-    the distance."""
+    """The bucket of each distance 0 ... FARTHEST, int32. Half of the buckets have one distance each, and the others
+    grow with the logarithm of the distance."""
     exact = buckets // 2
     distance = np.arange(FARTHEST + 1, dtype=np.float32)
     grown = np.log(np.maximum(distance, 1) / exact) / np.float32(math.log(FARTHEST / exact)) * (buckets - exact)
@@ -25,12 +26,12 @@ def distance_buckets(buckets: int) -> np.ndarray:
 
 
 def padding_bias(tokens: tf.Tensor) -> tf.Tensor:
-    """[B, 1, 1, T]: hides the keys that are padding, of ``tokens`` [B, T]."""
+    """The bias [B, 1, 1, T] that masks the padding in ``tokens`` [B, T]."""
     return tf.where(tf.equal(tokens, 0), HIDDEN, 0.0)[:, None, None, :]
 
 
 def future_bias(length: Any) -> tf.Tensor:
-    """[1, 1, T, T]: hides the keys after each query."""
+    """The bias [1, 1, T, T] that masks the keys after each query."""
     place = tf.range(length)
     return tf.where(place[None, :] <= place[:, None], 0.0, HIDDEN)[None, None, :, :]
 
@@ -59,8 +60,8 @@ class Distances(Layer):
         return self.between(tf.range(length)[None, :])
 
     def between(self, queries: tf.Tensor, keys: tf.Tensor | None = None) -> tf.Tensor:
-        """Scores float32 [B, H, T, U] for the positions of ``queries`` int32 [B, T] and ``keys`` [B, U], or for each
-        pair of the same positions."""
+        """Scores float32 [B, H, T, U] for ``queries`` at positions int32 [B, T] and ``keys`` at positions [B, U]
+        (default: those of the queries)."""
         config = self.config
         keys = queries if keys is None else keys
         ahead = keys[:, None, :] - queries[:, :, None]  # [B, T, U], key minus query
@@ -72,7 +73,8 @@ class Distances(Layer):
         return scores if config.both_ways else tf.where(ahead[:, None, :, :] > 0, HIDDEN, scores)
 
     def last(self, length: Any) -> tf.Tensor:
-        """Scores [1, H, 1, T] of the last of ``length`` positions, one way."""
+        """Scores [1, H, 1, T] of the last of ``length`` positions as the query, for layers that are not
+        ``both_ways``."""
         back = length - 1 - tf.range(length)  # [T], query minus key
         bucket = tf.gather(tf.constant(distance_buckets(self.config.buckets)), tf.minimum(back, FARTHEST))
         return tf.transpose(tf.cast(tf.gather(self.table.value, bucket), tf.float32))[None, :, None]
@@ -96,7 +98,7 @@ class Embeddings(Layer):
         drop: Drop = NO_DROP,
         batch: Any = None,
     ) -> tf.Tensor:
-        """``positions`` [B, T], or [T], are 0 to T - 1 where not given; ``table`` are another layer's token vectors;
+        """``positions`` [B, T] or [T] are 0 to T - 1 by default. ``table`` are the token vectors of another layer.
         ``batch`` has the channels of the configuration, int32 [B, T]."""
         config = self.config
         x = self.words(tokens, table, batch)  # [B, T, E]
@@ -120,6 +122,6 @@ class Embeddings(Layer):
         return self.tokens(tokens) if self.config.tokens is not None else tf.gather(table, tokens)
 
     def ended(self, x: tf.Tensor, drop: Drop = NO_DROP, batch: Any = None) -> tf.Tensor:
-        """The sum x [N, E], normalised."""
+        """The sum x [N, E] after extensions, normalisation and dropout."""
         x = self.through("sum", x, batch=batch)
         return drop(self.norm(x) if self.config.norm is not None else x)

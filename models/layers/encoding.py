@@ -1,4 +1,4 @@
-"""What all encoders share, whatever they are made of: their share of dropout, and its saving."""
+"""The base class of all encoders, which has the rate of dropout and saves it, and pooling over tokens."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from ptmbench.models.layers.core import Layer
 from ptmbench.models.layers.operations import HIDDEN
 
 DROPOUT = 0.1
-"""Share of dropout where nothing else is set."""
+"""The default rate of dropout."""
 
 
 class EncodingLayer(Layer):

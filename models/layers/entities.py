@@ -1,6 +1,6 @@
 """Configurations of a Transformer with a second stream: vectors of the entities that the text mentions.
 
-The Keras layers that are made from them are in `models.layers.aggregators`. Letters beside the usual ones: E width of
+The Keras layers that are made from them are in `models.layers.aggregators`. Letters besides the usual ones: E width of
 the entities' vectors, K number of entities.
 """
 
@@ -23,14 +23,13 @@ from ptmbench.models.layers.config import (
 
 @dataclass(frozen=True, kw_only=True)
 class FrozenTableConfig(TableConfig):
-    """A lookup table that is no trainable weight: it is filled from outside. Row 0 stands for no symbol, and is
-    zeros."""
+    """A lookup table that is not trained but filled from outside. Row 0 means "no symbol" and is zeros."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FusionConfig(Config):
     """Feed-forward of two streams over one inner layer: from ``width`` and ``entities`` to ``inner``, and back to both.
-    The ``last`` one of a network gives no vectors of entities."""
+    The ``last`` one of a network returns no vectors of entities."""
 
     width: int
     entities: int
@@ -71,7 +70,8 @@ class AggregatorConfig(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class AggregatorsConfig(Config):
-    """``layers`` aggregators one after the other. The last one gives no vectors of entities: nothing reads them."""
+    """``layers`` aggregators one after the other. The last one returns no vectors of entities, because nothing reads
+    them."""
 
     aggregator: AggregatorConfig
     layers: int

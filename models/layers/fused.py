@@ -1,15 +1,15 @@
 """The layers of BERT-fused translation: every block of encoder and decoder also attends to a second memory.
 
-Source: Zhu et al. (2020), section 4. The second memory M [B, T, W] are the vectors of the source tokens from another
+Source: Zhu et al. (2020), section 4. The second memory M [B, T, W] holds the vectors of the source tokens from another
 encoder, usually a pre-trained one. With attentions attn_S over the block's own input, attn_E over the encoder and
-attn_M over M, each with weights of its own:
+attn_M over M, each with its own weights:
 
     encoder    x' = x + 1/2 (attn_S(x, x) + attn_M(x, M))                  equation 1
     decoder    y' = y + attn_S(y, y before it)
                y'' = y' + 1/2 (attn_E(y', x) + attn_M(y', M))              equation 2
 
-A feed-forward layer follows each. In training a block takes attn_M alone or the other attention alone, each with
-probability p / 2, and otherwise their mean (drop-net, equation 3), so that each becomes useful without the other.
+A feed-forward layer follows each. In training a block uses attn_M alone or the other attention alone, each with
+probability p / 2, and otherwise their mean (drop-net, equation 3). So each becomes useful without the other.
 """
 
 from functools import partial
@@ -28,8 +28,8 @@ __all__ = ["FusedDecoder", "FusedEncoder", "built"]
 
 
 def mixed(own: tf.Tensor, other: tf.Tensor, fused: Any, drop_net: float, drop: Drop) -> tf.Tensor:
-    """The mean of ``own`` and ``other`` [N, D]; in training (where ``drop`` has a seed) one of them alone with
-    probability ``drop_net``, drawn once for all rows. ``fused`` is 1, or 0 where ``other`` does not count at all."""
+    """The mean of ``own`` and ``other`` [N, D]; in training (if ``drop`` has a seed) one of them alone with probability
+    ``drop_net``, drawn once for all rows. ``fused`` is 1, or 0 to ignore ``other``."""
     share = tf.constant(0.5)
     if drop.seed is not None and drop_net:
         draw = tf.random.stateless_uniform([], fold(drop.seed, drop.place))
@@ -61,9 +61,9 @@ class FusedBlock(Block):
     ) -> tuple[tf.Tensor, Pair]:
         """The block's result [N, D], and the keys and values of its self-attention.
 
-        ``other`` are the keys and values of the second memory (from `Attention.read`), and ``fused`` is 1, or 0 where
-        they do not count. ``absent`` hides some of them, and the same ones of ``memory``. The other arguments are those
-        of `Block`.
+        ``other`` are the keys and values of the second memory (from `Attention.read`), and ``fused`` is 1, or 0 to
+        ignore them. ``absent`` masks some of them, and the same ones of ``memory``. The other arguments are those of
+        `Block`.
         """
         own = None
 
@@ -92,10 +92,10 @@ class FusedBlock(Block):
 
 @made_from(FusedEncoderConfig)
 class FusedEncoder(Encoder):
-    """Batch to `Encoding`. The batch has the second memory of its ``tokens`` [B, T] too, ``memory`` [B, T, W]. The
-    weight ``fused`` is 1 at first; 0 leaves the memory out, here and in the decoder."""
+    """Batch to `Encoding`. The batch also has ``memory`` [B, T, W], the second memory of its ``tokens`` [B, T]. The
+    weight ``fused`` is initially 1; 0 switches the memory off, here and in the decoder."""
 
-    stepwise = False  # a block reads more than what the block before it gives
+    stepwise = False  # a block reads more than the output of the block before it
     FIXED = ("fused",)
 
     def starts(self) -> dict[str, Start]:
@@ -117,8 +117,8 @@ class FusedEncoder(Encoder):
 
 @made_from(FusedDecoderConfig)
 class FusedDecoder(Decoder):
-    """Next-token logits over a memory that is a pair: what a `FusedEncoder` gives, [B, T, D], and the encoder's own
-    second memory [B, T, W]."""
+    """Next-token logits over a pair of memories: the output of a `FusedEncoder` [B, T, D], and the encoder's own second
+    memory [B, T, W]."""
 
     def _flat(self, memory: Any) -> tuple[tf.Tensor, ...]:
         encoded, other = memory

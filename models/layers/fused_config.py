@@ -8,10 +8,10 @@ from ptmbench.models.layers.config import AttentionConfig, BlockConfig, Config, 
 
 @dataclass(frozen=True, kw_only=True)
 class FusedBlockConfig(BlockConfig):
-    """A Transformer layer with one more attention, ``other``, to a second memory. The mean of its result and the result
-    of the attention that stands last otherwise (``cross``, or ``attention`` without one) is added to the input.
+    """A Transformer layer with one more attention, ``other``, to a second memory. The mean of its result and that of
+    the last regular attention (``cross``, or ``attention`` without one) is added to the input.
 
-    ``drop_net`` is the probability that a training step takes one of the two alone.
+    ``drop_net`` is the probability that a training step uses only one of the two.
     """
 
     other: AttentionConfig
@@ -33,8 +33,8 @@ class FusedBlockConfig(BlockConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class FusedEncoderConfig(EncoderConfig):
-    """An encoder of `FusedBlockConfig` blocks. Its weight ``fused`` is a number that does not learn: 1, or 0 where the
-    second memory does not count."""
+    """An encoder of `FusedBlockConfig` blocks. Its weight ``fused`` is a number that is not trained: 1, or 0 to ignore
+    the second memory."""
 
     def weights(self) -> Mapping[str, Shape]:
         return {"fused": ()}

@@ -1,7 +1,7 @@
-"""Configurations of what objectives put on an encoder: output layers, second networks, and what these cost.
+"""Configurations of the layers that objectives add to an encoder: output layers, second networks, and their costs.
 
 A head belongs to the objective of the same name (`models.objectives`), which has its layer. FLOPs are those of a row of
-pre-training: how many of its tokens a head looks at is part of its configuration.
+pre-training. The number of tokens that a head reads is part of its configuration.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from ptmbench.models.layers.config import (
 
 
 def predicted(rate: float, length: int) -> int:
-    """Tokens of a row of ``length`` that are predicted, the share ``rate`` of them, rounded up."""
+    """The number of predicted tokens in a row of ``length``: the share ``rate`` of them, rounded up."""
     return math.ceil(rate * length)
 
 
 @dataclass(frozen=True, kw_only=True)
 class HeadConfig(Config):
-    """What an objective adds to an encoder. With a ``vocabulary``, a bias of the output layer, whose kernel is the
-    table of the token vectors."""
+    """The layers that an objective adds to an encoder. With a ``vocabulary`` there is a bias of the output layer, whose
+    kernel is the table of the token vectors."""
 
     fills: ClassVar[bool] = False
     """Whether a model with this head has a `Pretrainable.fill`."""
@@ -84,7 +84,7 @@ class MaskedLmConfig(HeadConfig):
         yield "norm", NormConfig(width=self.inner, epsilon=self.epsilon)
 
     def predicted_flops(self, positions: float) -> float:
-        """FLOPs of predicting so many ``positions``."""
+        """FLOPs of predicting the tokens at ``positions`` positions."""
         return self.flops(positions) + 2 * positions * self.inner * self.vocabulary
 
     def row_flops(self, length: int) -> float:
@@ -93,8 +93,8 @@ class MaskedLmConfig(HeadConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class WidenedLmConfig(MaskedLmConfig):
-    """MobileBERT's: token vectors are ``embedding`` dimensions wide, and a table of the output layer's own has the
-    other columns, up to ``inner``."""
+    """MobileBERT's head. Token vectors are ``embedding`` dimensions wide, and a separate table of the output layer has
+    the other columns, up to ``inner``."""
 
     embedding: int
 
@@ -105,7 +105,7 @@ class WidenedLmConfig(MaskedLmConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class TiedLmConfig(HeadConfig):
-    """A masked language model that is nothing but the table of the token vectors and a bias."""
+    """A masked language model's head that has only the table of the token vectors and a bias."""
 
     fills: ClassVar[bool] = True
     width: int
@@ -118,7 +118,7 @@ class TiedLmConfig(HeadConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class PseudoMaskedConfig(MaskedLmConfig):
-    """UniLMv2's: each hidden token is predicted twice."""
+    """UniLMv2's head: each hidden token is predicted twice."""
 
     def row_flops(self, length: int) -> float:
         return self.predicted_flops(2 * predicted(self.rate, length))
@@ -126,8 +126,8 @@ class PseudoMaskedConfig(MaskedLmConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class PermutedLmConfig(HeadConfig):
-    """XLNet's: the table of the token vectors as the output layer, for one token in ``every``. The ids ``absent`` have
-    no probability."""
+    """XLNet's head: the table of the token vectors as the output layer, for one token in ``every``. The ids ``absent``
+    have no probability."""
 
     fills: ClassVar[bool] = True
     width: int
@@ -141,7 +141,7 @@ class PermutedLmConfig(HeadConfig):
 @dataclass(frozen=True, kw_only=True)
 class FitConfig(HeadConfig):
     """A product from a student's ``width`` to the ``outputs`` dimensions of its teacher, for the vectors of the
-    embeddings and of its ``layers``."""
+    embeddings and of the student's ``layers``."""
 
     width: int
     outputs: int
@@ -161,15 +161,15 @@ class FitConfig(HeadConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class RelationsConfig(HeadConfig):
-    """The values of the last layer of an encoder of ``width`` and ``inner`` meet each other, and nothing else is
-    computed of what follows its attention. It has no weights."""
+    """Relations between the values of the last layer of an encoder of ``width`` and ``inner``. The parts of this layer
+    after its attention are not computed. The head has no weights."""
 
     width: int
     inner: int
 
     def row_flops(self, length: int) -> float:
-        """Negative: relations take as much as mixing the values by the attention, and the products of the output and
-        of the feed-forward layer, which the encoder's FLOPs contain, are not computed."""
+        """Negative: relations cost as much as the attention's weighted sum of values. The products of the output and of
+        the feed-forward layer, which the encoder's FLOPs contain, are not computed."""
         return -2.0 * length * (self.width**2 + 2 * self.width * self.inner)
 
 
@@ -187,15 +187,16 @@ class EntitiesConfig(HeadConfig):
         yield "norm", NormConfig(width=self.entities)
 
     def row_flops(self, length: int) -> float:
-        """Every token meets a candidate for every token. The candidates are frozen, so this product has one gradient
-        instead of two."""
+        """Each token is multiplied with one candidate for each token. The candidates are frozen, so this product has
+        one gradient instead of two."""
         return self.flops(length) + 2 * length * length * self.entities * 2 / 3
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpanBoundaryConfig(HeadConfig):
-    """SpanBERT's second head: two products over the two edges of a span and a vector of ``places`` numbers for each of
-    its first ``longest`` tokens, each with layer-norm; then the table of the token vectors."""
+    """SpanBERT's second head: two products over the two edges of a span and a vector of ``places_width`` numbers for
+    each of its first ``longest`` tokens. Layer-norm follows each product, then the table of the token vectors as the
+    output layer."""
 
     width: int
     places_width: int
@@ -217,8 +218,8 @@ class SpanBoundaryConfig(HeadConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class ReplacedTokensConfig(HeadConfig):
-    """ELECTRA's: a ``generator`` over the encoder's token vectors, which ``projection`` narrows, its ``mlm`` head, and
-    the discriminator's two products."""
+    """ELECTRA's head: a ``generator`` over the encoder's token vectors, narrowed by ``projection``, its ``mlm`` head,
+    and the discriminator's two products."""
 
     tells_originals: ClassVar[bool] = True
     projection: LinearConfig
@@ -234,8 +235,8 @@ class ReplacedTokensConfig(HeadConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class WordStructureConfig(MaskedLmConfig):
-    """StructBERT's: the masked language model's head also puts shuffled trigrams in order, a share ``shuffled`` of the
-    tokens."""
+    """StructBERT's head. The masked language model's head also restores the order of shuffled trigrams, which hold the
+    share ``shuffled`` of the tokens."""
 
     shuffled: float = 0.05
 
@@ -246,8 +247,8 @@ class WordStructureConfig(MaskedLmConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class DeepInfoMaxConfig(HeadConfig):
-    """InfoWord's: a masked language model, and the ``encoder`` once more over n-grams of each text, a place for every
-    ``every`` tokens and at least ``least``, of ``room`` tokens each."""
+    """InfoWord's head: a masked language model, and the ``encoder`` once more over n-grams of each text. There is one
+    place of ``room`` tokens for every ``every`` tokens, and at least ``least`` places."""
 
     fills: ClassVar[bool] = True
     mlm: MaskedLmConfig

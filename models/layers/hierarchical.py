@@ -1,12 +1,12 @@
-"""HIBERT's networks: words make sentences, and sentences a document; a decoder writes sentences.
+"""HIBERT's networks: an encoder of words, an encoder of sentences, and a decoder that writes sentences.
 
-Source: Zhang et al. (2019), sections 3.1 and 3.2. One encoder reads the words of each sentence by itself; the vector of
-the sentence's last token, its end mark, stands for it. A second encoder reads these vectors, with the sentence's
-position added, and gives each sentence a vector d that knows its neighbours.
+Source: Zhang et al. (2019), sections 3.1 and 3.2. The first encoder reads the words of each sentence separately. The
+vector of the sentence's last token, its end mark, represents the sentence. The second encoder reads these vectors, with
+the sentences' positions added, and computes a vector d of each sentence in the context of its neighbours.
 
-Here a row is a flat text and a sentence ends at a [SEP], so that texts of tasks have as many sentences as marks. The
-paper has no vector of a word that knows the document; where one is asked for, a word's vector is the sum of its own and
-its sentence's.
+Here a row is a flat text and a sentence ends at a [SEP], so texts of tasks have as many sentences as marks. The paper
+has no word vectors that depend on the document. Where they are needed, a word's vector is the sum of its own and its
+sentence's vector.
 """
 
 from functools import partial
@@ -30,29 +30,29 @@ __all__ = ["HierarchicalDecoder", "HierarchicalEncoder", "built"]
 
 
 def sentences_in(length: Any) -> Any:
-    """`places`, for a ``length`` that may be known only while the graph runs."""
+    """`places`, also for a ``length`` that is known only while the graph runs."""
     return places(length) if isinstance(length, int) else tf.minimum(SENTENCES, length // 2 + 1)
 
 
 class Structure(NamedTuple):
-    """Where the sentences of a row are, N = `places` of them at most."""
+    """The sentences of a row, at most N = `places`."""
 
     number: Any
-    """int32 [B, T]: which sentence each token is in."""
+    """int32 [B, T]: the number of each token's sentence."""
     place: Any
-    """int32 [B, T]: how many tokens of its sentence stand before it."""
+    """int32 [B, T]: the number of tokens of the same sentence before each token."""
     last: Any
-    """int32 [B, N]: where the last token of each sentence stands."""
+    """int32 [B, N]: the position of the last token of each sentence."""
     filled: Any
     """bool [B, N]: the places that have a sentence."""
     words: Any
-    """float32 [B, 1, T, T]: hides tokens of other sentences, and padding."""
+    """float32 [B, 1, T, T]: masks tokens of other sentences, and padding."""
     sentences: Any
-    """float32 [B, 1, 1, N]: hides places without a sentence."""
+    """float32 [B, 1, 1, N]: masks places without a sentence."""
 
 
 def structure(tokens: tf.Tensor, separator: int) -> Structure:
-    """The sentences of ``tokens`` [B, T], each up to and with a ``separator``; the last one may be without."""
+    """Finds the sentences of ``tokens`` [B, T]. Each ends with a ``separator``, which the last one may lack."""
     _, length = shape(tokens)
     count = sentences_in(length)
     present = tf.not_equal(tokens, 0)
@@ -83,8 +83,8 @@ def pick(x: tf.Tensor, where: tf.Tensor) -> tf.Tensor:
 
 @made_from(HierarchicalConfig)
 class HierarchicalEncoder(Network):
-    """Batch to `Encoding`: L layers over words and L over sentences, so 2 L + 1 vectors of each word. The pooled vector
-    is the mean over sentences."""
+    """Batch to `Encoding`: L layers over words and L over sentences, so each word has 2 L + 1 vectors. The pooled
+    vector is the mean over sentences."""
 
     causal = False
 
@@ -95,7 +95,7 @@ class HierarchicalEncoder(Network):
 
     def hidden(self, tokens: tf.Tensor, seed: Any = None) -> tuple[list[tf.Tensor], list[tf.Tensor], Structure]:
         """For ``tokens`` [B, T]: the L + 1 tensors [B * T, D] of the words, the L + 1 tensors [B, N, D] of the
-        sentences, and which is where."""
+        sentences, and the `Structure` of the rows."""
         tokens = tf.convert_to_tensor(tokens, tf.int32)
         batch, length = shape(tokens)
         check_length(length, self.length, "encoder")
@@ -121,9 +121,9 @@ class HierarchicalEncoder(Network):
 
 @made_from(HierarchicalDecoderConfig)
 class HierarchicalDecoder(Layer):
-    """Next-word logits of sentences, each given its vector out of the document, which is added to what the
-    self-attention of every layer gives (section 3.2). Word and position vectors are those of ``encoder``, and the word
-    vectors are the output layer too."""
+    """Next-word logits of sentences, given the vector of each sentence in its document. This vector is added to the
+    output of the self-attention of every layer (section 3.2). Word and position vectors are those of ``encoder``, and
+    the word vectors are the output layer too."""
 
     OTHERS = ("encoder",)
 
@@ -134,11 +134,11 @@ class HierarchicalDecoder(Layer):
     def call(
         self, words: tf.Tensor, places: tf.Tensor, numbers: tf.Tensor, sentences: tf.Tensor, seed: Any = None
     ) -> tf.Tensor:
-        """Logits [B, S, V] after each of ``words`` [B, S], that stand at ``places`` [B, S] of the sentences
-        ``numbers`` [B, S], given the vectors [B, N, D] of all ``sentences``.
+        """Logits [B, S, V] after each of ``words`` [B, S]. ``places`` [B, S] are their positions in their sentences,
+        ``numbers`` [B, S] the numbers of these sentences, and ``sentences`` [B, N, D] the vectors of all sentences.
 
-        Several sentences stand side by side in a row and do not see each other. The places for dropout are numbered
-        from 1000, apart from the encoder's.
+        The sentences that are side by side in a row do not attend to each other. Dropout places are numbered from 1000,
+        apart from the encoder's.
         """
         batch, length = shape(words)
         encoder, drop = self.encoder, Drop(self.encoder.dropout, seed, 1000)

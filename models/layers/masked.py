@@ -17,7 +17,7 @@ __all__ = ["MaskedEncoder", "built"]
 
 
 def seen(segments: tf.Tensor) -> tf.Tensor:
-    """Whether each token [B, T] may see each other one: bool [B, T, T], queries first."""
+    """Whether each token may attend to each other one, for ``segments`` [B, T]: bool [B, T, T], queries first."""
     place = tf.range(shape(segments)[1])
     before, after = place[None, :] <= place[:, None], place[None, :] >= place[:, None]  # [T, T]
     query, key = segments[:, :, None], segments[:, None, :]
@@ -38,10 +38,10 @@ def _segments(batch: dict[str, Any]) -> tf.Tensor:
 
 @made_from(MaskedConfig)
 class MaskedEncoder(Encoder):
-    """Batch to `Encoding`; the pooled vector is BERT's, a dense layer with tanh on the first token, or without a
-    pooler the first token's vector.
+    """Batch to `Encoding`; the pooled vector is BERT's, a dense layer with tanh on the first token, or without a pooler
+    the first token's vector.
 
-    ``segments`` are those of `models.architectures.masked_encoder`; without them every token sees all others.
+    For ``segments`` see `models.architectures.masked_encoder`. Without them every token attends to all others.
     """
 
     def hidden(
@@ -49,8 +49,8 @@ class MaskedEncoder(Encoder):
     ) -> list[tf.Tensor]:
         """The L + 1 tensors [B * T, D]: embeddings, then each layer.
 
-        ``visible`` bool [B, T, T] says whom each token sees (none of which is padding); ``positions`` int32 [B, T]
-        are those from the left when not given.
+        ``visible`` bool [B, T, T] is true where a query may attend to a key; padding is always masked. ``positions``
+        int32 [B, T] count from the left by default.
         """
         drop = Drop(self.dropout, seed, 0)
         x, bias = self._entered(tokens, segments, visible, positions, drop)
@@ -70,8 +70,8 @@ class MaskedEncoder(Encoder):
         return x, self._bias(visible & tf.not_equal(tokens, 0)[:, None, :], positions)
 
     def _bias(self, visible: tf.Tensor, positions: Any) -> tf.Tensor:
-        """What is added to the scores: float32 [B, 1, T, T], or [B, H, T, T] with distances, which are [1, H, T, T]
-        where all rows have the same positions."""
+        """The bias of the scores: float32 [B, 1, T, T], or [B, H, T, T] with distances, which are [1, H, T, T] if all
+        rows have the same positions."""
         bias = tf.where(visible, 0.0, HIDDEN)[:, None, :, :]
         if self.config.distances is None:
             return bias
@@ -91,17 +91,17 @@ class MaskedEncoder(Encoder):
     def continuation(self, tokens: tf.Tensor, targets: tf.Tensor, mask: int, seed: Any = None) -> tf.Tensor:
         """Vectors [B, S, D] that predict what follows each of ``targets`` [B, S] after the source ``tokens`` [B, T].
 
-        The paper's way of writing (section 2.5): a ``mask`` is put behind what was written so far, sees it and the
-        source, and is read. Here all S masks stand side by side, each at the position of the token that it asks for
-        and unseen by all others, so one pass gives what S passes would. The symbol that opens the targets is left
-        out, since in the paper the target follows the source's [SEP] directly.
+        In the paper (section 2.5), a ``mask`` is appended to the tokens that are written so far. It attends to them and
+        to the source, and predicts the next token. Here all S masks are in one row, each at the position of the token
+        that it predicts. No other token attends to a mask, so one pass has the same result as S passes. The symbol that
+        opens the targets is left out, because in the paper the target follows the source's [SEP] directly.
         """
         (rows, source), length = shape(tokens), shape(targets)[1]
         check_length(source + length, self.length, "encoder")
         written = targets[:, 1:]  # [B, S - 1]
         asking = tf.fill([rows, length], mask)
         step = tf.concat([tf.zeros([source], tf.int32), tf.range(1, length), tf.range(length)], 0)  # [T + 2 S - 1]
-        # Source 0, written 1, asking 2.
+        # 0: source, 1: written tokens, 2: masks.
         kind = tf.concat([tf.fill([source], 0), tf.fill([length - 1], 1), tf.fill([length], 2)], 0)
         query, key = kind[:, None], kind[None, :]
         earlier = tf.equal(key, 1) & (step[None, :] <= step[:, None])

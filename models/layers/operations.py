@@ -1,10 +1,10 @@
-"""The few operations that every Transformer here is laid from: plain functions of tensors.
+"""The operations of which all Transformers here consist: plain functions of tensors.
 
-Activations travel as [B * T, D]: a 2-D product keeps the weight gradient one product too, where a [B, T, D] input
-would make TensorFlow form B of them and add them up. Nothing here owns a variable or keeps state.
+Activations have the shape [B * T, D]. The weight gradient of a 2-D product is one product too; with an input [B, T, D],
+TensorFlow would compute B products and add them up. Nothing here owns a variable or keeps state.
 
-Activations may be bfloat16 (Keras casts what its layers read, under the policy "mixed_bfloat16"). What adds up many
-numbers is computed in float32 whatever comes in: the statistics of norms, softmax, and, in the objectives, losses.
+Activations may be bfloat16 (Keras casts the inputs of its layers under the policy "mixed_bfloat16"). Sums of many
+numbers are computed in float32 for any input: the statistics of norms, softmax, and, in the objectives, losses.
 """
 
 import math
@@ -18,8 +18,8 @@ import tensorflow as tf
 from ptmbench.models.layers.products import product
 
 HIDDEN = -1e9
-"""Added to the score of a key that may not be seen: its weight is exactly 0 in float32, and a row of nothing else
-stays finite."""
+"""Added to the score of a masked key. Its weight is then exactly 0 in float32, and a row of masked keys alone stays
+finite."""
 
 
 _rematerialise: ContextVar[bool] = ContextVar("rematerialise", default=False)
@@ -27,7 +27,7 @@ _drawn: ContextVar[Callable[[tf.Tensor], tf.Tensor] | None] = ContextVar("drawn"
 
 
 class Look(NamedTuple):
-    """What one `attention` computes. The scores are those before the softmax."""
+    """The tensors of one `attention`. The scores are those before the softmax."""
 
     queries: tf.Tensor
     """[B, H, T, K], scaled if the attention scales."""
@@ -46,8 +46,8 @@ _watched: ContextVar[list[Look] | None] = ContextVar("watched", default=None)
 
 @contextmanager
 def rematerialising(yes: bool) -> Iterator[None]:
-    """Whether layers rematerialise (`core.recomputed`) in what is traced inside: a matter of the training, which no
-    layer has to know."""
+    """Sets whether layers rematerialise (`core.recomputed`) in functions that are traced inside. Training decides this,
+    so that layers need no setting for it."""
     token = _rematerialise.set(yes)
     try:
         yield
@@ -56,13 +56,13 @@ def rematerialising(yes: bool) -> Iterator[None]:
 
 
 def rematerialises() -> bool:
-    """Whether what is traced now is `rematerialising`."""
+    """Whether the current trace is `rematerialising`."""
     return _rematerialise.get()
 
 
 @contextmanager
 def watching() -> Iterator[list[Look]]:
-    """Collects a `Look` for every `attention` that is computed inside, in their order. Costs nothing when unused."""
+    """Collects a `Look` for every `attention` that is computed inside, in order. Costs nothing when unused."""
     token = _watched.set(found := [])
     try:
         yield found
@@ -72,8 +72,8 @@ def watching() -> Iterator[list[Look]]:
 
 @contextmanager
 def drawing(drawn: Callable[[tf.Tensor], tf.Tensor]) -> Iterator[None]:
-    """What is traced inside calls ``drawn`` with the random numbers of dropout, uint16 [N], and uses its result. A
-    training that splits tensors over devices keeps these numbers whole in this way."""
+    """Functions that are traced inside call ``drawn`` with the random numbers of dropout, uint16 [N], and use its
+    result. Training that splits tensors over devices keeps these numbers whole in this way."""
     token = _drawn.set(drawn)
     try:
         yield
@@ -82,13 +82,13 @@ def drawing(drawn: Callable[[tf.Tensor], tf.Tensor]) -> Iterator[None]:
 
 
 def shape(tensor: tf.Tensor) -> list[Any]:
-    """The shape with an int wherever it is known at trace time, a scalar tensor elsewhere."""
+    """The shape, with an int for each axis that is known at trace time and a scalar tensor for the others."""
     dynamic = tf.shape(tensor)
     return [dynamic[axis] if size is None else size for axis, size in enumerate(tensor.shape)]
 
 
 def check_length(length: Any, longest: int, what: str) -> None:
-    """`ValueError` when the ``length`` of an input exceeds the ``longest`` that the positions of the network reach.
+    """Raises `ValueError` if the ``length`` of an input exceeds ``longest``, the number of positions of the network.
 
     A length that is only known while the graph runs is checked there (`tf.errors.InvalidArgumentError`).
     """
@@ -101,10 +101,10 @@ def check_length(length: Any, longest: int, what: str) -> None:
 
 
 def fold(seed: tf.Tensor | None, salt: int) -> tf.Tensor | None:
-    """A seed of its own for the place called ``salt``, from the seed of the step; None stays None.
+    """The seed of the place with the number ``salt``, derived from the ``seed`` of the step; None stays None.
 
-    The salt is spread over 64 bits (the finaliser of SplitMix64, Steele et al., 2014) before it is mixed in, so
-    that neighbouring places and neighbouring steps cannot meet. One operation, where TensorFlow's own
+    The salt is spread over 64 bits (the finaliser of SplitMix64, Steele et al., 2014) before it is mixed in, so that
+    neighbouring places and neighbouring steps get different seeds. This is one operation; TensorFlow's own
     ``stateless_fold_in`` takes three.
     """
     if seed is None:
@@ -120,9 +120,10 @@ def fold(seed: tf.Tensor | None, salt: int) -> tf.Tensor | None:
 def dropout(x: tf.Tensor, rate: float, seed: tf.Tensor | None, salt: int) -> tf.Tensor:
     """Zeroes a share ``rate`` of ``x`` and scales the rest up; ``seed`` None or ``rate`` 0 leaves ``x`` as it is.
 
-    A pure function: the mask follows from (seed, salt) by the Philox generator. A compiled step cuts the generator's
-    stream into numbers in another order than a graph, and so has other masks; each always has the same ones. Numbers
-    of 16 bits decide, since drawing them is what dropout costs: the share is the nearest multiple of 1 / 65536.
+    This is a pure function: the Philox generator computes the mask from (seed, salt). A compiled step takes numbers
+    from the generator's stream in another order than a graph, so its masks differ, but both are reproducible. The masks
+    are drawn as numbers of 16 bits, because drawing them dominates the cost of dropout. The rate is thus the nearest
+    multiple of 1 / 65536.
     """
     if seed is None or not rate:
         return x
@@ -137,7 +138,7 @@ def dropout(x: tf.Tensor, rate: float, seed: tf.Tensor | None, salt: int) -> tf.
 
 
 def layer_norm(x: tf.Tensor, scale: Any, bias: Any, epsilon: float) -> tf.Tensor:
-    """Ba et al. (2016), over the last axis."""
+    """Layer-norm over the last axis (Ba et al., 2016)."""
     exact = tf.cast(x, tf.float32)
     mean = tf.reduce_mean(exact, -1, keepdims=True)
     centred = exact - mean
@@ -146,7 +147,7 @@ def layer_norm(x: tf.Tensor, scale: Any, bias: Any, epsilon: float) -> tf.Tensor
 
 
 def rms_norm(x: tf.Tensor, scale: Any, epsilon: float) -> tf.Tensor:
-    """Zhang and Sennrich (2019): `layer_norm` without centring and bias, as in T5."""
+    """Root-mean-square norm (Zhang and Sennrich, 2019): `layer_norm` without centring and bias, as in T5."""
     exact = tf.cast(x, tf.float32)
     return (
         tf.cast(exact * tf.math.rsqrt(tf.reduce_mean(tf.square(exact), -1, keepdims=True) + epsilon), x.dtype) * scale
@@ -162,8 +163,8 @@ def dense(x: tf.Tensor, kernel: Any, bias: Any) -> tf.Tensor:
 def gelu(x: tf.Tensor) -> Any:
     """The Gaussian error linear unit x Phi(x) (Hendrycks and Gimpel, 2016, section 2).
 
-    Phi, the share of a normal distribution below x, is kept for the gradient Phi(x) + x phi(x), phi being its density:
-    fewer passes over what is the widest tensor of a block than TensorFlow's own takes.
+    Phi is the cumulative distribution function of the normal distribution, and phi its density. Phi is kept for the
+    gradient Phi(x) + x phi(x). This takes fewer passes over the widest tensor of a block than TensorFlow's own GELU.
     """
     share = 0.5 * tf.math.erfc(x * -math.sqrt(0.5))
 
@@ -175,10 +176,10 @@ def gelu(x: tf.Tensor) -> Any:
 
 
 def parted(x: tf.Tensor, parts: int, shards: int = 1) -> list[tf.Tensor]:
-    """[N, parts * F] to ``parts`` tensors [N, F].
+    """Splits [N, parts * F] into ``parts`` tensors [N, F].
 
-    The columns of fused products that are split over devices lie in ``shards`` equal groups, each of which has its
-    columns of every part (`models.layers.split`). So no column leaves its device.
+    If a fused product is split over devices, its columns lie in ``shards`` equal groups, each with its columns of every
+    part (`models.layers.split`). So no column leaves its device.
     """
     if parts == 1 or shards == 1:
         return tf.split(x, parts, axis=-1) if parts > 1 else [x]
@@ -188,7 +189,7 @@ def parted(x: tf.Tensor, parts: int, shards: int = 1) -> list[tf.Tensor]:
 
 
 def split_heads(x: tf.Tensor, batch: Any, tokens: Any, heads: int, parts: int = 1, shards: int = 1) -> list[tf.Tensor]:
-    """[B * T, parts * D] to ``parts`` tensors [B, H, T, D / H]. ``shards`` is that of `parted`."""
+    """Splits [B * T, parts * D] into ``parts`` tensors [B, H, T, D / H]. For ``shards`` see `parted`."""
     pieces = parted(x, parts, shards)
     width = pieces[0].shape[-1]
     return [tf.transpose(tf.reshape(piece, [batch, tokens, heads, width // heads]), [0, 2, 1, 3]) for piece in pieces]
@@ -199,12 +200,12 @@ def attention(
 ) -> tf.Tensor:
     """Softmax attention of queries [B, H, T, K] over keys and values [B, H, U, K], as [B * T, H * K].
 
-    ``bias`` float32, broadcast to [B, H, T, U], carries masks and relative positions. Any scaling of the scores belongs
-    into ``q``: it is smaller there than in the scores.
+    ``bias`` float32, broadcast to [B, H, T, U], has the masks and relative positions. Scale ``q`` instead of the
+    scores, because it is the smaller tensor.
     """
     if bias.shape[0] == bias.shape[1] == 1:
-        # TensorFlow fuses scaling, product and sum into one oneDNN operation, whose fast kernel wants a row of the mask
-        # for every row of the batch: GPT-mini took 19 times as long to read 64 texts of 64 tokens without.
+        # TensorFlow fuses scaling, product and sum into one oneDNN operation. Its fast kernel needs one mask for each
+        # row of the batch. With one for all, GPT-mini took 19 times as long to read 64 texts of 64 tokens.
         bias = tf.repeat(bias, shape(q)[0], axis=0)  # [B, 1, T, U]
     scores = tf.cast(tf.matmul(q, k, transpose_b=True), tf.float32) + bias  # [B, H, T, U]
     weights = tf.cast(tf.nn.softmax(scores), v.dtype)
@@ -223,12 +224,13 @@ def waves(distances: tf.Tensor, width: int) -> tf.Tensor:
 
 
 def relative_shift(scores: tf.Tensor, keys: Any) -> tf.Tensor:
-    """Scores by distance, [B, H, T, P], to scores by key, [B, H, T, U], for queries that are the last T of U ``keys``.
+    """Converts scores by distance, [B, H, T, P], to scores by key, [B, H, T, U]. The queries are the last T of U
+    ``keys``.
 
-    Column c of the input stands for a key c - 1 places after the first one as seen from the last query, that is, for
-    the distance (query minus key) U - c; so P is U + 1 where no query looks ahead, and U + T where all do. Read as
-    rows of P - 1 the same numbers lie one place further left per row, which is what each query needs (Dai et al.,
-    2019, appendix B). Keys for which there was no column get other numbers: mask them.
+    Column c of the input is for the distance (query minus key) U - c. For the last query, this is the key c - 1 places
+    after the first one. So P is U + 1 if no query looks ahead, and U + T if all do. When the same numbers are read in
+    rows of P - 1, each row is shifted one place further to the left, as each query needs (Dai et al., 2019, appendix
+    B). Keys without a column get unrelated numbers: mask them.
     """
     batch, heads, queries, columns = shape(scores)
     shifted = tf.reshape(scores, [batch, heads, columns, queries])[:, :, 1:]

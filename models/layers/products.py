@@ -1,9 +1,9 @@
-"""Products of vectors with weights, whose gradients no processor's cache gets in the way of.
+"""Products of vectors with weights, padded to avoid cache-set conflicts in the gradient.
 
-The gradient of a kernel [I, O] is x^T dy, of x [N, I] and dy [N, O]. Where one side is narrow and the other one a
-multiple of 2 KiB, the rows of the long one fall into few sets of the cache, and the kernels that oneDNN and Eigen have
-for narrow matrices come to half of a processor's rate: 39 in place of 74 GFLOP/s for 256 x 1024, which is BERT-mini's.
-Sixteen more columns, of zeros, set the rows apart (measured in bench/perf/README.md).
+The gradient of a kernel [I, O] is x^T dy, of x [N, I] and dy [N, O]. If one side is narrow and the other one a multiple
+of 2 KiB, the rows of the long side map to few sets of the cache. The kernels of oneDNN and Eigen for narrow matrices
+then reach half of a processor's rate: 38 instead of 74 GFLOP/s for 256 x 1024, the size in BERT-mini. Sixteen more
+columns, of zeros, avoid this (measured in bench/perf/README.md).
 """
 
 from collections.abc import Iterator
@@ -15,9 +15,9 @@ from typing import Any
 import tensorflow as tf
 
 _NARROW = 256
-"""Numbers that the narrow side has at most: beyond, there are kernels that copy what they read."""
+"""The largest narrow side. For larger ones the libraries have kernels that copy their inputs."""
 _APART = 512
-"""Numbers of float32 in 2 KiB."""
+"""The number of float32 values in 2 KiB."""
 _MORE = [[0, 0], [0, 16]]
 
 
@@ -51,7 +51,7 @@ _elsewhere = ContextVar("elsewhere", default=False)
 
 @contextmanager
 def for_accelerators() -> Iterator[None]:
-    """What is traced inside is meant for a GPU or TPU of another machine."""
+    """Functions that are traced inside are meant for a GPU or TPU of another machine."""
     token = _elsewhere.set(True)
     try:
         yield
@@ -60,7 +60,7 @@ def for_accelerators() -> Iterator[None]:
 
 
 def accelerated() -> bool:
-    """Whether there is a GPU or TPU to compute on."""
+    """Whether this machine has a GPU or TPU, or the trace is `for_accelerators`."""
     return _elsewhere.get() or _has_accelerator()
 
 

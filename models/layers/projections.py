@@ -12,12 +12,12 @@ from ptmbench.models.layers.projections_config import ProjectionsConfig
 
 _TABLES = ("tokens/table", "positions/table", "segments/table")
 _JOINED = {"attention/query_key_value": 3}
-"""Products whose columns are those of several weights, side by side."""
+"""Kernels that have several weights side by side, and how many."""
 
 
 class Named(NamedTuple):
-    """A weight, and which of the widths its rows and columns have: "width", "inner" or, for rows of tables and for
-    vectors, ""."""
+    """A weight, and the kind of its number of rows and of columns: "width", "inner", or "" for rows of tables and of
+    vectors."""
 
     value: tf.Tensor
     rows: str
@@ -25,8 +25,8 @@ class Named(NamedTuple):
 
 
 def weights_of(encoder: keras.layers.Layer) -> dict[str, Named]:
-    """The weights of embeddings and layers of a BERT by their paths inside the encoder. Vectors [N] are matrices
-    [1, N], and queries, keys and values have a matrix each."""
+    """The weights of embeddings and layers of a BERT by their paths inside the encoder. Vectors [N] become matrices
+    [1, N], and queries, keys and values get a matrix each."""
     found: dict[str, Named] = {}
     for variable in encoder.variables:
         path, value = variable.path.partition("/")[2], tf.convert_to_tensor(variable)
@@ -43,8 +43,8 @@ def weights_of(encoder: keras.layers.Layer) -> dict[str, Named]:
 
 @made_from(ProjectionsConfig)
 class Projections(Layer):
-    """U W V for weights W of a BERT; U and V belong to the widths of W, whichever layer it is from. Tables and vectors
-    have no U."""
+    """U W V for weights W of a BERT. U and V depend on the widths of W, not on its layer. Tables and vectors have no
+    U."""
 
     def starts(self) -> Mapping[str, Start]:
         """Random matrices that roughly keep the standard deviation of a weight."""
@@ -62,8 +62,8 @@ class Projections(Layer):
         return tf.matmul(value, getattr(self, f"columns_{weight.columns}"))
 
     def distances(self, source: Mapping[str, Named], target: Mapping[str, Named]) -> Iterator[tuple[str, Any]]:
-        """The squared difference [] of each weight of ``target`` and the projected weight of ``source`` of that path,
-        summed over its numbers."""
+        """For each path, the squared difference [] between the weight of ``target`` and the projected weight of
+        ``source``, summed over its numbers."""
         for path, weight in target.items():
-            difference = tf.cast(self.call(source[path]) - weight.value, tf.float32)  # a sum of many numbers
+            difference = tf.cast(self.call(source[path]) - weight.value, tf.float32)  # for a sum of many numbers
             yield path, tf.reduce_sum(tf.square(difference))

@@ -12,8 +12,8 @@ from ptmbench.models.layers.config import Config, EncoderConfig, Shape
 class ProjectionsConfig(Config):
     """Two matrices for each of the two widths of a Transformer: one for the rows of weights and one for their columns.
 
-    ``source`` and ``target`` are a width of vectors and an inner width each: those of the network whose weights are
-    projected, and those of the network that they are compared with.
+    ``source`` and ``target`` have a width of vectors and an inner width each. The weights of a network with the widths
+    ``source`` are projected and compared with those of a network with the widths ``target``.
     """
 
     source: tuple[int, int]
@@ -24,8 +24,8 @@ class ProjectionsConfig(Config):
         return {"rows_width": (d, D), "rows_inner": (f, F), "columns_width": (D, d), "columns_inner": (F, f)}
 
     def weight_flops(self, encoder: EncoderConfig) -> float:
-        """FLOPs of projecting all weights of ``encoder``, which has the widths of either network, forward. A vector of
-        a layer is a matrix of one row."""
+        """FLOPs of projecting all weights of ``encoder``, which may have the widths of either network: forward pass
+        only. A vector of a layer counts as a matrix of one row."""
         (D, F), (d, f) = self.source, self.target
         embeddings, columns = encoder.embeddings, 2 * D * d
         found = columns * (encoder.embeddings.tokens.rows + embeddings.rows + embeddings.segments.rows + 2)
@@ -35,5 +35,5 @@ class ProjectionsConfig(Config):
         return float(found + encoder.stack.layers * (layer + vectors))
 
     def pairs(self) -> Iterator[tuple[int, int]]:
-        """The width of the source and of the target, for vectors and inside of feed-forward layers."""
+        """The widths of source and target, first of vectors and then inside feed-forward layers."""
         yield from zip(self.source, self.target, strict=True)

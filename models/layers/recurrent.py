@@ -1,16 +1,20 @@
 """Recurrent layers: LSTM, GRU, QRNN, and stacks of them.
 
-Vectors travel as [T, B, C], so that a step is a slice. What a layer's input gives to its gates is one product over all
-tokens before the loop; inside remain the products with the state. One loop per direction, so that TensorFlow can run
-both directions at once. Processor time of a training step of one LSTM layer with projection (both directions, B 32,
-T 128, P 128, C 640: 36 GFLOP; one thread): 1.02 s. In comparison, unrolled it takes 0.92 s, but 7 times as long to
-trace and one length per trace; with a gradient written by hand 1.04 s; with both directions stacked in one loop 1.77 s
-(their arrays have to be transposed); with ``inputs[t]`` instead of an array of steps 10.6 s (its gradient adds up T
-arrays of zeros); ``keras.layers.LSTM``, which has no projection, 3.0 s for as many cells.
+Tensors have the shape [T, B, C], so that a step is a slice. One product over all tokens before the loop computes the
+inputs' part of the gates. Only the products with the state are inside the loop. Each direction has its own loop, so
+that TensorFlow can run both directions at once. Processor time of a training step of one LSTM layer with projection
+(both directions, B 32, T 128, P 128, C 640: 36 GFLOP; one thread), in seconds:
+
+     1.02   this loop
+     0.92   unrolled, but it takes 7 times as long to trace, and each trace has one length
+     1.04   with a gradient written by hand
+     1.77   both directions stacked in one loop (their arrays have to be transposed)
+    10.6    with ``inputs[t]`` instead of an array of steps (its gradient adds up T arrays of zeros)
+     3.0    ``keras.layers.LSTM`` for as many cells; it has no projection
 
 A kernel that a loop uses is read once, before the loop (`Kernel.whole`): an extension at its seam runs once a call, and
-LoRA is added once. Quantised to int8, such a kernel is stored in 8 bits and computes in floating point; the products
-before the loop compute in 8 bits, as in every `Linear`.
+LoRA is added once. If it is quantised to int8, it is stored in 8 bits and the loop computes in floating point. The
+products before the loop compute in 8 bits, as in every `Linear`.
 
 Sources: Hochreiter and Schmidhuber (1997); Gers et al. (2000); Sak et al. (2014), section 2; Zaremba et al. (2014),
 section 3.1; Kiros et al. (2015), equations 1 to 8; Bradbury et al. (2017), sections 2 and 2.1.
@@ -37,16 +41,17 @@ from ptmbench.models.layers.recurrent_config import (
 )
 
 State = tuple[tf.Tensor, tf.Tensor]
-"""h [B, C], or [B, P] where it is projected, and c float32 [B, C] of an LSTM."""
+"""h [B, C], or [B, P] if it is projected, and c float32 [B, C] of an LSTM."""
 
 
 def loop(
     step: Callable, arrays: Sequence[tf.Tensor], states: Any, width: int, dtype: tf.DType
 ) -> tuple[tf.Tensor, Any]:
-    """The outputs [T, B, W] of all steps, of ``dtype``, and the last states.
+    """Runs all steps. Returns their outputs [T, B, W], of ``dtype``, and the last states.
 
-    ``step(states, *slices)`` gives a step's output [B, W] and the states after it; ``slices`` are those of ``arrays``
-    [T, ...]. It must not read variables: a loop that does is run even if nothing needs what it computes.
+    ``step(states, *slices)`` returns the output [B, W] of a step and the states after it. ``slices`` are those of
+    ``arrays`` [T, ...]. ``step`` must not read variables, because TensorFlow runs a loop that reads variables even if
+    its results are not needed.
     """
     steps = shape(arrays[0])[0]
     readers = [tf.TensorArray(array.dtype, steps).unstack(array) for array in arrays]
@@ -62,25 +67,25 @@ def loop(
 
 
 def kept(states: Any, begins: tf.Tensor) -> Any:
-    """``states`` [B, C], zero in the rows where a text ``begins``, bool [B, 1]."""
+    """``states`` [B, C], set to zero in the rows where a text ``begins``, bool [B, 1]."""
     return tf.nest.map_structure(lambda state: tf.where(begins, tf.zeros_like(state), state), states)
 
 
 def cell(z: tf.Tensor, c: tf.Tensor, clip: float = 0.0) -> State:
-    """One step of an LSTM: the sums ``z`` [B, 4 C] of the gates g, i, f, o and the cells ``c`` float32 [B, C] to
+    """One step of an LSTM: from the sums ``z`` [B, 4 C] of the gates g, i, f, o and the cells ``c`` float32 [B, C] to
     (h, c)."""
-    g, i, f, o = tf.split(tf.cast(z, tf.float32), 4, axis=-1)  # the cell adds up in float32
+    g, i, f, o = tf.split(tf.cast(z, tf.float32), 4, axis=-1)  # cells accumulate in float32
     c = held(tf.sigmoid(f) * c + tf.sigmoid(i) * tf.tanh(g), clip)
     return tf.cast(tf.sigmoid(o) * tf.tanh(c), z.dtype), c
 
 
 def held(x: tf.Tensor, clip: float) -> tf.Tensor:
-    """``x`` within ``clip`` of 0, or as it is where ``clip`` is 0."""
+    """``x`` clipped to -``clip`` ... ``clip``, or unchanged if ``clip`` is 0."""
     return tf.clip_by_value(x, -clip, clip) if clip else x
 
 
 def begun(dims: tuple[int, ...], begins: Sequence[float], dtype: Any = None) -> tf.Tensor:
-    """Initial biases [G * C]: C times each of the G numbers in ``begins``."""
+    """Initial biases [G * C]: each of the G numbers in ``begins``, C times."""
     return tf.repeat(tf.constant(begins, dtype or "float32"), dims[0] // len(begins))
 
 
@@ -91,7 +96,7 @@ def remember(dims: tuple[int, ...], dtype: Any = None) -> tf.Tensor:
 
 @made_from(KernelConfig)
 class Kernel(Linear):
-    """A product with a kernel [I, O], which `whole` gives, and a bias [O]."""
+    """A product with a kernel [I, O], which `whole` returns, and a bias [O]."""
 
     SEAMS = ("kernel",)
 
@@ -100,7 +105,7 @@ class Kernel(Linear):
         super().build(input_shape)
 
     def whole(self) -> tf.Tensor:
-        """The kernel [I, O] of the dtype that the layer computes in: with LoRA, after int8, and after extensions."""
+        """The kernel [I, O] in the compute dtype of the layer: dequantised, with LoRA, and after extensions."""
         if not self.quantization_mode:
             return self.through("kernel", tf.convert_to_tensor(self.kernel))
         kernel = tf.cast(self._kernel, self.compute_dtype) / tf.cast(self.kernel_scale, self.compute_dtype)
@@ -110,7 +115,7 @@ class Kernel(Linear):
         return kernel
 
     def quantize(self, mode: Any = None, type_check: bool = True, config: Any = None) -> None:
-        """As `Linear`. Raises `ValueError` for another mode than "int8"."""
+        """As `Linear.quantize`. Raises `ValueError` for modes other than "int8"."""
         if mode != "int8":
             raise ValueError(
                 f"{type(self).__name__} '{self.path}' cannot be quantised to {mode}: recurrent layers read their "
@@ -121,23 +126,24 @@ class Kernel(Linear):
 
 @made_from(GatesConfig)
 class Gates(Kernel):
-    """What the inputs of a layer give to its gates, [N, I] to [N, G * C]."""
+    """The inputs' part of a layer's gates, [N, I] to [N, G * C]."""
 
     SEAMS = Linear.SEAMS
 
     def dropped(self, x: tf.Tensor, drop: Drop) -> tf.Tensor:
-        """The same with dropout on the entries of the kernel."""
+        """The result for x [N, I] with dropout on the entries of the kernel."""
         x = product(self.through("input", x), drop(self.whole()))
         return self.through("output", x if self.bias is None else tf.nn.bias_add(x, self.bias))
 
 
 class RecurrentLayer(Layer):
-    """Base of layers over [T, B, I]. Extensions at "sums" get what the input gives to the gates, [T, B, G * C]."""
+    """Base class of layers over [T, B, I]. Extensions at "sums" get the inputs' part of the gates, [T, B, G * C]."""
 
     SEAMS = ("sums",)
 
     def sums(self, x: tf.Tensor, drop: Drop = NO_DROP) -> tf.Tensor:
-        """What x [T, B, I] gives to the gates, [T, B, G * C]; ``drop`` falls on the entries of the kernel."""
+        """The part of the gates [T, B, G * C] that is computed from x [T, B, I]. ``drop`` applies to the entries of the
+        kernel."""
         steps, rows, width = shape(x)
         flat = tf.reshape(x, [-1, width])
         sums = self.gates(flat) if drop.seed is None else self.gates.dropped(flat, drop)
@@ -150,11 +156,11 @@ class Lstm(RecurrentLayer):
 
         [g i f o] = W x_t + U h_{t-1} + b         c_t = s(f) c_{t-1} + s(i) tanh(g)         h_t = s(o) tanh(c_t)
 
-    With a projection R, h_t = R (s(o) tanh(c_t)) is of width P.
+    With a projection R, h_t = R (s(o) tanh(c_t)) has the width P.
     """
 
     def turn(self) -> Callable[[tf.Tensor, tf.Tensor], State]:
-        """A function of z = W x_t + U h_{t-1} + b and c_{t-1} that gives h_t and c_t."""
+        """Returns a function that computes h_t and c_t from z = W x_t + U h_{t-1} + b and c_{t-1}."""
         clip = self.config.clip
         if not self.config.projection:
             return lambda z, c: cell(z, c, clip)
@@ -167,7 +173,7 @@ class Lstm(RecurrentLayer):
         return projected
 
     def begin(self, dims: list[Any], dtype: Any = None) -> State:
-        """States of zero, [..., C] for ``dims`` [...]; the cells are float32."""
+        """States of zero, [..., C] for ``dims`` [...]. The cells are float32."""
         config = self.config
         return tf.zeros([*dims, config.width], dtype or self.compute_dtype), tf.zeros([*dims, config.cells])
 
@@ -176,8 +182,9 @@ class Lstm(RecurrentLayer):
     ) -> tuple[tf.Tensor, State]:
         """h [T, B, C], and the last state.
 
-        Where ``present`` bool [T, B, 1] is false, the state stays what it was. Before a step that is ``fresh`` bool
-        [T, B, 1] it is zero. ``drop`` falls on the entries of U, the same ones in all steps and rows.
+        Where ``present`` bool [T, B, 1] is false, the state does not change. Where ``fresh`` bool [T, B, 1] is true,
+        the state is set to zero before the step. ``drop`` applies to the entries of U, with one mask for all steps and
+        rows.
         """
         sums = self.sums(x)
         recurrent, turn = drop(self.recurrent.whole()), self.turn()
@@ -214,13 +221,13 @@ class Gru(RecurrentLayer):
         r = s(W_r x_t + U_r h_{t-1} + C_r c)                z = s(W_z x_t + U_z h_{t-1} + C_z c)
         h_t = (1 - z) h_{t-1} + z tanh(W x_t + U (r h_{t-1}) + C c)
 
-    without c unless it is ``conditioned``.
+    Without ``conditioned`` there is no c.
     """
 
     def call(self, x: tf.Tensor, fresh: tf.Tensor, present: tf.Tensor, condition: Any = None) -> tf.Tensor:
-        """States [T, B, C], with a ``condition`` [T, B, C] for each step where there is one. Before a step that is
-        ``fresh`` bool [T, B, 1] the state is zero; after one that is not ``present`` bool [T, B, 1] it is what it
-        was."""
+        """States [T, B, C], with a ``condition`` [T, B, C] for each step if the layer is ``conditioned``. Where
+        ``fresh`` bool [T, B, 1] is true, the state is set to zero before the step. Where ``present`` bool [T, B, 1] is
+        false, the step leaves the state as it was."""
         sums = self.sums(x)
         if self.config.conditioned:
             flat = tf.reshape(condition, [-1, self.config.cells])
@@ -231,12 +238,12 @@ class Gru(RecurrentLayer):
 def states_of_gru(
     sums: tf.Tensor, recurrent: tf.Tensor, candidate: tf.Tensor, fresh: tf.Tensor, present: tf.Tensor
 ) -> tf.Tensor:
-    """The states h [T, B, C] of a GRU, from ``sums`` [T, B, 3 C], which inputs give to r, z and the candidate;
-    ``recurrent`` [C, 2 C] are U_r and U_z, ``candidate`` [C, C] is U. ``fresh`` and ``present`` are as for `Gru`."""
+    """The states h [T, B, C] of a GRU. ``sums`` [T, B, 3 C] are the inputs' part of r, z and the candidate.
+    ``recurrent`` [C, 2 C] has U_r and U_z, and ``candidate`` [C, C] is U. For ``fresh`` and ``present`` see `Gru`."""
     width = candidate.shape[0]
 
     def step(h: tf.Tensor, x: tf.Tensor, begins: tf.Tensor, here: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        old = kept(h, begins)  # [B, C]; the state adds up in float32
+        old = kept(h, begins)  # [B, C]; the state accumulates in float32
         gates = x[:, : 2 * width] + tf.matmul(tf.cast(old, x.dtype), recurrent)
         r, z = tf.split(tf.sigmoid(tf.cast(gates, tf.float32)), 2, axis=1)
         new = x[:, 2 * width :] + tf.matmul(tf.cast(r * old, x.dtype), candidate)
@@ -249,15 +256,16 @@ def states_of_gru(
 
 @made_from(QrnnConfig)
 class Qrnn(RecurrentLayer):
-    """A quasi-recurrent layer over x [T, B, I]; ahead of the first token stand zeros:
+    """A quasi-recurrent layer over x [T, B, I], with zeros before the first token:
 
         [z f o] = W [x_{t-1}; x_t] + b          c_t = s(f) c_{t-1} + (1 - s(f)) tanh(z)          h_t = s(o) c_t
 
-    No product waits for the step before: there is one over the whole row, and the loop multiplies element by element.
+    No product depends on the step before. There is one product over the whole row, and the loop multiplies element by
+    element.
     """
 
     def call(self, x: tf.Tensor, drop: Drop = NO_DROP) -> tf.Tensor:
-        """h [T, B, C]. ``drop`` falls on the entries of W."""
+        """h [T, B, C]. ``drop`` applies to the entries of W."""
         steps = shape(x)[0]
         seen = [tf.pad(x, [[back, 0], [0, 0], [0, 0]])[:steps] for back in range(self.config.window - 1, 0, -1)]
         sums = tf.cast(self.sums(tf.concat([*seen, x], axis=2), drop), tf.float32)
@@ -279,11 +287,11 @@ class BothWays(Layer):
     """An LSTM layer in each direction over x [T, B, I], to [forward; backward], [T, B, 2 C]."""
 
     def call(self, x: tf.Tensor, lengths: tf.Tensor, begins: Any = None) -> tf.Tensor:
-        """``lengths`` int32 [B] say where the padding at the right end begins. Where rows may hold several texts, no
-        state goes from one into another: the first token of each is marked in ``begins`` bool [T, B]."""
+        """``lengths`` int32 [B] are the numbers of tokens before the padding at the right end. If rows may hold several
+        texts, ``begins`` bool [T, B] marks the first token of each, and no state goes from one text into another."""
         fresh = last = None
         if begins is not None:
-            ends = tf.roll(begins, -1, axis=0)  # going back, a text begins behind the first token of the next one
+            ends = tf.roll(begins, -1, axis=0)  # backwards, a text begins at its last token
             fresh, last = begins[:, :, None], turned(ends, lengths)[:, :, None]
         ahead, _ = self.forward_lstm(x, fresh=fresh)
         back, _ = self.backward_lstm(turned(x, lengths), fresh=last)
@@ -297,10 +305,10 @@ def turned(x: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
 
 @made_from(RecurrentStackConfig)
 class RecurrentStack(Layer):
-    """Layers one after the other. Extensions at "between" get what each layer gives, [T, B, C], and ``index``, the
-    number of the layer from 0.
+    """Layers one after the other. Extensions at "between" get the output of each layer, [T, B, C], and its number
+    ``index`` from 0.
 
-    Dropout falls on what goes up, never on what goes on in time (Zaremba et al., 2014, section 3.2).
+    Dropout applies between layers, never between steps (Zaremba et al., 2014, section 3.2).
     """
 
     SEAMS = ("between",)
@@ -316,8 +324,8 @@ class RecurrentStack(Layer):
         return len(self.members)
 
     def call(self, x: tf.Tensor, drop: Drop = NO_DROP, **masks: Any) -> tuple[list[tf.Tensor], list[Any]]:
-        """The L + 1 tensors [T, B, C]: ``x``, then each layer; and the layers' last states where they tell them.
-        ``masks`` are what the layers take besides their input."""
+        """The L + 1 tensors [T, B, C] (``x``, then each layer), and the layers' last states, or None for layers that do
+        not return them. ``masks`` are further arguments of the layers."""
         layers, states = [x], []
         for index, layer in enumerate(self.members):
             found = layer(drop(layers[-1], index), **masks)
@@ -333,12 +341,13 @@ class RecurrentStack(Layer):
 
 @made_from(AwdStackConfig)
 class AwdStack(RecurrentStack):
-    """The same with the dropout of AWD-LSTM. An LSTM drops of its recurrent kernel, a QRNN of its only one."""
+    """`RecurrentStack` with the dropout of AWD-LSTM. It applies to the recurrent kernel of an LSTM, and to the only
+    kernel of a QRNN."""
 
     def call(
         self, x: tf.Tensor, hidden: Drop = NO_DROP, weights: Drop = NO_DROP, **masks: Any
     ) -> tuple[list[tf.Tensor], list[Any]]:
-        """As `RecurrentStack`. ``hidden`` falls between the layers, ``weights`` on the entries of kernels."""
+        """As `RecurrentStack`. ``hidden`` applies between the layers, and ``weights`` to the entries of kernels."""
         layers, states = [x], []
         for index, layer in enumerate(self.members):
             read = locked(layers[-1], hidden.at(index), axis=0) if index else layers[-1]

@@ -2,7 +2,7 @@
 
 The Keras layers are in `models.layers.recurrent` (cells and stacks), `models.layers.recurrent_networks` (whole
 networks) and `models.layers.translator` (an encoder and a decoder of LSTMs). FLOPs are counted as in
-`models.layers.config`: what is multiplied element by element costs nothing, so a layer costs the same for each token.
+`models.layers.config`: element-wise products cost nothing, so a layer costs the same for each token.
 
 Letters besides the usual ones: I inputs, C cells, P width of a projected state.
 """
@@ -22,7 +22,7 @@ ORTHOGONAL = Start(kind="orthogonal", deviations=())
 class KernelConfig(LinearConfig):
     """A kernel [I, O] that is read whole, by a loop over tokens or for some of its columns, and a bias.
 
-    ``begins`` are the initial biases: several numbers for as many equal blocks, or one for all.
+    ``begins`` are the initial biases: one number for all, or one for each of several equal blocks.
     """
 
     bias: bool = False
@@ -32,8 +32,8 @@ class KernelConfig(LinearConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class GatesConfig(KernelConfig):
-    """What the inputs of a layer give to all of its gates, side by side, before the loop: a kernel [I, G * C] and a
-    bias."""
+    """The product that computes the inputs' part of all gates of a layer, side by side, before the loop: a kernel
+    [I, G * C] and a bias."""
 
     bias: bool = True
 
@@ -42,9 +42,9 @@ class GatesConfig(KernelConfig):
 class LstmConfig(Config):
     """An LSTM layer (Hochreiter and Schmidhuber, 1997) with forget gates (Gers et al., 2000) and without peepholes.
 
-    ``projection`` is the width of the state after a product, 0 for a state of C numbers without one (Sak et al., 2014,
-    section 2). Cells and projections are held within ``clip`` where it is not 0. The forget gates' biases begin with 1:
-    a fresh cell keeps what it holds (Jozefowicz et al., 2015).
+    ``projection`` is the width of the projected state; 0 means a state of C numbers without a projection (Sak et al.,
+    2014, section 2). Cells and projections are clipped to -``clip`` ... ``clip`` unless it is 0. The forget gates'
+    biases begin with 1, so that an untrained cell keeps its value (Jozefowicz et al., 2015).
     """
 
     GATES: ClassVar = GatesConfig
@@ -69,15 +69,15 @@ class LstmConfig(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class InnerLstmConfig(LstmConfig):
-    """An LSTM layer whose steps are taken inside the loop of another layer, its gates' kernel included."""
+    """An LSTM layer that runs inside the loop of another layer, including the product with its gates' kernel."""
 
     GATES: ClassVar = KernelConfig
 
 
 @dataclass(frozen=True, kw_only=True)
 class GruConfig(Config):
-    """A GRU layer without biases (Kiros et al., 2015, equations 1 to 8); with ``conditioned`` a vector of C numbers
-    takes part in each step besides the input."""
+    """A GRU layer without biases (Kiros et al., 2015, equations 1 to 8). If ``conditioned``, each step also reads a
+    vector of C numbers besides the input."""
 
     inputs: int
     cells: int
@@ -129,7 +129,8 @@ class BothWaysConfig(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class RecurrentStackConfig(Config):
-    """``layers`` one after the other. Dropout falls on what each reads, and with ``ended`` on what the last one gives.
+    """``layers`` one after the other. Dropout applies to the input of each layer, and with ``ended`` to the output of
+    the last one.
 
     With ``residual`` each layer from the second one on adds its input to its output.
     """
@@ -145,15 +146,15 @@ class RecurrentStackConfig(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class AwdStackConfig(RecurrentStackConfig):
-    """``layers`` with the dropout of AWD-LSTM (Merity et al., 2018, sections 2 and 4.2): entries of recurrent kernels,
-    and entries between layers that are the same ones for all tokens of a row."""
+    """``layers`` with the dropout of AWD-LSTM (Merity et al., 2018, sections 2 and 4.2) on entries of recurrent
+    kernels, and on entries between layers, with one mask for all tokens of a row."""
 
     ended: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class LeftToRightConfig(Config):
-    """Token vectors and a stack over them, from left to right. ``length`` bounds inputs, for the sake of memory."""
+    """Token vectors and a stack over them, from left to right. ``length`` is the longest input, to bound memory."""
 
     tokens: TableConfig
     stack: RecurrentStackConfig
@@ -162,11 +163,11 @@ class LeftToRightConfig(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class AwdConfig(LeftToRightConfig):
-    """The same with the dropout of AWD-LSTM, which also falls on whole words and on token vectors.
+    """`LeftToRightConfig` with the dropout of AWD-LSTM, which also applies to whole words and to token vectors.
 
-    Rates are given in units of the network's ``dropout``. The defaults stand to each other as those of ULMFiT (Howard
-    and Ruder, 2018, section 4.1): dropout 0.4 gives 0.5 for entries of recurrent weights, 0.05 for words, 0.4 for
-    entries of token vectors, 0.3 between layers and 0.4 for the last one.
+    Rates are multiples of the network's ``dropout``. The defaults have the proportions of ULMFiT (Howard and Ruder,
+    2018, section 4.1): dropout 0.4 gives 0.5 for entries of recurrent weights, 0.05 for words, 0.4 for entries of token
+    vectors, 0.3 between layers and 0.4 for the last one.
     """
 
     stack: AwdStackConfig
@@ -179,8 +180,8 @@ class AwdConfig(LeftToRightConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class SentenceGruConfig(Config):
-    """Token vectors and one GRU, whose state passes over marks. ``first`` is the lowest id of a word, and ``unknown``
-    the id of [UNK], which is a word too."""
+    """Token vectors and one GRU, whose state does not change at special tokens. ``first`` is the lowest id of a word,
+    and ``unknown`` the id of [UNK], which is a word too."""
 
     tokens: TableConfig
     gru: GruConfig
@@ -191,8 +192,8 @@ class SentenceGruConfig(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class FilterConfig(Config):
-    """``outputs`` filters over ``window`` neighbours of ``places`` vectors of width ``inputs``: a convolution, of which
-    the largest value of each filter is kept."""
+    """A convolution with max-pooling: ``outputs`` filters over windows of ``window`` vectors, among ``places`` vectors
+    of width ``inputs``. The largest value of each filter is kept."""
 
     window: int
     inputs: int
@@ -208,8 +209,8 @@ class FilterConfig(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class HighwayConfig(Config):
-    """A highway layer (Srivastava et al., 2015): a gate decides for each number between a new value and the old one.
-    The gates' biases begin with -2: a fresh layer lets its input pass (Kim et al., 2016)."""
+    """A highway layer (Srivastava et al., 2015): for each number, a gate chooses between a new value and the old one.
+    The gates' biases begin with -2, so that an untrained layer passes its input on (Kim et al., 2016)."""
 
     width: int
 
@@ -219,11 +220,11 @@ class HighwayConfig(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class SpelledConfig(Config):
-    """Word vectors of ``width`` numbers that are made from letters: filters, two highway layers and a projection (Kim
-    et al., 2016, sections 2.2 and 2.3).
+    """Word vectors of ``width`` numbers that are computed from letters: filters, two highway layers and a projection
+    (Kim et al., 2016, sections 2.2 and 2.3).
 
     ``pieces`` spell the ``words`` of the vocabulary; without any, words are spelled by their ids. Ids below ``first``
-    are special tokens. A word is ``symbols`` symbols. ``filters`` are pairs of a window and of the number of filters.
+    are special tokens. A word has ``symbols`` symbols. ``filters`` are pairs of a window and a number of filters.
     """
 
     width: int
@@ -248,7 +249,7 @@ class SpelledConfig(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class BidirectionalConfig(Config):
-    """Word vectors, and over them a ``stack`` for each direction, which share nothing else."""
+    """Word vectors, and a ``stack`` over them for each direction. The directions share only the word vectors."""
 
     embeddings: TableConfig | SpelledConfig
     stack: RecurrentStackConfig
@@ -260,7 +261,7 @@ class BidirectionalConfig(Config):
         yield "backward_stack", self.stack
 
     def embedding_flops(self, tokens: float) -> float:
-        """FLOPs of spelling ``tokens`` words; 0 where their vectors are looked up."""
+        """FLOPs of spelling ``tokens`` words; 0 if their vectors are looked up."""
         return self.embeddings.flops(tokens)
 
     def direction_flops(self, tokens: float) -> float:
@@ -270,8 +271,8 @@ class BidirectionalConfig(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class StringConfig(BidirectionalConfig):
-    """The same over characters, read where words begin and end. ``pieces``, ``first`` and ``unknown`` are those of the
-    vocabulary: what spells its ids, the lowest id of a piece of text, and the id of [UNK]."""
+    """`BidirectionalConfig` over characters, read where words begin and end. The vocabulary has ``pieces``, the
+    spellings of its ids; ``first``, the lowest id of a piece of text; and ``unknown``, the id of [UNK]."""
 
     first: int
     unknown: int
@@ -280,8 +281,8 @@ class StringConfig(BidirectionalConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class TextsEncoderConfig(Config):
-    """Token vectors, and layers that read both ways, each over the states of both directions. ``cls`` is the id of
-    [CLS], with which each text of a row begins."""
+    """Token vectors, and bidirectional layers, each over the states of both directions. Each text of a row begins with
+    [CLS], the id ``cls``."""
 
     tokens: TableConfig
     stack: RecurrentStackConfig
@@ -291,10 +292,10 @@ class TextsEncoderConfig(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class AttendingConfig(Config):
-    """A decoder of LSTM layers whose last state looks at an encoding, of width W like itself; what it found there is an
-    input of the next step (Luong et al., 2015, sections 3.1 and 3.3).
+    """A decoder of LSTM layers whose last state attends to an encoding of the same width W. The result is an input of
+    the next step (Luong et al., 2015, sections 3.1 and 3.3).
 
-    Token vectors are the encoder's, and with ``output_bias`` [V] the output layer too.
+    Token vectors are the encoder's. With ``output_bias`` [V] they are the output layer too.
     """
 
     width: int

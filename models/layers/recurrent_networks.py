@@ -1,6 +1,6 @@
 """Networks of recurrent layers: left to right, in both directions, and one GRU over sentences.
 
-Networks of this kind have no longest input; their ``length`` bounds memory. Vectors travel as [T, B, C] inside.
+Recurrent networks have no longest input; their ``length`` bounds memory. Inside, tensors have the shape [T, B, C].
 """
 
 from typing import Any
@@ -35,7 +35,7 @@ def by_rows(x: tf.Tensor) -> tf.Tensor:
 class LeftToRight(EncodingLayer):
     """Batch to `Encoding`. ``pooled`` is the state at the last token (Dai and Le, 2015, section 2).
 
-    ``hidden``, ``begin`` and ``step`` are what `models.objectives.lm.CausalLm` asks for.
+    `models.objectives.lm.CausalLm` needs ``hidden``, ``begin`` and ``step``.
     """
 
     causal = True
@@ -47,34 +47,34 @@ class LeftToRight(EncodingLayer):
 
     @property
     def token_embedding(self) -> keras.Variable:
-        """[V, D], which objectives tie their output layer to."""
+        """[V, D]. Objectives tie their output layer to it."""
         return self.tokens.table
 
     def run(self, tokens: tf.Tensor, seed: Any, present: tf.Tensor | None) -> tuple[list[tf.Tensor], list[State]]:
         """The L + 1 tensors [T, B, C] for ``tokens`` [T, B], embeddings and each layer, and the layers' last states.
-        Where ``present`` bool [T, B, 1] is false, states stay what they were."""
+        Where ``present`` bool [T, B, 1] is false, states do not change."""
         return self.stack(self.tokens(tokens), drop=Drop(self.dropout, seed, 0), present=present)
 
     def hidden(
         self, tokens: tf.Tensor, seed: Any = None, gaps: bool = False, documents: tf.Tensor | None = None
     ) -> list[tf.Tensor]:
         """The layers [B * T, C] for ``tokens`` [B, T]. With ``gaps`` there may be padding between tokens, over which
-        the state is carried. What ``documents`` a row has does not matter: a text goes on where another ended."""
+        the state is carried. ``documents`` are ignored: the state passes from one text of a row to the next."""
         present = tf.not_equal(tf.transpose(tokens), 0)[:, :, None] if gaps else None
         layers, _ = self.run(tf.transpose(tokens), seed, present)
         return [tf.reshape(by_rows(x), [-1, x.shape[-1]]) for x in layers]
 
     def begin(self, tokens: tf.Tensor) -> tuple[Any, Any]:
-        """The states after ``tokens`` [B, T], and the states of no column as the past (see
+        """The states after ``tokens`` [B, T], and an empty past: states without a column (see
         `models.pretrainable.Writer`)."""
         _, states = self.run(tf.transpose(tokens), None, tf.not_equal(tf.transpose(tokens), 0)[:, :, None])
         return states, tf.nest.map_structure(lambda x: x[:, None, None][:, :, :0], states)  # [B, 1, 0, C]
 
     def step(self, memory: Any, past: Any, written: tf.Tensor, seen: tf.Tensor) -> tuple[tf.Tensor, Any]:
         """Vectors [B * K, D] after ``written`` [B, K, S], and ``past`` with this step's states (see
-        `models.pretrainable.Writer`). What a hypothesis goes on from is the last column that it has seen."""
+        `models.pretrainable.Writer`). A hypothesis continues from the last column that it has seen."""
         batch, beam, _ = shape(written)
-        parent = parents(seen, beam)  # [B, K]; 0: none but the source
+        parent = parents(seen, beam)  # [B, K]; 0: only the source
         x = tf.reshape(self.tokens(written[:, :, -1]), [-1, self.width])  # [B * K, D]
         grown = []
         for index, (layer, source, states) in enumerate(zip(self.stack, memory, past, strict=True)):
@@ -118,10 +118,10 @@ class Awd(LeftToRight):
         embedding    whole words: all occurrences in a batch
         input        entries of token vectors, the same ones in all steps of a row
         hidden       entries between layers, in the same way
-        output       entries of the last layer, in the same way; by the objective, which needs both (see `outputs`)
+        output       entries of the last layer, in the same way; only in `outputs`, because the objective needs both
 
-    ``layers`` are the embeddings and the last layer: what is between is of another width, and no task could mix it with
-    them.
+    ``layers`` are the embeddings and the last layer. The layers between have another width, so no task could mix them
+    with these.
     """
 
     def __init__(self, config: AwdConfig, **kwargs: Any):
@@ -129,8 +129,8 @@ class Awd(LeftToRight):
         self.depth = 1
 
     def run(self, tokens: tf.Tensor, seed: Any, present: tf.Tensor | None) -> tuple[list[tf.Tensor], list[State]]:
-        """The embeddings and the last layer, [T, B, D] for ``tokens`` [T, B], and the layers' last states. A QRNN wants
-        padding at the end, and takes no ``present``."""
+        """The embeddings and the last layer, [T, B, D] for ``tokens`` [T, B], and the layers' last states. A QRNN takes
+        no ``present``, so its padding must be at the end."""
         first = self.embedded(tokens, seed)
         masks = {} if present is None else {"present": present}
         hidden, weights = self.drop("hidden", seed, 10), self.drop("weights", seed, 100)
@@ -138,7 +138,7 @@ class Awd(LeftToRight):
         return [first, layers[-1]], states
 
     def embedded(self, tokens: tf.Tensor, seed: Any) -> tf.Tensor:
-        """The vectors of ``tokens`` [T, B], [T, B, D], after both kinds of dropout that fall on them."""
+        """The vectors [T, B, D] of ``tokens`` [T, B], after both kinds of dropout that apply to them."""
         x, words = self.tokens(tokens), self.drop("embedding", seed, 0)
         if seed is not None:
             kept = words(tf.ones([self.config.tokens.rows], x.dtype))  # [V]
@@ -146,12 +146,12 @@ class Awd(LeftToRight):
         return locked(x, self.drop("input", seed, 1), axis=0)
 
     def outputs(self, tokens: tf.Tensor, seed: Any = None) -> tuple[tf.Tensor, tf.Tensor]:
-        """The last layer [B, T, D] for ``tokens`` [B, T] as it is, and after dropout."""
+        """The last layer [B, T, D] for ``tokens`` [B, T], without and with dropout on it."""
         raw = by_rows(self.run(tf.transpose(tokens), seed, None)[0][-1])
         return raw, locked(raw, self.drop("output", seed, 2), axis=1)
 
     def drop(self, what: str, seed: Any, place: int) -> Drop:
-        """The dropout of one kind, with a rate below 1 whatever ``dropout`` is."""
+        """The dropout of the kind ``what``. Its rate is 0.9 at most, for any ``dropout``."""
         return Drop(min(0.9, getattr(self.config, f"{what}_rate") * self.dropout), seed, place)
 
 
@@ -159,9 +159,9 @@ class Awd(LeftToRight):
 class Bidirectional(EncodingLayer):
     """Batch to `Encoding`: ``layers`` are [x; x] of the words' vectors x, then [forward; backward] of each layer.
 
-    ``pooled`` is the maximum over the tokens of the last one (Conneau et al., 2017, found it better than the mean for
+    ``pooled`` is the maximum over the tokens of the last layer (Conneau et al., 2017, found it better than the mean for
     such networks). The backward direction reads each row reversed up to its own length, so padding at the right end
-    never reaches a real token. Directions are ``state`` numbers wide.
+    never reaches a real token. Each direction is ``state`` numbers wide.
     """
 
     recurrent = True
@@ -173,7 +173,7 @@ class Bidirectional(EncodingLayer):
 
     @property
     def token_embedding(self) -> keras.Variable:
-        """[V, D / 2], which objectives tie their output layer to."""
+        """[V, D / 2]. Objectives tie their output layer to it."""
         return self.embeddings.table
 
     def embedded(self, tokens: tf.Tensor) -> tf.Tensor:
@@ -186,7 +186,7 @@ class Bidirectional(EncodingLayer):
         return self.forward_stack(self.embedded(tokens), drop=Drop(self.dropout, seed, 0))[0]
 
     def both(self, tokens: tf.Tensor, seed: Any = None) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
-        """`forward`, and the same from right to left, at the tokens' own places."""
+        """`forward`, and the same tensors of the backward direction, in the order of the tokens."""
         x, lengths = self.embedded(tokens), tf.math.count_nonzero(tokens, axis=1, dtype=tf.int32)  # [B]
         ahead, _ = self.forward_stack(x, drop=Drop(self.dropout, seed, 0))
         back, _ = self.backward_stack(turned(x, lengths), drop=Drop(self.dropout, seed, 100))
@@ -206,10 +206,10 @@ class Bidirectional(EncodingLayer):
 class Strings(Bidirectional):
     """`Bidirectional` over characters, read where words begin and end (Akbik et al., 2018, sections 2.1 and 2.2).
 
-    A word from character a to character z has the vector [forward_z; backward_a]: forward_z has read everything up to
-    the word's last character and backward_a, coming from the end, everything down to its first. All tokens of a word
-    get its vector, so that a head finds it at whichever it looks. ``layers`` are [x; x] of the tokens themselves, then
-    the words' vectors of each layer.
+    A word from character a to character z has the vector [forward_z; backward_a]. forward_z has read everything up to
+    the word's last character, and backward_a everything from the end of the row down to its first. All tokens of a word
+    get its vector, so a head can read any of them. ``layers`` are [x; x] of the tokens themselves, then the words'
+    vectors of each layer.
     """
 
     def __init__(self, config: StringConfig, **kwargs: Any):
@@ -217,9 +217,9 @@ class Strings(Bidirectional):
         self._opens, self._marks = openings(config.pieces, config.embeddings.rows, config.first, config.unknown)
 
     def places(self, tokens: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Where the first and the last character of each token's word are, int32 [B, T] twice."""
+        """Positions of the first and of the last character of each token's word, int32 [B, T] each."""
         opens = tf.cast(tf.gather(self._opens, tokens), tf.int32)  # [B, T]
-        word = tf.cumsum(opens, axis=1)  # never falls, so that its ends are found by halving
+        word = tf.cumsum(opens, axis=1)  # never falls, as binary search requires
         first, last = tf.searchsorted(word, word, side="left"), tf.searchsorted(word, word, side="right") - 1
         marked = tf.cast(tf.gather(self._marks, tf.gather(tokens, first, batch_dims=1)), tf.int32)
         return tf.minimum(first + marked, last), last
@@ -238,7 +238,7 @@ class Strings(Bidirectional):
 class SentenceGru(EncodingLayer):
     """Batch to `Encoding` of depth 1. ``pooled`` is the last state.
 
-    Marks are no words: the state passes over them, and over padding. Dropout falls on embeddings.
+    The state does not change at padding and at special tokens except [UNK]. Dropout applies to embeddings.
     """
 
     causal = True
@@ -259,7 +259,7 @@ class SentenceGru(EncodingLayer):
         return dropout(self.tokens(tokens), self.dropout, seed, salt)
 
     def states(self, tokens: tf.Tensor, fresh: tf.Tensor, seed: Any) -> tuple[tf.Tensor, tf.Tensor]:
-        """Embeddings and states, [B, T, D] each; the state begins anew where ``fresh`` bool [B, T] says so."""
+        """Embeddings and states, [B, T, D] each. Where ``fresh`` bool [B, T] is true, the state begins anew."""
         words = self.embed(tokens, seed, 0)
         present = (tokens >= self.config.first) | (tokens == self.config.unknown)
         return words, over_rows(self.gru, words, fresh, present)
@@ -273,7 +273,7 @@ class SentenceGru(EncodingLayer):
 
 def over_rows(gru: Any, x: tf.Tensor, fresh: tf.Tensor, present: tf.Tensor, condition: Any = None) -> tf.Tensor:
     """The states [B, T, D] of a `models.layers.recurrent.Gru` over x [B, T, D], with ``fresh`` and ``present`` bool
-    [B, T] and a ``condition`` [B, T, D] where it is conditioned."""
+    [B, T], and with a ``condition`` [B, T, D] if it is conditioned."""
     fresh, present = (tf.transpose(mask)[:, :, None] for mask in (fresh, present))
     condition = None if condition is None else by_rows(condition)
     return by_rows(gru(by_rows(x), fresh, present, condition))

@@ -17,7 +17,7 @@ class RegionsConfig(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class RegionEncoderConfig(EncoderConfig):
-    """An encoder whose stack reads ``regions`` behind the tokens: ``count`` of them in a row of pre-training."""
+    """An encoder whose stack reads ``regions`` after the tokens: ``count`` of them in a row of pre-training."""
 
     regions: RegionsConfig
     count: int

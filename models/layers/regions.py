@@ -16,7 +16,7 @@ from ptmbench.models.layers.transformers import Encoder
 __all__ = ["RegionEncoder", "Regions", "built"]
 
 _PLACE = 5
-"""Number of the dropout of region vectors: the embeddings have 0, and the first block begins with 10."""
+"""Dropout place of the region vectors. The embeddings have 0, and the first block begins with 10."""
 
 
 @made_from(RegionsConfig)
@@ -24,7 +24,8 @@ class Regions(Layer):
     """Features [B, R, F] to vectors [B * R, D]: the sum of projected features, a segment and a position vector."""
 
     def call(self, features: tf.Tensor, positions: Any = None) -> tf.Tensor:
-        """``positions`` [B * R, D] are added: the mean position vector of the words that mention a region, or zeros."""
+        """``positions`` [B * R, D] are added: for each region, the mean position vector of the words that mention it,
+        or zeros."""
         features = tf.ensure_shape(features, [None, None, self.config.projection.inputs])
         x = self.projection(tf.reshape(features, [-1, self.config.projection.inputs]))  # [B * R, D]
         x += tf.cast(self.segment.whole() + self.position.whole(), x.dtype)
@@ -35,11 +36,12 @@ class Regions(Layer):
 class RegionEncoder(Encoder):
     """Batch to the `Encoding` of the tokens. Without the channel ``regions`` it is BERT.
 
-    Tokens and regions attend to each other, but not to padding: regions whose box in ``boxes`` is zeros. ``alignments``
-    are the positions of the tokens that mention each region. The channels ``documents`` and ``attention`` are not read.
+    Tokens and regions attend to each other, but not to padding. A region is padding if its box in ``boxes`` is zeros.
+    ``alignments`` are the positions of the tokens that mention each region. Regions cannot be combined with the
+    channels ``documents`` and ``attention``.
     """
 
-    stepwise = False  # the stack reads the regions behind the tokens
+    stepwise = False  # the stack also reads the regions, after the tokens
 
     def deeper(self, x: tf.Tensor, bias: tf.Tensor, batch: dict[str, Any], rows: Rows, drop: Drop) -> list[tf.Tensor]:
         if batch.get("regions") is None:
@@ -54,8 +56,8 @@ class RegionEncoder(Encoder):
         return [tf.reshape(one, [-1, width]) for one in texts]
 
     def _aligned(self, batch: dict[str, Any]) -> tf.Tensor | None:
-        """The mean position vectors [B * R, D] of the words that mention each region, zeros without such words; None
-        without the channel ``alignments``."""
+        """The mean position vectors [B * R, D] of the words that mention each region, or zeros if there are none.
+        Returns None without the channel ``alignments``."""
         words = batch.get("alignments")  # [B, R, W]
         if words is None:
             return None

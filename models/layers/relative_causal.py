@@ -16,7 +16,7 @@ __all__ = ["RelativeCausal", "built"]
 
 @made_from(RelativeCausalConfig)
 class RelativeCausal(LeftToRight):
-    """A stack of blocks whose attention knows distances. ``length`` bounds the text."""
+    """A stack of blocks with relative positions. ``length`` bounds the text."""
 
     def starts(self) -> dict[str, Start]:
         return dict.fromkeys(self.config.weights(), NORMAL)
@@ -27,14 +27,14 @@ class RelativeCausal(LeftToRight):
         """The L + 1 tensors [B * T, D] for tokens [B, T]: embeddings, then each layer.
 
         ``memory`` [B, M] are the tokens just before them. Their hidden states are computed first, from themselves
-        alone, and no gradient reaches them. A token sees only those of its own number in ``documents`` [B, M + T].
-        Padding at the right end needs no mask, since nothing before it looks there.
+        alone, and no gradient reaches them. A token attends only to tokens with its number in ``documents`` [B, M + T].
+        Padding at the right end needs no mask, because no token before it attends to it.
         """
         before, states = 0, [None] * self.depth
         if memory is not None:
             before = shape(memory)[1]
             inside = None if documents is None else documents[:, :before]
-            # What the last layer makes of the memory is nobody's key.
+            # The last layer's output for the memory is not used as a key.
             states = self._run(memory, [None] * (self.depth - 1), 0, inside, fold(seed, 5000))
             states = [tf.stop_gradient(x) for x in states]
         layers = self._run(tokens, states, before, documents, seed)
@@ -43,8 +43,8 @@ class RelativeCausal(LeftToRight):
     def _run(
         self, tokens: tf.Tensor, memory: list[tf.Tensor | None], before: Any, documents: tf.Tensor | None, seed: Any
     ) -> list[tf.Tensor]:
-        """As many layers as there are entries in ``memory``: what goes into each of them for the M = ``before`` tokens
-        before, [B * M, D], or None."""
+        """The embeddings and the output of one layer for each entry of ``memory``. An entry is the layer's input for
+        the M = ``before`` tokens before ``tokens``, [B * M, D], or None."""
         rows, drop = shape(tokens), Drop(self.dropout, seed, 0)
         length = rows[1]
         check_length(length, self.length, "decoder")

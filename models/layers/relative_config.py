@@ -1,5 +1,7 @@
-"""The configuration of attention that knows distances by fixed waves, without TensorFlow; Transformer-XL and XLNet have
-it. `models.layers.relative` has the layer."""
+"""The configuration of attention with relative positions by fixed waves, as in Transformer-XL and XLNet.
+
+`models.layers.relative` has the layer.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -23,7 +25,7 @@ class RelativeAttentionConfig(AttentionConfig):
     """Attention with terms for distances: Dai et al. (2019), section 3.3.
 
     ``own_biases``: the layer has the biases u and v of the scores; otherwise its network has them, for all layers.
-    ``both_ways``: keys may stand after the query. ``segments`` adds a term that knows only whether query and key stand
+    ``both_ways``: keys may be after the query. ``segments`` adds a term that depends only on whether query and key are
     in the same segment (Yang et al., 2019, section 2.5).
     """
 
@@ -42,16 +44,18 @@ class RelativeAttentionConfig(AttentionConfig):
             yield name, LinearConfig(inputs=D, outputs=outputs, bias=self.bias, start=self.start)
 
     def query_flops(self, queries: float, tokens: float, seen: float) -> float:
-        """FLOPs for so many ``queries`` in a row of ``tokens``, which look at ``seen`` keys, without keys and values.
+        """FLOPs of ``queries`` queries in a row of ``tokens`` tokens that attend to ``seen`` keys, without making keys
+        and values.
 
-        Scores by distance are computed for all tokens. The keys of distances are made once for all rows of a step and
-        not counted.
+        Scores by distance are computed for all tokens. The keys of distances are computed once for all rows of a step
+        and are not counted.
         """
         D, distances = self.width, seen + (tokens if self.both_ways else 1)
         return 4 * queries * D * D + 4 * queries * seen * D + 2 * tokens * distances * D
 
     def flops(self, tokens: float, seen: float = 0) -> float:
-        """FLOPs for ``tokens``, whose own keys are among the ``seen`` ones; `memory_flops` has the others'."""
+        """FLOPs for ``tokens`` whose own keys are among the ``seen`` ones. `memory_flops` counts those of the
+        others."""
         return self.query_flops(tokens, tokens, seen) + self.memory_flops(tokens)
 
 

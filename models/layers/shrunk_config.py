@@ -1,7 +1,7 @@
-"""A stack whose blocks have lost heads or inner dimensions, each block as many as it has lost.
+"""A stack whose blocks have lost different numbers of heads or inner dimensions.
 
 Networks are made with equal blocks (`models.layers.config.StackConfig`). Structured pruning (Michel et al., 2019)
-leaves blocks of unlike shapes, and these configurations tell their weights and FLOPs.
+leaves blocks of different shapes. These configurations give their weights and FLOPs.
 """
 
 from collections.abc import Iterator
@@ -12,8 +12,8 @@ from ptmbench.models.layers.config import AttentionConfig, BlockConfig, Config, 
 
 @dataclass(frozen=True, kw_only=True)
 class ShrunkAttentionConfig(AttentionConfig):
-    """Self-attention over vectors of ``width`` with ``heads`` heads of ``size`` dimensions each, whose results together
-    may be narrower than ``width``."""
+    """Self-attention over vectors of ``width`` with ``heads`` heads of ``size`` dimensions each. All heads together may
+    be narrower than ``width``."""
 
     size: int
 
@@ -30,8 +30,8 @@ class ShrunkAttentionConfig(AttentionConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class ShrunkStackConfig(StackConfig):
-    """``layers`` blocks one after the other, of the shapes in ``blocks``; ``shared`` applies the only one of them
-    ``layers`` times. ``block`` is what they were made from."""
+    """``layers`` blocks one after the other, with the shapes in ``blocks``. If ``shared``, the only block is applied
+    ``layers`` times. ``block`` is the block that they were made from."""
 
     blocks: tuple[BlockConfig, ...]
 

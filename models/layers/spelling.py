@@ -1,4 +1,4 @@
-"""Words as the letters that they are written with: vectors made by filters, symbols, and where words begin."""
+"""Words as sequences of characters: vectors computed by filters, the symbols, and the tokens that begin words."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,16 +13,17 @@ from ptmbench.models.layers.recurrent_config import FilterConfig, HighwayConfig,
 
 
 def marker_of(pieces: Sequence[str]) -> str | None:
-    """What stands before the pieces of a vocabulary that begin a word: "▁", "Ġ" or nothing."""
+    """The marker before those pieces of a vocabulary that begin a word: "▁", "Ġ", or None."""
     return next((mark for mark in "▁Ġ" if sum(piece.startswith(mark) for piece in pieces) > len(pieces) / 10), None)
 
 
 def symbols(pieces: Sequence[str], words: int, first: int, longest: int = 50) -> np.ndarray:
-    """The symbols of each of ``words``, int32 [V, 50]: bytes, one for each special token, then the marks of beginning
-    and end and the padding. Without ``pieces`` words are spelled by their ids; ids below ``first`` are special.
+    """The symbols of each of ``words``, int32 [V, longest]: bytes, then one for each special token, the marks of
+    beginning and end, and the padding. Without ``pieces`` words are spelled by their ids. Ids below ``first`` are
+    special.
 
-    What a vocabulary of pieces cuts off a word is spelled without the mark of a beginning; what one of words does not
-    know is [UNK], whatever its letters.
+    A piece that continues a word has no mark of a beginning. A word that is not in a vocabulary of words is [UNK],
+    whatever its letters.
     """
     begin = 256 + first
     end, padding = begin + 1, begin + 2
@@ -40,9 +41,10 @@ def symbols(pieces: Sequence[str], words: int, first: int, longest: int = 50) ->
 
 
 def openings(pieces: Sequence[str], words: int, first: int, unknown: int) -> tuple[np.ndarray, np.ndarray]:
-    """bool [V] twice: the tokens that a word begins with, and those of them that are a mark and no part of its text.
+    """Two arrays bool [V]: the tokens that begin a word, and those of them that are only a marker, without text of the
+    word.
 
-    Special tokens, those below ``first``, are words. Without ``pieces`` all tokens are.
+    Special tokens, those below ``first``, count as words. Without ``pieces`` all tokens do.
     """
     opens, marks = np.ones(words, bool), np.zeros(words, bool)
     text = pieces[first:]
@@ -53,7 +55,7 @@ def openings(pieces: Sequence[str], words: int, first: int, unknown: int) -> tup
     for number, piece in enumerate(text, first):
         opens[number] = piece.startswith(marker) if marker else not piece.startswith("##")
         marks[number] = piece == marker
-    opens[unknown] = marker is None  # beside a marker an unknown character is a part of a word
+    opens[unknown] = marker is None  # with a marker, an unknown character is a part of a word
     return opens, marks
 
 
@@ -61,8 +63,8 @@ def openings(pieces: Sequence[str], words: int, first: int, unknown: int) -> tup
 class Filters(Layer):
     """y_f = max_p sum_{k < w} F_f,k . z_{p+k} + b_f over z [N, P, I], [N, F].
 
-    Of one step of 1024 words of `elmo_cnn` at D 256 on one thread the filters take 0.39 s as convolutions, and
-    0.62 s as products with copied windows. Extensions at "kernel" get the kernel [w, I, F].
+    In a step with 1024 words of `elmo_cnn` at D 256 on one thread, the filters take 0.39 s as convolutions, and 0.62 s
+    as products with copied windows. Extensions at "kernel" get the kernel [w, I, F].
     """
 
     SEAMS = ("kernel",)
@@ -88,7 +90,7 @@ class Highway(Layer):
 @made_from(SpelledConfig)
 class Spelled(Layer):
     """Vectors [..., P] of words, int32 [...], from their letters: the largest value of each filter, ReLU, two highway
-    layers, a projection. Padding is a symbol like any other."""
+    layers, a projection. Padding counts as a symbol."""
 
     def __init__(self, config: SpelledConfig, **kwargs: Any):
         super().__init__(config, **kwargs)

@@ -1,11 +1,11 @@
-"""Which weights a training may split over devices, and along which axis: read off configurations, without TensorFlow.
+"""Which weights can be split over devices in training, and along which axis, derived from configurations.
 
 Megatron-LM (Shoeybi et al., 2019, section 3) splits a Transformer block over N devices. The first product of each part
 is split by columns: queries, keys and values by heads, and the first product of feed-forward by inner dimensions. The
-second product is split by rows. So each device computes its heads and its inner dimensions alone, and only the two sums
-behind the second products are taken over all devices. The table of token vectors is split by rows, the vocabulary.
+second product is split by rows. So each device computes its heads and its inner dimensions alone. Only the two sums
+after the second products run over all devices. The table of token vectors is split by rows, the vocabulary.
 
-`bench.engine.tensor_parallel` lays the weights out as told here. All other weights are copied to every device.
+`bench.engine.tensor_parallel` places the weights accordingly. All other weights are copied to every device.
 """
 
 from collections.abc import Iterator, Mapping
@@ -41,8 +41,8 @@ class Cut:
 def cuts(config: Config) -> Mapping[str, Mapping[str, Cut]]:
     """{part: {weight: `Cut`}} for the layers directly inside the layer of ``config``.
 
-    Only the configurations named here are split. A subclass describes another layer, whose products may be laid out in
-    another way.
+    Only the configurations named here are split. A subclass of an attention or feed-forward configuration is not,
+    because its products may have another layout.
     """
     kind, parts = type(config), dict(config.parts())
     if kind is AttentionConfig:

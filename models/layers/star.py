@@ -1,7 +1,7 @@
 """The Star-Transformer's layers and network: Guo et al. (2019), section 3 and algorithm 1.
 
-`models.architectures.star_encoder` has the equations. The attention over five keys is element-wise: products of 1 x K
-by K x 5 are too small to be worth a call each.
+`models.architectures.star_encoder` has the equations. The attention over five keys is computed element-wise, because
+products of 1 x K by K x 5 are too small for a call each.
 """
 
 from functools import partial
@@ -20,15 +20,15 @@ __all__ = ["StarEncoder", "built"]
 
 
 class Ring(NamedTuple):
-    """Where the rows of tokens [B, T] end: the last one before the padding and the first are neighbours."""
+    """The ends of the rows of tokens [B, T]. The last token before the padding and the first token are neighbours."""
 
     last: tf.Tensor
-    """int32 [B]: the last token of each row, among B * T."""
+    """int32 [B]: the index of each row's last token among B * T."""
     closes: tf.Tensor
     """bool [B, T, 1]: whether a token is the last one of its row."""
 
     def around(self, x: tf.Tensor) -> list[tf.Tensor]:
-        """Of x [B * T, C] the left neighbours, the nodes themselves and the right neighbours, each [B, T, C]."""
+        """The left neighbours, the nodes themselves and the right neighbours of x [B * T, C], each [B, T, C]."""
         grid = tf.reshape(x, [*shape(self.closes)[:2], x.shape[-1]])
         left = tf.concat([tf.gather(x, self.last)[:, None], grid[:, :-1]], axis=1)
         right = tf.where(self.closes, grid[:, :1], tf.concat([grid[:, 1:], grid[:, :1]], axis=1))
@@ -61,14 +61,14 @@ class RingAttention(Attention):
 
 @made_from(UpdateConfig)
 class Update(Layer):
-    """One update of tokens or of the relay, [N, D] to [N, D]: attention, ReLU, layer-norm. Extensions get what goes
-    into attention, or what it gives."""
+    """One update of tokens or of the relay, [N, D] to [N, D]: attention, ReLU, layer-norm. Extensions get the input of
+    the attention, or its output."""
 
     SEAMS = ("before_attention", "after_attention")
     CASTS = False
 
     def call(self, x: tf.Tensor, bias: Any, memory: Any, rows: Rows, drop: Drop = NO_DROP) -> tf.Tensor:
-        """``bias`` and ``memory`` are those of the attention."""
+        """``bias`` and ``memory`` are passed to the attention."""
         x = self.through("before_attention", x)
         h, _ = self.attention(x, bias, rows=rows, drop=drop, memory=memory)
         return self.norm(tf.nn.relu(drop(self.through("after_attention", h), 1)))
@@ -76,10 +76,10 @@ class Update(Layer):
 
 @made_from(StarConfig)
 class StarEncoder(Network):
-    """Batch to `Encoding`: L updates of the tokens, and one of the relay between each two of them.
+    """Batch to `Encoding`: L updates of the tokens, and one update of the relay between each two of them.
 
     The pooled vector is the mean of the relay and of the tokens' maximum, as in the authors' classifier (section 3.3).
-    Extensions at "between" get what each update of the tokens gives, [B * T, D], and its ``index``.
+    Extensions at "between" get the result of each update of the tokens, [B * T, D], and its ``index``.
     """
 
     SEAMS = ("between",)

@@ -1,4 +1,4 @@
-"""What an encoder computes on the way to its result: the vectors and the attention of each layer.
+"""The hidden states and the attention of each layer of an encoder.
 
 Called by the losses of students that learn from the inner layers of a teacher (`models.objectives.layer_distillation`,
 `models.objectives.relation_distillation`), and by the adaptations that use these losses.
@@ -21,13 +21,13 @@ class InnerStates(NamedTuple):
 
 
 class NoInnerStates(ValueError):
-    """An encoder has not one attention in each of its layers, over all tokens of the input."""
+    """An encoder does not have exactly one self-attention over all tokens in each layer."""
 
 
 def inner_states(encoder: Any, batch: dict[str, Any], seed: Any = None) -> InnerStates:
-    """The `InnerStates` of ``encoder`` for ``batch``, by one forward pass with the dropout of ``seed``.
+    """Runs one forward pass with the dropout of ``seed`` and returns the `InnerStates` of ``encoder`` for ``batch``.
 
-    The layers do not rematerialise here, since gradients have to reach what is inside of them. Raises `NoInnerStates`.
+    The layers do not rematerialise here, because gradients have to reach their inner tensors. Raises `NoInnerStates`.
     """
     with watching() as looks, rematerialising(False):
         encoding = encoder(batch, seed=seed)

@@ -8,7 +8,7 @@ from ptmbench.models.layers.config import AttentionConfig, Config, DecoderConfig
 
 @dataclass(frozen=True, kw_only=True)
 class StreamAttentionConfig(AttentionConfig):
-    """Attention of several streams over the first of them. Each vector gives a score for each of the ``buckets`` of
+    """Attention of several streams over the first of them. Each vector computes a score for each of the ``buckets`` of
     distances and each head."""
 
     buckets: int = 32
@@ -21,14 +21,14 @@ class StreamAttentionConfig(AttentionConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class StreamDecoderConfig(DecoderConfig):
-    """A decoder with a main stream and a predicting stream for each row of ``streams``, a vector that says which one it
-    is."""
+    """A decoder with a main stream and one predicting stream for each row of ``streams``, a vector that identifies the
+    stream."""
 
     streams: TableConfig
 
     def stream_flops(self, targets: float, memory: float, vocabulary: int, streams: int) -> float:
-        """FLOPs of one row with so many predicting ``streams``, and the logits of each; looking a distance up counts as
-        nothing."""
+        """FLOPs of one row with the given number of predicting ``streams`` and the logits of each. Looking up distances
+        is not counted."""
         cross = self.stack.block.cross
         layers = (1 + streams) * self.stack.flops(targets, targets, memory)
         layers += self.stack.layers * cross.memory_flops(memory)

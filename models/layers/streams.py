@@ -1,11 +1,11 @@
 """ProphetNet's decoder, which predicts several tokens ahead, one stream for each.
 
 Source: Qi et al. (2020), section 2.3, and the authors' code. The main stream is the usual decoder over the tokens so
-far. Predicting stream i (from 0) has at position s no token but a vector of its own, and guesses token s + 1 from the
-main stream up to s - i: the first one as any decoder does, the next one without the last token. All streams share all
-weights, so the main stream is computed once for all of them. Positions count twice: as learned vectors of the inputs,
-and as a bias of the attention scores, which each token computes for every bucket of distances (those of T5) from its
-own vector.
+far. At position s, predicting stream i (from 0) has a vector of its own instead of a token. It predicts token s + 1
+from the main stream up to s - i: the first stream as any decoder does, the next one without the last token. All streams
+share all weights, so the main stream is computed once for all of them. Positions enter twice: as learned vectors of the
+inputs, and as a bias of the attention scores. Each token computes this bias from its own vector, for every bucket of
+distances (those of T5).
 """
 
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ __all__ = ["StreamDecoder", "built"]
 
 
 class Streams(NamedTuple):
-    """What each of 1 + N streams of S places sees of the main stream, and how far away it is."""
+    """The masks of 1 + N streams of S positions, and their distances to the main stream."""
 
     visible: tf.Tensor
     """float32 [1 + N, S, S + 1], from `visibility`."""
@@ -33,11 +33,12 @@ class Streams(NamedTuple):
 
 
 def visibility(streams: int, length: Any) -> tf.Tensor:
-    """Bias [1 + N, S, S + 1]: hides what a query may not see of the S keys of the main stream and, in the last column,
-    of its own key.
+    """The bias [1 + N, S, S + 1] that masks keys for each query. The first S columns are the keys of the main stream,
+    and the last column is the query's own key.
 
-    The main stream sees up to itself, predicting stream i up to i tokens before, and always the first token, without
-    which it would have nothing to start from. A predicting stream sees its own key, which the main stream has already.
+    The main stream attends to positions up to its own. Predicting stream i attends to positions up to i before its own,
+    and always to the first token, because it would have nothing to start from without it. A predicting stream attends
+    to its own key; the key of the main stream is already among the S.
     """
     query, key = tf.range(length)[:, None], tf.range(length)[None, :]
     lag = tf.constant([0, *range(streams)])[:, None, None]
@@ -47,9 +48,9 @@ def visibility(streams: int, length: Any) -> tf.Tensor:
 
 
 def distances(positions: tf.Tensor, dtype: Any) -> tuple[tf.Tensor, tf.Tensor]:
-    """For the main and for the predicting streams, the bucket of the distance from each key of the main stream to each
-    query, one-hot: two of [B, 1, S, S, BUCKETS] from ``positions`` [B, S]. A product with it looks the bucket up, and
-    so does its gradient."""
+    """The bucket of the distance from each key of the main stream to each query, one-hot: two tensors
+    [B, 1, S, S, BUCKETS] from ``positions`` [B, S], for the main stream and for the predicting streams. With one-hot
+    vectors, the lookup of a bucket and its gradient are products."""
     back = positions[:, :, None] - positions[:, None, :]  # [B, S, S], query minus key
     buckets = tf.constant(distance_buckets(BUCKETS))
 
@@ -63,10 +64,12 @@ def distances(positions: tf.Tensor, dtype: Any) -> tuple[tf.Tensor, tf.Tensor]:
 def stream_attention(
     q: tf.Tensor, k: tf.Tensor, v: tf.Tensor, near: tf.Tensor, streams: Streams, drop: Drop
 ) -> tf.Tensor:
-    """Softmax attention of each stream over the main stream and, at its own position, itself: [B * (1 + N) * S, D].
+    """Softmax attention of each stream over the main stream and, at its own position, over itself:
+    [B * (1 + N) * S, D].
 
-    Queries, keys and values are [B, H, 1 + N, S, K]; ``near`` [B, 1 + N, S, BUCKETS, H] is what each query gives for a
-    distance. Of its own 2 S keys a predicting stream sees at most S + 1, and no others are computed.
+    Queries, keys and values are [B, H, 1 + N, S, K]. ``near`` [B, 1 + N, S, BUCKETS, H] has the score of each query for
+    each bucket of distances. A predicting stream attends to at most S + 1 of its 2 S keys, and the others are not
+    computed.
     """
     batch, heads, count, length, size = shape(q)
     main = [part[:, :, 0] for part in (k, v)]  # [B, H, S, K]
@@ -86,20 +89,20 @@ def stream_attention(
 def looking_back(
     q: tf.Tensor, k: tf.Tensor, v: tf.Tensor, near: tf.Tensor, past: Pair, visible: tf.Tensor
 ) -> tf.Tensor:
-    """`stream_attention` of both streams of K hypotheses at one place, [B, H, 2, K, ...], over the main stream's keys
-    and values of all places, ``past`` [B, H, U, ...]: [B * 2 * K, D]."""
+    """`stream_attention` of both streams of K hypotheses at one position, [B, H, 2, K, ...], over the main stream's
+    keys and values of all positions, ``past`` [B, H, U, ...]. Returns [B * 2 * K, D]."""
     batch, heads, _, beam, size = shape(q)
     flat, keys = [batch, heads, 2 * beam, size], shape(past[0])[2]
     scores = tf.matmul(tf.reshape(q, flat), past[0], transpose_b=True)
     scores = tf.reshape(scores, [batch, heads, 2, beam, keys])  # [B, H, 2, K, U]
-    back = keys // beam - 1 - tf.repeat(tf.range(keys // beam), beam)  # [U]: how far each column lies back
+    back = keys // beam - 1 - tf.repeat(tf.range(keys // beam), beam)  # [U]: distance to each column
     buckets = tf.constant(distance_buckets(BUCKETS))
     far = [
         tf.gather(near[:, stream], tf.gather(buckets, tf.minimum(back + stream, FARTHEST)), axis=2) for stream in (0, 1)
     ]  # two of [B, K, U, H]
     scores += tf.transpose(tf.stack(far, axis=1), [0, 4, 1, 2, 3])
     own = tf.reduce_sum(q * k, axis=-1) + tf.transpose(near[:, :, :, 0], [0, 3, 1, 2])  # [B, H, 2, K]
-    itself = tf.constant([HIDDEN, 0.0])[:, None, None]  # the main stream's own key is in the past already
+    itself = tf.constant([HIDDEN, 0.0])[:, None, None]  # the main stream's own key is already in the past
     seen = tf.cast(scores, tf.float32) + visible[:, :, None]
     scores = tf.concat([seen, tf.cast(own, tf.float32)[..., None] + itself], axis=-1)
     weights = tf.cast(tf.nn.softmax(scores), v.dtype)  # [B, H, 2, K, U + 1]
@@ -110,15 +113,17 @@ def looking_back(
 
 @made_from(StreamAttentionConfig)
 class StreamAttention(Attention):
-    """The self-attention of all streams, [B * (1 + N) * S, D] to the same; `Streams` are its bias. With a ``past``, the
-    main stream's keys and values of earlier places, there are two streams, and the bias hides some of the past."""
+    """The self-attention of all streams, [B * (1 + N) * S, D] to the same shape, with `Streams` as its bias. With a
+    ``past`` (the main stream's keys and values of earlier positions) there are two streams, and the bias masks parts of
+    the past."""
 
     SEAMS = ()
 
     def call(
         self, x: tf.Tensor, streams: Any, rows: Rows, drop: Drop = NO_DROP, memory: Any = None, past: Any = None
     ) -> tuple[tf.Tensor, Pair]:
-        """The attention's result, and the keys and values of the main stream, after those of the ``past``."""
+        """Returns the attention's result, and the keys and values of the ``past`` followed by those of the main
+        stream."""
         count = 2 if past is not None else shape(streams.visible)[0]
         length, heads = rows.tokens // count, self.config.heads
         parts = self.heads(self.query_key_value(x), rows, 3)
@@ -133,10 +138,10 @@ class StreamAttention(Attention):
 
 @made_from(StreamDecoderConfig)
 class StreamDecoder(Decoder):
-    """Logits of predicting streams over what ``encoder`` gives; its token embedding serves as input and as output layer
+    """Logits of predicting streams over the output of ``encoder``. Its token embedding is the input and output layer
     here too.
 
-    A predicting stream stands one position further than its token, so targets have to be one shorter than positions.
+    A predicting stream is one position ahead of its token, so targets have to be one shorter than positions.
     """
 
     def _check_length(self, length: Any) -> None:
@@ -151,10 +156,11 @@ class StreamDecoder(Decoder):
         positions: tf.Tensor | None = None,
         streams: int | None = None,
     ) -> list[tf.Tensor]:
-        """The L + 1 tensors [B, 1 + N, S, D] for ``targets`` [B, S], given ``memory`` [B, T, D], the encoding of
-        ``tokens`` [B, T]: embeddings, then each layer; first the main stream, then N = ``streams`` predicting ones.
+        """The L + 1 tensors [B, 1 + N, S, D] for ``targets`` [B, S]: embeddings, then each layer. In each, the main
+        stream is first, then N = ``streams`` predicting streams. ``memory`` [B, T, D] is the encoding of ``tokens``
+        [B, T].
 
-        ``positions`` int32 [B, S] are those of the targets, 0, 1, 2 ... when not given.
+        ``positions`` int32 [B, S] are those of the targets (default: 0, 1, 2 ...).
         """
         (batch, length), source, drop = shape(targets), shape(tokens), Drop(self.dropout, seed, 1000)
         N = streams or self.config.streams.rows
@@ -178,11 +184,12 @@ class StreamDecoder(Decoder):
         return [tf.reshape(x, [batch, 1 + N, length, self.width]) for x in layers]
 
     def step(self, memory: Any, past: Any, written: tf.Tensor, seen: tf.Tensor) -> tuple[tf.Tensor, Any]:
-        """Logits [B, K, V] after ``written`` [B, K, S], and ``past`` grown by this step's keys and values (see
-        `models.pretrainable.Writer`): those of the main stream, the only ones that anything later looks at."""
+        """Logits [B, K, V] after ``written`` [B, K, S], and ``past`` extended by this step's keys and values (see
+        `models.pretrainable.Writer`). Only those of the main stream are kept, because nothing later attends to the
+        others."""
         (absent, cross), (batch, beam, length), grown = memory, shape(written), []
         self._check_length(length)
-        places = tf.zeros([1, 1], tf.int32) + length - 1  # all hypotheses stand at the same one
+        places = tf.zeros([1, 1], tf.int32) + length - 1  # the same position for all hypotheses
         x = self._inputs(tf.reshape(written[:, :, -1], [-1, 1]), places, 1)  # [B * K, 2, 1, D]
         x = tf.transpose(tf.reshape(x, [batch, beam, 2, self.width]), [0, 2, 1, 3])  # [B, 2, K, D]
         x = self.embeddings.ended(tf.reshape(x, [-1, self.width]))  # [B * 2 * K, D]
@@ -195,7 +202,8 @@ class StreamDecoder(Decoder):
         return self._logits(x, [batch, beam]), grown
 
     def _inputs(self, targets: tf.Tensor, positions: tf.Tensor, streams: int) -> tf.Tensor:
-        """What goes in, [B, 1 + N, S, D]. The first stream takes the last vector of the table (authors' code)."""
+        """The inputs [B, 1 + N, S, D]. The first predicting stream uses the last vector of the table (authors'
+        code)."""
         batch, length = shape(targets)
         places = self.embeddings.positions
         main = tf.gather(self.token_embedding.value, targets)  # [B, S, D]
@@ -215,6 +223,6 @@ class StreamDecoder(Decoder):
         positions: tf.Tensor | None = None,
         streams: int | None = None,
     ) -> tf.Tensor:
-        """Logits [B, N, S, V] of the predicting streams; the arguments are those of `hidden`."""
+        """Logits [B, N, S, V] of the predicting streams. For the arguments see `hidden`."""
         x = self.hidden(targets, memory, tokens, seed, positions, streams)[-1][:, 1:]  # [B, N, S, D]
         return self._logits(tf.reshape(x, [-1, self.width]), shape(x)[:3])

@@ -1,8 +1,8 @@
 """The three usual networks of Transformers: an encoder, a left-to-right decoder, and the decoder of an encoder-decoder.
 
 Sources: Devlin et al. (2019), section 3; Radford et al. (2018), section 3.1; Vaswani et al. (2017), section 3. Models
-differ by their configurations alone: where norms stand, activations, kinds of positions, shared blocks. Places for
-dropout are numbered from 0 in encoders and left-to-right decoders, and from 1000 in decoders of encoder-decoders.
+differ in their configurations alone: places of norms, activations, kinds of positions, shared blocks. Dropout places
+are numbered from 0 in encoders and left-to-right decoders, and from 1000 in decoders of encoder-decoders.
 """
 
 from typing import Any
@@ -25,12 +25,12 @@ __all__ = ["CausalTransformer", "Decoder", "Encoder", "built"]
 
 
 class Network(EncodingLayer):
-    """What encoders and left-to-right decoders share: ``width`` D, ``depth`` L, ``heads`` H, and the ``length`` of the
-    longest input. Their configurations have ``embeddings``.
+    """Base class of encoders and left-to-right decoders: ``width`` D, ``depth`` L, ``heads`` H, and the ``length`` of
+    the longest input. Their configurations have ``embeddings``.
 
-    A network that is ``stepwise`` can be computed one layer at a time, as early exit does: `entered` gives what the
-    first block reads, ``stack.step`` what each block gives, and `ended` makes ``Encoding.layers[-1]`` of the last one.
-    Between two steps, examples may leave the batch. A subclass whose layers are more than its stack is not stepwise.
+    A ``stepwise`` network can be computed one layer at a time, as early exit does. `entered` returns the input of the
+    first block, ``stack.step`` the output of each block, and `ended` computes ``Encoding.layers[-1]`` from the last
+    output. Between two steps, examples may leave the batch. A subclass with layers besides its stack is not stepwise.
     """
 
     stepwise = False
@@ -50,14 +50,14 @@ class Network(EncodingLayer):
 
     @property
     def token_embedding(self) -> keras.Variable:
-        """[V, E], which objectives tie their output layer to."""
+        """[V, E]. Objectives tie their output layer to it."""
         return self.embeddings.tokens.table
 
 
 @made_from(EncoderConfig)
 class Encoder(Network):
-    """Batch to `Encoding`. Every token sees every token that is not padding, within the limits of the channels
-    ``documents`` and ``attention`` where the batch has them; ``positions`` are 0 to T - 1 where it has none."""
+    """Batch to `Encoding`. Every token attends to every token that is not padding, unless the channels ``documents``
+    and ``attention`` of the batch forbid it. ``positions`` are 0 to T - 1 by default."""
 
     causal = False
     stepwise = True
@@ -73,7 +73,7 @@ class Encoder(Network):
         return batch | {name: tf.zeros_like(batch["tokens"]) for name in missing}
 
     def bias(self, batch: dict[str, Any]) -> tf.Tensor:
-        """What is added to the scores of attention, [B, 1, 1 or T, T]: it hides what a token does not see."""
+        """The bias of the attention scores, [B, 1, 1 or T, T], which masks keys."""
         bias = padding_bias(batch["tokens"])  # [B, 1, 1, T]
         if (documents := batch.get("documents")) is not None:
             same = tf.equal(documents[:, None, :, None], documents[:, None, None, :])  # [B, 1, T, T]
@@ -83,7 +83,7 @@ class Encoder(Network):
         return bias
 
     def deeper(self, x: tf.Tensor, bias: tf.Tensor, batch: dict[str, Any], rows: Rows, drop: Drop) -> list[tf.Tensor]:
-        """The L + 1 tensors [B * T, D]: ``x``, then what each layer gives."""
+        """The L + 1 tensors [B * T, D]: ``x``, then the output of each layer."""
         return self.stack(x, bias, rows=rows, drop=drop)
 
     def entered(self, batch: dict[str, Any], drop: Drop = NO_DROP) -> tuple[tf.Tensor, tf.Tensor]:
@@ -99,7 +99,7 @@ class Encoder(Network):
         return x, bias
 
     def ended(self, x: tf.Tensor, drop: Drop = NO_DROP) -> tf.Tensor:
-        """The last layer's vectors [N, D], of what the last block gives."""
+        """The last layer's vectors [N, D], computed from the output of the last block."""
         if self.config.norm is not None:
             x = self.norm(x)
         return drop(x, 1) if self.config.norm_dropout else x
@@ -120,8 +120,9 @@ class Encoder(Network):
 
 
 class LeftToRight(Network):
-    """Batch to `Encoding`; each token sees itself and what stands before it. The pooled vector is that of the last
-    token, the only one that has seen the whole text. Has ``hidden(tokens, seed)``, vectors [B * T, D] of each layer."""
+    """Batch to `Encoding`. Each token attends to itself and to the tokens before it. The pooled vector is that of the
+    last token, the only one that has read the whole text. Subclasses have ``hidden(tokens, seed)``, the vectors
+    [B * T, D] of each layer."""
 
     causal = True
 
@@ -149,7 +150,7 @@ class CausalTransformer(LeftToRight):
         return self.embeddings(tokens, drop=drop), future_bias(length)
 
     def ended(self, x: tf.Tensor, drop: Drop = NO_DROP) -> tf.Tensor:
-        """The last layer's vectors [N, D], of what the last block gives."""
+        """The last layer's vectors [N, D], computed from the output of the last block."""
         return x if self.config.norm is None else self.norm(x)
 
     def hidden(
@@ -157,8 +158,8 @@ class CausalTransformer(LeftToRight):
     ) -> list[tf.Tensor]:
         """The L + 1 tensors [B * T, D] for tokens [B, T]: embeddings, then each layer.
 
-        Padding at the right end needs no mask, since nothing before it looks there. With ``gaps`` there may be
-        padding between tokens: it is masked and takes up no position. A token sees only those of its own number in
+        Padding at the right end needs no mask, because no token before it attends to it. With ``gaps`` there may be
+        padding between tokens: it is masked and takes up no position. A token attends only to tokens with its number in
         ``documents`` [B, T].
         """
         rows, drop, positions = shape(tokens), Drop(self.dropout, seed, 0), None
@@ -176,7 +177,7 @@ class CausalTransformer(LeftToRight):
         return [*layers[:-1], self.ended(layers[-1])]
 
     def begin(self, tokens: tf.Tensor) -> tuple[Any, Any]:
-        """What `step` needs of ``tokens`` [B, T], and each layer's keys and values of them as the past (see
+        """The counts and mask of ``tokens`` [B, T] for `step`, and each layer's keys and values as the past (see
         `models.pretrainable.Writer`)."""
         rows = shape(tokens)
         check_length(rows[1], self.length, "decoder")
@@ -190,7 +191,7 @@ class CausalTransformer(LeftToRight):
         return (count, tf.where(present, 0.0, HIDDEN)[:, None, None]), past
 
     def step(self, memory: Any, past: Any, written: tf.Tensor, seen: tf.Tensor) -> tuple[tf.Tensor, Any]:
-        """Vectors [B * K, D] after ``written`` [B, K, S], and ``past`` grown by this step's keys and values (see
+        """Vectors [B * K, D] after ``written`` [B, K, S], and ``past`` extended by this step's keys and values (see
         `models.pretrainable.Writer`)."""
         (count, absent), (batch, beam, length) = memory, shape(written)
         place = count + length - 1  # [B]
@@ -207,7 +208,7 @@ class CausalTransformer(LeftToRight):
 
 @made_from(DecoderConfig)
 class Decoder(Layer):
-    """Next-token logits over what ``encoder`` gives; token vectors and dropout are the encoder's."""
+    """Next-token logits over the output of ``encoder``. Token vectors and dropout are the encoder's."""
 
     OTHERS = ("encoder",)
 
@@ -228,7 +229,7 @@ class Decoder(Layer):
         return drop(x, 1) if drop and self.config.norm_dropout else x
 
     def _check_length(self, length: Any) -> None:
-        """Learned positions end; computed ones and distances do not."""
+        """Checks the length for learned positions only. Computed positions and distances have no limit."""
         if isinstance(self.config.embeddings.positions, TableConfig):
             check_length(length, self.length, "decoder")
 
@@ -240,15 +241,15 @@ class Decoder(Layer):
         return tf.reshape(logits, [*rows, logits.shape[-1]])
 
     def _flat(self, memory: Any) -> tuple[tf.Tensor, ...]:
-        """The vectors [B * T, W] that every block looks at, of each ``memory`` [B, T, W]: here of one."""
+        """Each ``memory`` [B, T, W] that blocks attend to, as vectors [B * T, W]. Here there is one."""
         return (tf.reshape(memory, [-1, self.width]),)
 
     def _read(self, block: Any, flat: tuple[tf.Tensor, ...], rows: Rows) -> Any:
-        """The keys and values that ``block`` looks at, of what `_flat` gives for (B, T) = ``rows``."""
+        """The keys and values of ``block`` for the vectors from `_flat`, with (B, T) = ``rows``."""
         return block.cross.read(*flat, rows)
 
     def _looking(self, read: Any) -> dict[str, Any]:
-        """Arguments for a block that looks at what it has ``read``."""
+        """The arguments of a block for the keys and values from `_read`."""
         return {"memory": read}
 
     def hidden(
@@ -290,8 +291,8 @@ class Decoder(Layer):
         return self._logits(x, [rows])
 
     def begin(self, memory: tf.Tensor, tokens: tf.Tensor) -> tuple[Any, Any]:
-        """What `step` needs of ``memory`` [B, T, D], the encoding of ``tokens`` [B, T]: each layer's keys and values of
-        it; and a past without any (see `models.pretrainable.Writer`)."""
+        """The mask of ``tokens`` [B, T] and each layer's keys and values of their encoding ``memory`` [B, T, D], for
+        `step`; and an empty past (see `models.pretrainable.Writer`)."""
         batch, source = shape(tokens)
         flat, heads = self._flat(memory), self.config.stack.block.attention.heads
         read = [self._read(block, flat, Rows(batch, source)) for block in self.stack]
@@ -299,7 +300,7 @@ class Decoder(Layer):
         return (padding_bias(tokens), read), [(none, none) for _ in read]
 
     def step(self, memory: Any, past: Any, written: tf.Tensor, seen: tf.Tensor) -> tuple[tf.Tensor, Any]:
-        """Logits [B, K, V] after ``written`` [B, K, S], and ``past`` grown by this step's keys and values (see
+        """Logits [B, K, V] after ``written`` [B, K, S], and ``past`` extended by this step's keys and values (see
         `models.pretrainable.Writer`)."""
         (absent, cross), (batch, beam, length) = memory, shape(written)
         self._check_length(length)

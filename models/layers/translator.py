@@ -1,14 +1,14 @@
 """An encoder and a decoder of LSTMs over rows that may hold several texts: a translator (McCann et al., 2017).
 
-Each text of a row begins with [CLS]: no state and no look goes from one into another. So the training rows of
-`models.objectives.translation` and single texts are read in the same way. With word vectors e of width E and layers of
-C = E / 2 cells in each direction in the encoder, which gives H [T, 2 C], the decoder's layers have 2 C cells:
+Each text of a row begins with [CLS]. Neither states nor attention go from one text into another, so the training rows
+of `models.objectives.translation` and single texts are read in the same way. With word vectors e of width E, the
+encoder has layers of C = E / 2 cells in each direction and returns H [T, 2 C]. The decoder's layers have 2 C cells:
 
     h_t  = LSTM([e(y_{t-1}); a_{t-1}], h_{t-1})                      a_t = tanh(W_2 [H^T w_t; h_t] + b_2)
     w_t  = softmax(H (W_1 h_t + b_1))                                p(y_t) = softmax(E a_t + b)
 
-a is what the decoder knows after it has looked at the source, and what it goes on with. The decoder begins with states
-of zero: it learns of the source from H alone.
+a is the decoder's vector after attention to the source, and an input of the next step. The decoder begins with states
+of zero: it reads the source through H alone.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ __all__ = ["Attending", "TextsEncoder", "built"]
 @made_from(TextsEncoderConfig)
 class TextsEncoder(EncodingLayer):
     """Batch to `Encoding`. ``layers`` are [e; e], then [e; h] of each layer: the last one is [word vector; CoVe], which
-    is what the paper's tasks read (section 4). ``pooled`` is its maximum over the tokens."""
+    is what the paper's tasks read (section 4). ``pooled`` is the maximum of the last layer over the tokens."""
 
     recurrent = True
 
@@ -62,7 +62,7 @@ class TextsEncoder(EncodingLayer):
 
 @made_from(AttendingConfig)
 class Attending(Layer):
-    """Next-token logits over what ``encoder`` gives; token vectors and dropout are the encoder's.
+    """Next-token logits over the output of ``encoder``. Token vectors and dropout are the encoder's.
 
     The loop over targets reads the kernels of its products once before it begins (`models.layers.recurrent.Kernel`).
     """
@@ -76,10 +76,10 @@ class Attending(Layer):
 
     def call(self, targets: tf.Tensor, memory: tf.Tensor, tokens: tf.Tensor, seed: Any = None) -> tf.Tensor:
         """Logits [B, S, V] after each of ``targets`` [B, S], given ``memory`` [B, T, D], the encoding of ``tokens``
-        [B, T]. Places for dropout are numbered from 1000."""
+        [B, T]. Dropout places are numbered from 1000."""
         (rows, steps), rate = shape(targets), self.encoder.dropout
         x = dropout(self.encoder.tokens(targets), rate, seed, 1000)  # [B, S, E]
-        # [S, B, 8 C]: all of a step that does not wait for the one before
+        # [S, B, 8 C]: the part of each step that does not depend on the step before
         spoken = tf.reshape(self._spoken(tf.reshape(by_rows(x), [-1, self.width])), [steps, rows, 4 * self.width])
         begins = tf.transpose(tf.equal(targets, self.encoder.cls))[:, :, None]  # [S, B, 1]
         bias = own_text(tokens, targets, self.encoder.cls)  # [S, B, 1, 1, T]
@@ -104,12 +104,13 @@ class Attending(Layer):
         return memory[:, None, :, self.width :]
 
     def _spoken(self, x: tf.Tensor) -> tf.Tensor:
-        """What the last token x [N, E] gives to the gates of the first layer, [N, 8 C]."""
+        """The part of the first layer's gates that is computed from the last token x [N, E]: [N, 8 C]."""
         gates = self.layer_0.gates
         return tf.nn.bias_add(product(x, gates.whole()[: self.width]), gates.bias)
 
     def _turn(self, keys: tf.Tensor) -> Callable:
-        """A function that gives a and the states of a step, for N = B * K hypotheses, whose kernels are read here."""
+        """Returns a function that computes a and the states of a step, for N = B * K hypotheses. The kernels are read
+        here."""
         cells = [(layer.gates.whole(), layer.recurrent.whole(), layer.turn()) for layer in self.members]
         biases = [tf.convert_to_tensor(layer.gates.bias) for layer in self.members]
         query, joint = ((part.whole(), tf.convert_to_tensor(part.bias)) for part in (self.query, self.joint))
@@ -118,8 +119,8 @@ class Attending(Layer):
         def turn(
             z: tf.Tensor, states: list[State], a: tf.Tensor, bias: tf.Tensor, masks: list[Any] | None
         ) -> tuple[tf.Tensor, list[State]]:
-            """``z`` [N, 8 C] is what the last token gives to the first layer, ``a`` [N, 2 C] what was said before;
-            ``masks`` fall on what goes up."""
+            """``z`` [N, 8 C] is the last token's part of the first layer's gates, and ``a`` [N, 2 C] the a of the step
+            before. ``masks`` apply to the outputs of the layers."""
             grown, x = [], a
             for index, ((gates, recurrent, after), (h, c)) in enumerate(zip(cells, states, strict=True)):
                 if index:
@@ -143,20 +144,20 @@ class Attending(Layer):
         return tf.nn.bias_add(product(a, self.encoder.token_embedding, transposed=True), self.output_bias)
 
     def begin(self, memory: tf.Tensor, tokens: tf.Tensor) -> tuple[Any, Any]:
-        """What `step` looks at in ``memory`` [B, T, D], the encoding of ``tokens`` [B, T], each row one text; and a
-        past without a column (see `models.pretrainable.Writer`): h and c of each layer, and a."""
+        """The mask and the keys that `step` needs for ``memory`` [B, T, D], the encoding of ``tokens`` [B, T], each row
+        one text; and a past without a column (see `models.pretrainable.Writer`): h and c of each layer, and a."""
         rows, keys = shape(tokens)[0], self._keys(memory)
         past = [layer.begin([rows, 1, 0], keys.dtype) for layer in self.members]
         return (tf.where(tf.equal(tokens, 0), HIDDEN, 0.0)[:, None, None], keys), (past, past[0][0])
 
     def step(self, memory: Any, past: Any, written: tf.Tensor, seen: tf.Tensor) -> tuple[tf.Tensor, Any]:
         """Logits [B, K, V] after ``written`` [B, K, S], and ``past`` with this step's states (see
-        `models.pretrainable.Writer`). What a hypothesis goes on from is the last column that it has seen."""
+        `models.pretrainable.Writer`). A hypothesis continues from the last column that it has seen."""
         batch, beam, _ = shape(written)
         parent = parents(seen, beam)  # [B, K]; 0: nothing yet
 
         def last(columns: tf.Tensor) -> tf.Tensor:
-            values = tf.pad(columns[:, 0], [[0, 0], [1, 0], [0, 0]])  # [B, 1 + U, 2 C], of zero in front
+            values = tf.pad(columns[:, 0], [[0, 0], [1, 0], [0, 0]])  # [B, 1 + U, 2 C], zeros first
             return tf.reshape(tf.gather(values, parent, batch_dims=1), [batch * beam, self.width])
 
         def longer(columns: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
@@ -171,8 +172,8 @@ class Attending(Layer):
 
 
 def own_text(tokens: tf.Tensor, targets: tf.Tensor, cls: int) -> tf.Tensor:
-    """[S, B, 1, 1, T]: hides from each of ``targets`` [B, S] the ``tokens`` [B, T] that are of another text of the row,
-    by the number of [CLS] up to them, and padding."""
+    """The bias [S, B, 1, 1, T] that masks for each of ``targets`` [B, S] the padding and the ``tokens`` [B, T] of other
+    texts of the row. Texts are numbered by counting [CLS]."""
     theirs = tf.where(tf.equal(tokens, 0), -1, tf.cumsum(tf.cast(tf.equal(tokens, cls), tf.int32), axis=1))
     ours = tf.cumsum(tf.cast(tf.equal(targets, cls), tf.int32), axis=1)  # [B, S]
     same = tf.equal(tf.transpose(ours)[:, :, None], theirs[None])  # [S, B, T]

@@ -1,8 +1,8 @@
 """XLNet's network: two streams, relative positions in both directions, relative segments, and a memory.
 
-Source: Yang et al. (2019), sections 2.3 to 2.5. The content stream is an ordinary encoder. The query stream, which is
-for pre-training only, holds one vector per position to predict: it knows the position, starts from one learned vector
-whatever stands there, and looks at the content stream.
+Source: Yang et al. (2019), sections 2.3 to 2.5. The content stream is an ordinary encoder. The query stream is for
+pre-training only and has one vector for each position to predict. It starts from one learned vector for all tokens,
+uses the position, and attends to the content stream.
 """
 
 from functools import partial
@@ -25,7 +25,7 @@ _CLS = 2
 
 
 class Keys:
-    """What attention looks at: U = M + T tokens and their segments [B, U], of which the first ``before`` are memory."""
+    """The keys of attention: U = M + T tokens and their segments [B, U], of which the first ``before`` are memory."""
 
     def __init__(self, tokens: tf.Tensor, segments: tf.Tensor, before: Any):
         self.tokens, self.segments, self.before = tokens, segments, before
@@ -33,7 +33,8 @@ class Keys:
         self.length = self.count - before
 
     def view(self, segments: tf.Tensor, sees: tf.Tensor) -> View:
-        """That of queries in ``segments`` [B, N] that may see what ``sees`` [B or 1, N or 1, U or 1] says."""
+        """The `View` of queries in ``segments`` [B, N], which may attend to keys where ``sees``
+        [B or 1, N or 1, U or 1] is true."""
         sees &= tf.not_equal(self.tokens, 0)[:, None, :]
         differs = tf.not_equal(segments[:, :, None], self.segments[:, None, :])
         bias = tf.where(sees, 0.0, HIDDEN)[:, None, :, :]  # [B, 1, N or 1, U]
@@ -46,10 +47,10 @@ class Keys:
 
 @made_from(TwoStreamConfig)
 class TwoStream(Network):
-    """Batch to `Encoding` by the content stream, in which every token sees every other. The pooled vector is that of
-    [CLS] wherever it stands: last in the paper, first in what is trained here; without one that of the first token.
+    """Batch to `Encoding` by the content stream, in which all tokens attend to each other. The pooled vector is that of
+    [CLS] at any position (last in the paper, first in models trained here), or that of the first token without a [CLS].
 
-    Positions are relative, so ``length`` bounds only what is meant to be used.
+    Positions are relative, so no weight depends on ``length``; it only limits inputs.
     """
 
     causal = False
@@ -58,8 +59,8 @@ class TwoStream(Network):
         return {"query": NORMAL}
 
     def content(self, tokens: tf.Tensor, segments: tf.Tensor | None, seed: Any, depth: int) -> list[tf.Tensor]:
-        """``depth`` + 1 tensors [B * T, D] for tokens and segments [B, T]: embeddings, then each layer; every token
-        sees every token that is not padding."""
+        """``depth`` + 1 tensors [B * T, D] for tokens and segments [B, T]: embeddings, then each layer. Every token
+        attends to every token that is not padding."""
         rows, drop = shape(tokens), Drop(self.dropout, seed, 0)
         check_length(rows[1], self.length, "encoder")
         keys = Keys(tokens, tf.zeros_like(tokens) if segments is None else segments, 0)
@@ -68,19 +69,19 @@ class TwoStream(Network):
         return remembering(self.stack, x, view, Rows(*rows), drop, [None] * depth)
 
     def predict(self, batch: dict[str, Any], seed: Any = None) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
-        """Both streams: L tensors [B * T, D] of the content, and L + 1 [B * S, D] of the queries.
+        """Both streams: L tensors [B * T, D] of the content, and L + 1 tensors [B * S, D] of the queries.
 
-        ``tokens``, ``segments`` and ``ranks`` int32 [B, T]: rank 0 is context that all may see, and a token of rank r
-        sees that, the tokens of smaller ranks, and itself. ``predicted_positions`` int32 [B, S] have ranks above 0;
-        their queries see what their tokens see, without themselves. ``memory`` int32 [B, M] are the M tokens before
-        the row, in its first segment, padded on the left; all may see them. They are encoded from themselves alone,
-        and no gradient reaches them.
+        ``tokens``, ``segments`` and ``ranks`` are int32 [B, T]. Tokens of rank 0 are context, to which all attend. A
+        token of rank r also attends to tokens of smaller ranks and to itself. ``predicted_positions`` int32 [B, S] have
+        ranks above 0; their queries attend to what their tokens attend to, without these themselves. ``memory`` int32
+        [B, M] are the M tokens before the row, in its first segment, padded on the left. All attend to them. They are
+        encoded from themselves alone, and no gradient reaches them.
         """
         tokens, ranks, memory = batch["tokens"], batch["ranks"], batch["memory"]
         drop = Drop(self.dropout, seed, 0)
         check_length(shape(tokens)[1], self.length, "encoder")
         before = shape(memory)[1]
-        # What the last layer makes of the memory is nobody's key.
+        # The last layer's output for the memory is not used as a key.
         old = [tf.stop_gradient(x) for x in self.content(memory, None, fold(seed, 5000), self.depth - 1)]
         segments = tf.concat([tf.zeros_like(memory), batch["segments"]], axis=1)  # [B, U]
         keys = Keys(tf.concat([memory, tokens], axis=1), segments, before)
@@ -102,8 +103,8 @@ class TwoStream(Network):
         def layer(
             h: tf.Tensor, g: tf.Tensor, old: tf.Tensor, block: Any, drop: Drop, last: bool
         ) -> tuple[tf.Tensor, ...]:
-            past = block.read(old, Rows(keys.batch, before))  # a product of its own: its input needs no gradient
-            if last:  # nobody reads the content any more
+            past = block.read(old, Rows(keys.batch, before))  # a separate product, because its input needs no gradient
+            if last:  # the content is not read after this layer
                 seen = block.read(h, row, past, waves)
             else:
                 h, seen = block(h, content_view, rows=row, drop=drop, past=past)

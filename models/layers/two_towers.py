@@ -50,8 +50,8 @@ class TowerWaves(Layer):
 
 @made_from(MeetingConfig)
 class Meeting(Layer):
-    """One layer over the last vectors of both towers, [N, D] each, to [N, D]. The attention's output takes the place of
-    the query. Extensions at "before_..." and "after_..." are those of `models.layers.blocks.Block`."""
+    """One layer over the last vectors of both towers, [N, D] each, to [N, D]. The attention's output replaces the
+    query. Extensions at "before_..." and "after_..." are those of `models.layers.blocks.Block`."""
 
     SEAMS = ("before_attention", "after_attention", "before_feed_forward", "after_feed_forward")
     CASTS = False
@@ -65,7 +65,7 @@ class Meeting(Layer):
         documents: Any = None,
         drop: Drop = NO_DROP,
     ) -> tf.Tensor:
-        """``bias`` float32 [B, 1, T, 2 T] hides some of the vectors of both towers."""
+        """``bias`` float32 [B, 1, T, 2 T] masks some of the vectors of both towers."""
         rows = Rows(*shape(tokens))
         forward, backward = self.forward_norm(forward), self.backward_norm(backward)
         query = self.through("before_attention", neighbours(forward, backward, tokens, documents))
@@ -81,8 +81,8 @@ class TwoTowers(Network):
     """Batch to `Encoding`: L layers in each tower of width D, and one layer over both.
 
     ``Encoding.layers`` are the embeddings, the mean of both towers after each of their layers, and the last layer, so
-    ``depth`` is L + 1. The pooled vector is the mean of the first and the last token's: the paper hands a classifier
-    the vectors of the tokens at the boundaries side by side.
+    ``depth`` is L + 1. The pooled vector is the mean of the first and the last token's vectors. The paper concatenates
+    the vectors of the boundary tokens for a classifier.
     """
 
     causal = False
@@ -97,8 +97,8 @@ class TwoTowers(Network):
     ) -> list[tf.Tensor]:
         """The L + 2 tensors [B * T, D] of `Encoding.layers` for tokens [B, T].
 
-        With ``see_itself`` false, nothing that makes the last one at t has read token t. A token sees only those of
-        its own number in ``documents`` [B, T]. A token that then sees nothing gets a vector that means nothing.
+        With ``see_itself`` false, the last tensor at t does not depend on token t. A token attends only to tokens with
+        its number in ``documents`` [B, T]. If there are none, its vector has no meaning.
         """
         rows, drop = Rows(*shape(tokens)), Drop(self.dropout, seed, 0)
         check_length(rows.tokens, self.length, "encoder")

@@ -20,14 +20,15 @@ EPSILON_HALT = 0.01
 
 
 def waves(count: int, width: int) -> np.ndarray:
-    """sin and cos of 1 ... ``count``, taking turns: float32 [count, D]. A P^t is the sum of two of its rows."""
+    """Sines and cosines of 1 ... ``count`` in alternating columns: float32 [count, D]. A row of P^t is the sum of two
+    rows."""
     angle = np.arange(1, count + 1)[:, None] / 10_000 ** (np.arange(0, width, 2) / width)  # [count, D / 2]
     return np.stack([np.sin(angle), np.cos(angle)], axis=-1).reshape(count, width).astype(np.float32)
 
 
 @made_from(UniversalConfig)
 class UniversalEncoder(Network):
-    """Batch to `Encoding`, and with `pondered` also what each token's computation cost.
+    """Batch to `Encoding`. `pondered` also returns the cost of each token's computation.
 
     ``Encoding.layers`` are the embeddings, the states H after each of the steps, and their weighted mean, so ``depth``
     is L + 1. The pooled vector is that of the first token. Extensions at "between" get the states after each step,
@@ -43,10 +44,10 @@ class UniversalEncoder(Network):
 
     def build(self, input_shape: Any = None) -> None:
         super().build(input_shape)
-        self.halt.bias.assign([1.0])  # as the authors': at first, p is about 0.7
+        self.halt.bias.assign([1.0])  # as in the authors' code: at first, p is about 0.7
 
     def pondered(self, batch: dict[str, Any], seed: Any = None) -> tuple[Encoding, tf.Tensor]:
-        """The encoding, and N + R of each token, float32 [B, T]."""
+        """The encoding, and the cost N + R of each token, float32 [B, T]."""
         tokens, steps = batch["tokens"], self.config.steps
         rows, length = shape(tokens)
         check_length(length, self.length, "encoder")

@@ -1,8 +1,8 @@
 """Configurations of the objectives of recurrent networks and word vectors: output layers, second tables, decoders.
 
-As in `models.layers.heads`, ``row_flops`` are FLOPs of a forward pass for one row of pre-training, of which a training
-step costs three times as much. A product one of whose factors has no gradient costs twice its forward pass, so two
-thirds of it are counted.
+As in `models.layers.heads`, ``row_flops`` are FLOPs of a forward pass for one row of pre-training. A training step
+costs three times as much. A product with a factor that has no gradient costs only twice its forward pass, so two thirds
+of it are counted.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from ptmbench.models.layers.recurrent_config import GruConfig, KernelConfig
 from ptmbench.models.layers.vectors_config import table
 
 WINDOW, SHARED = 5, 64
-"""Places on either side of a word at most, and noise words that a row shares."""
+"""The most places on either side of a word, and the number of noise words that a row shares."""
 BLOCK = 32
-"""Tokens that meet each other at once, at most. 16 and 64 take up to 1.3 times as long (rows of 512 tokens, width 100);
-without blocks a row of T tokens takes T / (32 + 2 * 5) times the products."""
+"""The most tokens that are multiplied with their neighbours at once. 16 and 64 take up to 1.3 times as long (rows of
+512 tokens, width 100); without blocks a row of T tokens takes T / (32 + 2 * 5) times the products."""
 BAND = 4 * WINDOW
-"""Tokens on either side among which the neighbours in two languages are (W' of `models.objectives.biskip`)."""
+"""Tokens on either side that can be neighbours in two languages (W' of `models.objectives.biskip`)."""
 NO_GRADIENT = 2 / 3
-"""Share of a product one of whose factors has no gradient."""
+"""The counted share of a product with a factor that has no gradient."""
 
 
 def met(length: int, beside: int) -> float:
-    """How many pairs of tokens of a row of ``length`` meet: those of each block with the block and ``beside`` more
-    tokens on either side (see `models.objectives.skipgram.blocks`)."""
+    """The number of pairs of tokens that are multiplied in a row of ``length``: the tokens of each block with those of
+    the block and with ``beside`` more on either side (see `models.objectives.skipgram.blocks`)."""
     blocks = -(-length // BLOCK)
     size = -(-length // blocks)
     return (size + 2 * min(beside, size)) * blocks * size
 
 
 def depth(words: int) -> int:
-    """Turns at most on the way to one of ``words`` in a binary tree: 8 more than a balanced one has."""
+    """The most turns on the way to one of ``words`` in a binary tree: 8 more than in a balanced tree."""
     return max(1, (words - 1).bit_length()) + 8
 
 
@@ -48,13 +48,13 @@ class BiLmConfig(HeadConfig):
     width: int
 
     def row_flops(self, length: int) -> float:
-        """FLOPs of one direction: the vocabulary for all tokens of a row but one."""
+        """FLOPs of one direction: the vocabulary for all tokens of a row except one."""
         return 2 * (length - 1) * self.width * self.vocabulary
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpelledBiLmConfig(BiLmConfig):
-    """The same with a table of ``words``, which nothing else reads."""
+    """`BiLmConfig` with a separate output table, ``words``."""
 
     def parts(self) -> Iterator[tuple[str, Config]]:
         start = Start(kind="random_normal", deviations=(self.width**-0.5,))
@@ -63,8 +63,8 @@ class SpelledBiLmConfig(BiLmConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class Context2VecConfig(HeadConfig):
-    """Two products over what both directions say of a place, and a table of the words that stand there, with which
-    ``noise`` words are told apart from the true one. Rows have a mark at either end."""
+    """Two products over the states of both directions at a place, and a table of the words to predict. The true word is
+    told apart from ``noise`` other words. Rows have a mark at either end."""
 
     width: int
     words: int
@@ -84,8 +84,8 @@ class Context2VecConfig(HeadConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class SkipThoughtConfig(HeadConfig):
-    """Two GRUs under the condition of a sentence's vector, which write the sentences before and after it, and the
-    output layer that they share. What they are given to begin a sentence with is [CLS], the id ``cls``."""
+    """Two GRUs, conditioned on a sentence's vector, which write the sentences before and after it, and their shared
+    output layer. Their first input for a sentence is [CLS], the id ``cls``."""
 
     width: int
     words: int
@@ -103,8 +103,8 @@ class SkipThoughtConfig(HeadConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class NegativeSamplingConfig(HeadConfig):
-    """A second table of vectors, ``contexts``, whose words are told from ``noise`` words that a row shares. Each token
-    of a row meets its block and ``beside`` tokens on either side of that (skip-gram)."""
+    """A second table of vectors, ``contexts``, whose words are told apart from ``noise`` words that a row shares. Each
+    token of a row is multiplied with its block and with ``beside`` tokens on either side of that (skip-gram)."""
 
     width: int
     words: int
@@ -120,7 +120,7 @@ class NegativeSamplingConfig(HeadConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class BiSkipConfig(NegativeSamplingConfig):
-    """The same for two languages, each with noise words of its own."""
+    """`NegativeSamplingConfig` for two languages, each with its own noise words."""
 
     beside: int = BAND
     noise: int = 2 * SHARED
@@ -128,8 +128,8 @@ class BiSkipConfig(NegativeSamplingConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class MeansConfig(HeadConfig):
-    """The same with the mean of the vectors around a word in place of the word's own (CBOW); the second table has the
-    words as ``answers``."""
+    """Negative sampling with the mean of the vectors around a word in place of the word's own (CBOW). The second table,
+    ``answers``, has the predicted words."""
 
     width: int
     words: int
@@ -145,7 +145,7 @@ class MeansConfig(HeadConfig):
 @dataclass(frozen=True, kw_only=True)
 class TreeConfig(HeadConfig):
     """A hierarchical softmax: the vectors of the inner ``nodes`` of a binary tree of ``words``. Each of ``neighbours``
-    walks down to a word (skip-gram)."""
+    takes one path from the root to a word (skip-gram)."""
 
     width: int
     words: int
@@ -161,7 +161,7 @@ class TreeConfig(HeadConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class MeansTreeConfig(TreeConfig):
-    """The same for the mean of the vectors around a word (CBOW)."""
+    """`TreeConfig` for the mean of the vectors around a word (CBOW)."""
 
     neighbours: int = 1
 
@@ -171,8 +171,7 @@ class MeansTreeConfig(TreeConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class GloveConfig(HeadConfig):
-    """Biases of words in the middle and of words around it. A token is a pair of words here: one product of two
-    vectors."""
+    """Biases of centre words and of context words. A token is a pair of words here: one product of two vectors."""
 
     width: int
     words: int
@@ -188,8 +187,8 @@ class GloveConfig(HeadConfig):
 class WindowLmConfig(HeadConfig):
     """A network of ``inner`` units over the ``order`` words before a place, and the output layer.
 
-    The parts of the first product for the word just before, the one before that, and so on, stand side by side. 4 words
-    are n - 1 of an n-gram of 5, as on the Brown corpus (Bengio et al., 2003, table 1); on AP News n is 6.
+    The parts of the first product for the last word, the word before it, and so on, are side by side. 4 words are n - 1
+    of an n-gram of 5, as on the Brown corpus (Bengio et al., 2003, table 1); on AP News n is 6.
     """
 
     fills: ClassVar[bool] = True
@@ -213,8 +212,8 @@ class WindowLmConfig(HeadConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class WindowRankingConfig(HeadConfig):
-    """A network of ``inner`` units that scores windows of ``window`` words, once with the word that was written in the
-    middle and once with another one. The parts of the first product for each place stand side by side."""
+    """A network of ``inner`` units that scores windows of ``window`` words, once with the original word in the middle
+    and once with another word. The parts of the first product for each place are side by side."""
 
     width: int
     inner: int
@@ -224,8 +223,8 @@ class WindowRankingConfig(HeadConfig):
         return {"bias": (self.inner,)}
 
     def parts(self) -> Iterator[tuple[str, Config]]:
-        # The units begin with a variance of 1: were they small, HardTanh would be linear, and all but the middle word
-        # cancel out of the loss.
+        # The units begin with a variance of 1. If they were small, HardTanh would be linear, and all words except the
+        # middle one would cancel out of the loss.
         start = Start(kind="random_normal", deviations=((3 / self.window) ** 0.5,))
         yield "places", KernelConfig(inputs=self.width, outputs=self.window * self.inner, start=start)
         yield "score", LinearConfig(inputs=self.inner, outputs=1, bias=False, start=GLOROT)
@@ -238,7 +237,8 @@ class WindowRankingConfig(HeadConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseWordsConfig(HeadConfig):
-    """No weights: an encoder's own vectors are told from those of ``noise`` words that a row shares."""
+    """A head without weights: an encoder's own vectors are told apart from those of ``noise`` words that a row
+    shares."""
 
     width: int
     noise: int = SHARED

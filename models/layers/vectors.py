@@ -1,4 +1,4 @@
-"""Tables of word vectors and of whole texts: encoders that know no order of words."""
+"""Encoders that are tables of vectors, of words or of whole texts."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -25,20 +25,22 @@ from ptmbench.models.pretrainable import Encoding
 __all__ = ["Paragraphs", "ParagraphsInContext", "SubwordVectors", "SummedVectors", "WordVectors", "built"]
 
 SHORTEST, LONGEST = 3, 6
-"""Characters of an n-gram."""
+"""Lengths of the shortest and of the longest n-gram, in characters."""
 WINDOW, NEGATIVES = 5, 5
-"""Words on either side of a predicted one at most, in training drawn from 1 on, and how often noise counts."""
+"""The most words on either side of a predicted one (in training the number is drawn from 1 on), and the weight of
+noise."""
 REACH = 3
-"""Words on either side when nothing is drawn: the mean of what training draws."""
+"""Words on either side if nothing is drawn: the mean of the numbers that training draws."""
 RATE = 1.0
-"""Of the descent for a new text. Which of 10 novels 80 words are from (1000 pieces to learn from, 500 asked, width 64,
-logistic regression), with 10 steps and 64 noise words: DBOW 84.2 % with this rate, 77.2 % with the rate 4; DM 68.4 %,
-and 71.2 % with 30 steps at 4."""
+"""Learning rate for the vector of a new text. Measured by the accuracy of a logistic regression that tells which of 10
+novels 80 words are from (1000 pieces to learn from, 500 to test, width 64), with 10 steps and 64 noise words: DBOW 84.2
+% with this rate, 77.2 % with the rate 4; DM 68.4 %, and 71.2 % with 30 steps at 4."""
 
 
 @made_from(WordVectorsConfig)
 class WordVectors(EncodingLayer):
-    """Batch to `Encoding` of depth 0. ``pooled`` is the mean over the tokens (a bag of words has no better place)."""
+    """Batch to `Encoding` of depth 0. ``pooled`` is the mean over the tokens, as no token of a bag of words is
+    special."""
 
     depth = 0
 
@@ -72,16 +74,16 @@ class SummedVectors(WordVectors):
 
 @made_from(SubwordVectorsConfig)
 class SubwordVectors(WordVectors):
-    """`WordVectors` that are made from the words' own and those of their n-grams.
+    """`WordVectors` that are computed from the words' own vectors and those of their n-grams.
 
-    Bojanowski et al. (2017), section 3.2: a word is written between < and >, and its n-grams are all runs of 3 to 6
-    characters of that. They are counted off into K vectors by the 32-bit FNV-1a hash of their UTF-8 bytes, whose bytes
-    the authors' program reads as signed numbers, and so does this. As there, a word's vector is the mean of all. A
-    vocabulary of pieces is spelled in the same way; a piece that goes on with a word has no < in front.
+    Bojanowski et al. (2017), section 3.2: a word is written between < and >, and its n-grams are all substrings of 3 to
+    6 characters of that. The 32-bit FNV-1a hash of an n-gram's UTF-8 bytes selects one of K vectors. As in the authors'
+    program, the hash reads bytes as signed numbers, and a word's vector is the mean of all. A vocabulary of pieces is
+    spelled in the same way; a piece that continues a word has no < in front.
 
-    The vectors of all words are composed at once: there are fewer words in a vocabulary than tokens times n-grams in a
-    batch. A product with a sparse matrix would say the same as the segments' sums, in nine tenths of the time, but XLA
-    has none; compiled, the sums take a third (8,000 words, 20,000 n-grams, width 128, with the gradient).
+    The vectors of all words are computed at once, because a vocabulary has fewer words than a batch has tokens times
+    n-grams. A product with a sparse matrix takes nine tenths of the time of the segment sums, but XLA has none.
+    Compiled, the sums take a third (8,000 words, 20,000 n-grams, width 128, with the gradient).
     """
 
     def __init__(self, config: SubwordVectorsConfig, **kwargs: Any):
@@ -95,14 +97,15 @@ class SubwordVectors(WordVectors):
     def composed(self) -> tf.Tensor:
         """The vectors of all words, [V, D]."""
         whole = tf.concat([self.tokens.whole(), self.ngrams.whole()], axis=0)
-        # Reshaped, the gradient of the lookup is dense; that of rows has no static shape behind a concatenation.
+        # The reshape makes the gradient of the lookup dense. A sparse one has no static shape after a concatenation.
         parts = tf.gather(tf.reshape(whole, whole.shape), self._columns)  # [N, D]
         shares = tf.cast(self._shares[:, None], parts.dtype)  # [N, 1]
         return tf.math.unsorted_segment_sum(shares * parts, self._rows, self.config.tokens.rows)
 
 
 def ngrams(word: str) -> list[str]:
-    """The n-grams of ``word``, marks included, by where they begin and then by length."""
+    """The n-grams of ``word``, including its marks, in the order of their first characters and then of their
+    lengths."""
     ends = range(SHORTEST, LONGEST + 1)
     return [word[at : at + size] for at in range(len(word)) for size in ends if at + size <= len(word)]
 
@@ -129,7 +132,7 @@ def spelled(pieces: Sequence[str]) -> list[str]:
 def _composition(
     pieces: Sequence[str], count: int, first: int, buckets: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Words, what they are composed of (words, then buckets) and its shares: int32, int32 and float32 [N]."""
+    """Words, their components (words, then buckets) and the shares of these: int32, int32 and float32 [N]."""
     words = spelled((pieces or [str(number) for number in range(count)])[first:])
     parts = [[number] for number in range(first)]
     for number, word in enumerate(words, first):
@@ -141,18 +144,20 @@ def _composition(
 
 @made_from(ParagraphsConfig)
 class Paragraphs(EncodingLayer):
-    """Batch to `Encoding` of depth 1: the words' vectors, and in the place of each the text's, which ``pooled`` is.
+    """Batch to `Encoding` of depth 1: the words' vectors, then the text's vector at each of them, which ``pooled`` is
+    too.
 
-    A text's vector d is there to predict its words (Le and Mikolov, 2014, sections 2.2 and 2.3). A text that was not
-    trained on gets its d from gradient steps on d alone, everything else staying as it is. The paper does so before a
-    classifier sees it; here it is a part of the network, `STEPS` steps from d = 0 of a fixed rate, so that the same
+    A text's vector d predicts its words (Le and Mikolov, 2014, sections 2.2 and 2.3). A text that was not trained on
+    gets its d from gradient steps on d alone, while all weights stay fixed. In the paper this happens before a
+    classifier reads d; here it is a part of the network. It takes `STEPS` steps of a fixed rate from d = 0, so the same
     text always gets the same vector:
 
         L(d) = mean over words w of  ln(1 + exp(- u_w . d)) + k E_{n ~ p} ln(1 + exp(u_n . d))
 
-    Noise words are needed there, too, and a network does not know how often words are: it learns the distribution p of
-    the noise along (`models.objectives.paragraph_vectors`), and a new text gets the K words that cut p into equal
-    shares. A pair of texts is one text. Of special tokens only [UNK] is a word of it, as in training.
+    This needs noise words too, but a network does not know the frequencies of words. It therefore learns the
+    distribution p of the noise during training (`models.objectives.paragraph_vectors`). A new text gets the words in
+    the middle of K equal shares of p. A pair of texts is one text. [UNK] is the only special token that counts as a
+    word, as in training.
     """
 
     depth = 1
@@ -162,7 +167,7 @@ class Paragraphs(EncodingLayer):
         self.width, self.length = config.answers.width, config.length
 
     def words(self) -> Layer:
-        """The table of the words' vectors. Without neighbours words have no other vectors than the predicted ones."""
+        """The table of the words' vectors. Without context words there are only the vectors of predicted words."""
         return self.answers
 
     @property
@@ -171,9 +176,9 @@ class Paragraphs(EncodingLayer):
         return self.words().table
 
     def context(self, tokens: tf.Tensor, windows: tf.Tensor, documents: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """The sum of the vectors that predict each of ``tokens`` [B, T] beside the text's, [B, T, D], and how many they
-        are, float [B, T]. ``windows`` [B, T] are how far each looks, 0 for what is not there; texts ``documents``
-        [B, T] are apart."""
+        """For each of ``tokens`` [B, T], the sum [B, T, D] of the context vectors that predict it together with the
+        text's vector, and their number, float [B, T]. ``windows`` [B, T] are the window sizes, 0 for tokens that are
+        not words. Contexts do not cross ``documents`` [B, T]."""
         return tf.zeros([*shape(tokens), self.width], self.compute_dtype), tf.zeros_like(windows, self.compute_dtype)
 
     def call(self, batch: dict[str, Any], seed: Any = None) -> Encoding:
@@ -191,7 +196,7 @@ class Paragraphs(EncodingLayer):
         return tf.minimum(tf.searchsorted(edges, tf.constant(places)), self.noise.shape[0] - 1)
 
     def inferred(self, tokens: tf.Tensor) -> tf.Tensor:
-        """The vectors of the texts ``tokens`` [B, T], [B, D]."""
+        """The vectors [B, D] of the texts ``tokens`` [B, T]."""
         there = (tokens >= self.config.first) | (tokens == self.config.unknown)  # [B, T]
         present = tf.cast(there, tf.float32)  # [B, T]
         beside, number = self.context(tokens, REACH * tf.cast(there, tf.int32), tf.zeros_like(tokens))
@@ -200,7 +205,7 @@ class Paragraphs(EncodingLayer):
         own = tf.cast(self.answers(tokens), tf.float32)  # [B, T, D]
         noise = tf.cast(self.answers(self.quantiles()), tf.float32)  # [K, D]
         beside = tf.cast(beside, tf.float32)
-        near = tf.reduce_sum(own * beside, axis=2)  # what d adds to, [B, T]
+        near = tf.reduce_sum(own * beside, axis=2)  # the scores without d, [B, T]
         far = tf.einsum("btd,kd->btk", beside, noise)  # [B, T, K]
         text = tf.zeros_like(own[:, 0])
         for _ in range(STEPS):
@@ -214,7 +219,7 @@ class Paragraphs(EncodingLayer):
 
 @made_from(ParagraphsInContextConfig)
 class ParagraphsInContext(Paragraphs):
-    """`Paragraphs` with vectors of their own for the words around the one that is predicted: in L(d) stands for d
+    """`Paragraphs` with separate vectors for the words around the predicted word. In L(d), d is replaced by
 
         h_w = (d + sum of v_c over the words c around w) / (1 + number of these)
 
@@ -239,7 +244,8 @@ class ParagraphsInContext(Paragraphs):
 
 
 def moved(values: tf.Tensor, distance: int, filler: Any) -> tf.Tensor:
-    """What stands ``distance`` columns further in ``values`` [B, T, ...], and ``filler`` beyond the ends."""
+    """``values`` [B, T, ...] with each column replaced by the one ``distance`` columns further, and ``filler`` beyond
+    the ends."""
     length = shape(values)[1]
     pads = [[0, 0], [abs(distance), abs(distance)], *([[0, 0]] * (len(values.shape) - 2))]
     start = abs(distance) + distance

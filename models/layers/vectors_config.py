@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from ptmbench.models.layers.config import Config, Shape, TableConfig, uniform
 
 STEPS, NOISE = 10, 64
-"""Steps of the descent for a new text's vector, and the noise words that it meets (see
+"""Gradient steps for a new text's vector, and the number of noise words that they use (see
 `models.layers.vectors.Paragraphs`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WordVectorsConfig(Config):
-    """A table of vectors, one for each token whatever stands around it. ``length`` bounds inputs, for the sake of
-    memory."""
+    """A table of vectors, one for each token in any context. ``length`` is the longest input, to bound memory."""
 
     tokens: TableConfig
     length: int
@@ -24,7 +23,7 @@ class WordVectorsConfig(Config):
 @dataclass(frozen=True, kw_only=True)
 class SummedVectorsConfig(WordVectorsConfig):
     """Two tables whose sum is a word's vector (Pennington et al., 2014, section 4.2): ``tokens`` has the vectors of
-    words in the middle, ``contexts`` the vectors of words around it."""
+    centre words, ``contexts`` the vectors of context words."""
 
     contexts: TableConfig
 
@@ -44,8 +43,9 @@ class SubwordVectorsConfig(WordVectorsConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class ParagraphsConfig(Config):
-    """Tables of whole texts, ``documents``, and of the words that they predict, ``answers`` (Le and Mikolov, 2014); and
-    ``noise``, how often words are. Ids below ``first`` other than ``unknown`` are no words."""
+    """Tables of vectors of whole texts, ``documents``, and of the words that they predict, ``answers`` (Le and Mikolov,
+    2014). The weight ``noise`` has the logits of the words' frequencies. Ids below ``first`` except ``unknown`` are not
+    words."""
 
     documents: TableConfig
     answers: TableConfig
@@ -57,26 +57,26 @@ class ParagraphsConfig(Config):
         return {"noise": (self.answers.rows,)}
 
     def flops(self, tokens: float, seen: float = 0) -> float:
-        """FLOPs of finding the vector of a text of ``tokens``: in each step its scores with the words of the text and
-        with the noise words, and the way back."""
+        """FLOPs of computing the vector of a text of ``tokens``. Each step computes its scores with the words of the
+        text and with the noise words, and their gradient."""
         return STEPS * 2 * 2 * self.answers.width * (tokens + NOISE)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ParagraphsInContextConfig(ParagraphsConfig):
-    """The same with vectors of their own, ``tokens``, for the words around the one that is predicted."""
+    """`ParagraphsConfig` with separate vectors, ``tokens``, for the words around the predicted word."""
 
     tokens: TableConfig
 
     def flops(self, tokens: float, seen: float = 0) -> float:
-        """Besides the steps, the words around each token meet it and the noise words once."""
+        """Besides the steps, the words around each token are multiplied with it and with the noise words once."""
         return super().flops(tokens) + 2 * self.answers.width * (1 + NOISE) * tokens
 
 
 def table(rows: int, width: int) -> TableConfig:
-    """A table [rows, width] of vectors that begin uniform, with products of two of them near 0.
+    """A table [rows, width] of vectors with uniform initial values. Products of two of them are near 0.
 
-    The authors' program of word2vec starts far smaller, and with zeros for contexts: neither table then has a gradient
-    to speak of until the other has grown, and a small budget cannot wait for that.
+    The authors' program of word2vec begins with far smaller values, and with zeros for contexts. Then the gradients of
+    each table are tiny until the other one has grown, which takes too long for a small budget.
     """
     return TableConfig(rows=rows, width=width, start=uniform(width**-0.5))

@@ -6,7 +6,7 @@ Taxonomy: contextual; Transformer encoder; MLM and NSP; no extension.
 
 A language model that reads both ways would see the word that it has to predict. BERT hides 15 % of the words and
 predicts those, so every layer may look left and right. A second objective asks whether two texts belong together,
-which trains the vector of the first token, [CLS], to speak for the pair. One encoder then serves every task with
+which trains the vector of the first token, [CLS], to represent the pair. One encoder then serves every task with
 one thin layer on top.
 
     L = L_MLM + L_NSP
@@ -64,12 +64,12 @@ CARD = Card(
 SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, width=768, heads=12, inner=3072)}
 
 ADAM = {"epsilon": 1e-6}
-"""That of the authors' code; the betas of Devlin et al. (2019), appendix A.2, are the usual ones. Their code corrects
-no bias, which their 10,000 steps of warm-up make up for: ``bias_correction=false`` does so here."""
+"""The value in the authors' code. The betas of Devlin et al. (2019), appendix A.2, are the usual ones. Their code has
+no bias correction, which their warm-up of 10,000 steps makes up for. ``bias_correction=false`` turns it off here."""
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
-    """What the network of ``size`` is made of."""
+    """Returns the configuration of the network of ``size``."""
     D, V = size.width, vocabulary.size
     return EncoderModel(
         encoder=bert(size, V),
@@ -81,7 +81,7 @@ def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.transformers import built
     from ptmbench.models.objectives import _joint, mlm, nsp, sampling
 

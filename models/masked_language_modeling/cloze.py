@@ -4,16 +4,16 @@ Baevski, Edunov, Liu, Zettlemoyer and Auli (2019). Cloze-driven Pretraining of S
 Taxonomy: contextual; Transformer encoder; cloze (MLM of every token); no extension.
 
 BERT hides words to predict them and so learns from one in seven. Here every word is predicted from all others, and
-none is hidden: one causal Transformer reads forwards, another backwards, and a last layer of attention puts together
-for each word what the first has read before it and the second after it. Once trained, that layer may see the word
-itself too, and both towers are fine-tuned with it. Differs from the paper in one thing: tokens are subwords looked up
-in a table, as in its "BPE" model; its other models build words from characters.
+none is hidden: one causal Transformer reads forwards and another backwards. For each word, a last attention layer
+combines the first one's states before the word and the second one's states after it. After pre-training, this layer may
+also see the word itself, and both towers are fine-tuned with it. There is one difference from the paper: tokens are
+subwords with a lookup table, as in its "BPE" model; its other models build words from characters.
 
     L = - 1/T sum_t ln p(x_t | x_1 ... x_{t-1}, x_{t+1} ... x_T)
 
-Nearest relative: ELMo (`elmo`), two language models that never meet; they predict x_t from either side, not
-from both. A size has L layers in each tower and one over both: about twice the weights of BERT of that size, and the
-vocabulary is asked for every token.
+Nearest relative: ELMo (`elmo`), two separate language models, which predict x_t from either side and not from
+both. A size has L layers in each tower and one over both, about twice the weights of BERT of that size, and a softmax
+over the vocabulary for every token.
 """
 
 from ptmbench.models.architectures.two_towers import EveryTokenConfig, towers
@@ -48,17 +48,17 @@ SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=6, widt
 
 LEARNING_RATE = 3e-3
 """At width 128; `bench.engine.recipe` lowers it with the width. After 307k tokens of wikitext-2 in steps of 16 x 64,
-the loss of tiny is 5.07 at 3e-3 and 5.68 at 1e-3: normalising before each part bears it."""
+the loss of tiny is 5.07 at 3e-3 and 5.68 at 1e-3: pre-normalisation tolerates this rate."""
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
-    """What the network of ``size`` is made of."""
+    """Returns the configuration of the network of ``size``."""
     words = EveryTokenConfig(width=size.width, words=vocabulary.size)
     return EncoderModel(encoder=towers(size, vocabulary.size), heads=(words,))
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.two_towers import built
     from ptmbench.models.objectives import cloze, lm
 

@@ -4,16 +4,16 @@ Zhang, Wei and Zhou (2019). HIBERT: Document Level Pre-training of Hierarchical 
 Summarization. ACL.
 Taxonomy: contextual; Transformer; Seq2Seq MLM over sentences; no extension.
 
-To choose the sentences of a summary one wants vectors of sentences that know their document. HIBERT reads each
+To choose sentences for a summary, a model needs sentence vectors that depend on the document. HIBERT reads each
 sentence by itself, then the sentence vectors in their order, and hides 15 % of the sentences. A decoder writes each of
-them, word by word, from the one vector that the document encoder gives at its place: all that it can know comes from
-the sentences around it. For tasks the decoder is dropped.
+them, word by word, from one vector: the document encoder's output at its place, which depends only on the sentences
+around it. For tasks the decoder is dropped.
 
     L = - 1/S sum_{k hidden} sum_j ln p(w_j of sentence k | w_1 ... w_{j-1}, d_k)
 
-Nearest relative: BERT (`bert`), which hides words where this hides sentences, in one flat encoder. A size has L
-layers of each kind: words, sentences, decoder. Not as in the paper: rows are full texts cut to T tokens that may hold
-more than one document; word vectors are the decoder's output layer; see `models.layers.hierarchical` and
+Nearest relative: BERT (`bert`), which hides words and not sentences, and has one flat encoder. A size has L layers of
+each kind: words, sentences, decoder. There are two differences from the paper: rows are full texts cut to T tokens and
+may have more than one document, and word vectors are the decoder's output layer. See `models.layers.hierarchical` and
 `models.objectives.masked_sentences`.
 """
 
@@ -52,12 +52,15 @@ SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=6, widt
 
 
 def written(length: int) -> int:
-    """Tokens that the decoder writes for a row of ``length`` (`models.objectives.masked_sentences.slots`)."""
+    """Returns the number of tokens that the decoder writes for a row of ``length``.
+
+    See `models.objectives.masked_sentences.slots`.
+    """
     return math.ceil(0.2 * length)
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> SequenceModel:
-    """What the network of ``size`` is made of."""
+    """Returns the configuration of the network of ``size``."""
     encoder, decoder = hibert(size, vocabulary.size, vocabulary.sep)
     return SequenceModel(
         encoder=encoder,
@@ -70,7 +73,7 @@ def describe(size: Size, vocabulary: Vocabulary) -> SequenceModel:
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.hierarchical import built
     from ptmbench.models.objectives import masked_sentences
 

@@ -1,12 +1,12 @@
-"""IB-BERT: a BERT whose layers are wider inside than between each other, MobileBERT's teacher.
+"""IB-BERT: MobileBERT's teacher, a BERT whose layers are wider inside than between each other.
 
 Sun, Yu, Song, Liu, Yang and Zhou (2020). MobileBERT: a Compact Task-Agnostic BERT for Resource-Limited Devices. ACL.
 Taxonomy: contextual; Transformer encoder; MLM and NSP; no extension.
 
-MobileBERT imitates its teacher layer by layer, so the vectors between the layers have to be as wide in both. BERT's are
-too wide for a phone, and a BERT as thin as MobileBERT teaches little. The paper's way out: bottlenecks that open. A
-product in each layer doubles the width, attention and one feed-forward layer work there as in BERT, and a second
-product comes back. Token vectors are made of trigrams as in MobileBERT.
+MobileBERT imitates its teacher layer by layer, so the vectors between the layers must have the same width in both.
+BERT's are too wide for a phone, and a BERT as thin as MobileBERT is a poor teacher. The paper's solution is an inverted
+bottleneck: a projection at the start of each layer doubles the width, attention and one feed-forward layer work as in
+BERT, and a second projection restores the width. Token vectors are made of trigrams as in MobileBERT.
 
     L = L_MLM + L_NSP
 
@@ -44,31 +44,33 @@ CARD = Card(
 
 
 def wide(size: Size) -> Size:
-    """``size`` with feed-forward layers four times as wide as the vectors inside of the layers, which are twice as wide
-    as ``size.width``."""
+    """Returns ``size`` with feed-forward layers four times as wide as the vectors inside the layers.
+
+    The vectors inside the layers are twice as wide as ``size.width``.
+    """
     return replace(size, inner=8 * size.width)
 
 
 _BASE = Size(layers=24, width=512, heads=4, inner=4096)
-"""IB-BERT of the paper."""
+"""The IB-BERT of the paper."""
 SIZES = {"tiny": wide(TINY), "mini": wide(MINI), "small": wide(SMALL), "base": _BASE}
 
 ADAM = {"epsilon": 1e-6}
-"""That of LAMB in the authors' code; the paper trains by LAMB (``optimizer=lamb``)."""
+"""The value for LAMB in the authors' code. The paper trains with LAMB (``optimizer=lamb``)."""
 
 
 def inside(size: Size) -> int:
-    """The width inside of the layers."""
+    """Returns the width inside the layers."""
     return 2 * size.width
 
 
 def narrow(size: Size) -> int:
-    """The width of token vectors: that of MobileBERT's of the same width."""
+    """Returns the width of token vectors, as in a MobileBERT of the same width."""
     return size.width // 4
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
-    """What the network of ``size`` is made of."""
+    """Returns the configuration of the network of ``size``."""
     D, V, E = size.width, vocabulary.size, size.embedding or narrow(size)
     words = WidenedLmConfig(width=D, inner=D, embedding=E, vocabulary=V, absent=vocabulary.absent)
     opened = {"inside": inside(size), "reads": "wide", "feed_forwards": 1, "norm": "layer_norm", "activation": "gelu"}
@@ -77,7 +79,7 @@ def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.bottleneck import built
     from ptmbench.models.objectives import _joint, mlm, nsp, sampling
 

@@ -4,15 +4,15 @@ Song, Tan, Qin, Lu and Liu (2019). MASS: Masked Sequence to Sequence Pre-trainin
 Taxonomy: contextual; Transformer; Seq2Seq MLM; no extension.
 
 BERT trains an encoder and GPT a decoder; for generation the two have to work together. MASS hides one fragment of half
-the text from the encoder, and the decoder writes this fragment while it sees nothing of the rest. So the encoder has
-to understand what is left, and the decoder to draw on the encoder. A fragment of one token would be BERT's
-objective, one of the whole text GPT's.
+the text from the encoder. The decoder writes this fragment and sees nothing of the rest. So the encoder has to
+understand the rest, and the decoder has to use the encoder. With a fragment of one token this is BERT's objective,
+with the whole text it is GPT's.
 
     L = - 1/k sum_{t = u ... v} ln p(x_t | x_u ... x_{t-1}, x with u ... v hidden)
 
-Nearest relative: BART (`bart`), the same layers; its decoder writes the whole text from its beginning. No
-installable reference has MASS: the layers are held against BART's, the fragment's positions tested by themselves.
-The authors' code also bars the decoder from attending to [MASK]; the paper does not tell of it and we do not.
+Nearest relative: BART (`bart`), the same layers, whose decoder writes the whole text. There is no reference of MASS to
+install: the layers are compared with BART's, and the positions of the fragment have their own tests. In the authors'
+code, the decoder may not attend to [MASK]. The paper does not mention this, and we do not do it.
 """
 
 from ptmbench.models.architectures import encoder_decoders
@@ -53,7 +53,8 @@ ADAM = {"beta2": 0.98}
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> SequenceModel:
-    """What the network of ``size`` is made of. The decoder writes half of the text between [CLS] and [SEP]."""
+    """Returns the configuration of the network of ``size``. The decoder writes half of the text between [CLS] and
+    [SEP]."""
     encoder, decoder = encoder_decoders.bart(size, vocabulary.size)
     return SequenceModel(
         encoder=encoder,
@@ -65,8 +66,7 @@ def describe(size: Size, vocabulary: Vocabulary) -> SequenceModel:
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed: L layers in the encoder, L in the
-    decoder."""
+    """Builds the network of ``size``, initialised from Keras's global seed: L encoder and L decoder layers."""
     from ptmbench.models.layers.transformers import built
     from ptmbench.models.objectives import mass
 

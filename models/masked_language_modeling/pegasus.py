@@ -1,19 +1,19 @@
-"""PEGASUS: hide the sentences that matter most, and write them: summarisation without summaries.
+"""PEGASUS: hide the most important sentences and write them, which trains summarisation without summaries.
 
 Zhang, Zhao, Saleh and Liu (2020). PEGASUS: Pre-training with Extracted Gap-sentences for Abstractive Summarization.
 ICML.
 Taxonomy: contextual; Transformer; Seq2Seq MLM; no extension.
 
-A pre-training objective helps most where it is like the task. PEGASUS takes whole sentences out of a document and
-lets the decoder write them one after the other. It does not take any: those that have most words in common with the
-rest of the document are chosen, so that the target looks like a summary of the input. Encoder and decoder are those
+A pre-training objective helps most if it is like the task. PEGASUS takes whole sentences out of a document and
+lets the decoder write them one after the other. It chooses the sentences that have most words in common with the
+rest of the document, so that the target looks like a summary of the input. Encoder and decoder are those
 of the Transformer with layer-norm before each part.
 
     L = - 1/S sum_s ln p(y_s | y_{<s}, x with gap sentences hidden)
 
-Nearest relative: T5 (`t5`), which hides short random spans, and tells by sentinels which is which. The recipe is
-what the paper settled on at the base size (section 6.1.2): 30 % of the sentences, no single words masked besides.
-Its large model chooses 45 % and leaves a fifth of these where they were, for summaries that copy (section 6.2).
+Nearest relative: T5 (`t5`), which hides short random spans and marks them with sentinels. The recipe is the paper's
+choice at the base size (section 6.1.2): 30 % of the sentences, and no masked words in the others. Its large model
+chooses 45 % and leaves a fifth of these in the input, for summaries that copy (section 6.2).
 """
 
 from ptmbench.models.architectures import encoder_decoders
@@ -55,8 +55,8 @@ SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, wid
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> SequenceModel:
-    """What the network of ``size`` is made of. The decoder has half as many places as the encoder, the
-    padding after short targets included."""
+    """Returns the configuration of the network of ``size``. The decoder has half as many positions as the encoder,
+    including the padding after short targets."""
     encoder, decoder = encoder_decoders.pegasus(size, vocabulary.size)
     return SequenceModel(
         encoder=encoder, decoder=decoder, vocabulary=vocabulary.size, targets=Written(share=0.5), gap=3
@@ -64,8 +64,7 @@ def describe(size: Size, vocabulary: Vocabulary) -> SequenceModel:
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed: L layers in the encoder, L in the
-    decoder."""
+    """Builds the network of ``size``, initialised from Keras's global seed: L encoder and L decoder layers."""
     from ptmbench.models.layers.transformers import built
     from ptmbench.models.objectives import gap_sentences
 

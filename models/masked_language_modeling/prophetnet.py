@@ -4,15 +4,15 @@ Qi, Yan, Gong, Liu, Duan, Chen, Zhang and Zhou (2020). ProphetNet: Predicting Fu
 Pre-training. Findings of EMNLP.
 Taxonomy: contextual; Transformer; Seq2Seq MLM as future n-gram prediction; no extension.
 
-With the true last token at hand, a decoder gets far by knowing which words follow which, and plans nothing. ProphetNet
-predicts at each step the next n tokens at once, each by a stream of its own that shares all weights with the main
-decoder: one sees all tokens so far, the next does without the last one. For writing only the first stream is kept, so
-generation costs hardly more. Pre-training hides spans as in MASS, one in each 64 tokens, and writes only them.
+With teacher forcing, a decoder can rely on the last true token and does not learn to plan. ProphetNet predicts the next
+n tokens at each step, each with a separate stream that shares all weights with the main decoder. The first stream sees
+all tokens so far, the next one all but the last. Generation uses the first stream only, so it costs hardly more.
+Pre-training hides spans as in MASS, one in each 64 tokens, and the decoder writes only these.
 
     L = sum_{i < n} alpha_i / S sum_s - ln p_i(y_s | y_{< s - i}, x with spans hidden),    n = 2, alpha_i = 1 / n
 
-Nearest relative: MASS (`mass`), the same with n = 1, half of the text in one span, and no distances in the
-decoder. The authors train with label smoothing, which the paper's loss is without. Fine-tuning here trains the first
+Nearest relative: MASS (`mass`), the same with n = 1, half of the text in one span, and no relative distances in
+the decoder. The authors train with label smoothing, which is not in the paper's loss. Fine-tuning here trains the first
 stream only; theirs keeps both.
 """
 
@@ -51,19 +51,22 @@ SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=6, widt
 
 
 def targets(length: int) -> int:
-    """Tokens that the decoder writes for a row of ``length`` (`models.objectives.future_ngram.plan`)."""
+    """Returns the number of tokens that the decoder writes for a row of ``length``.
+
+    See `models.objectives.future_ngram.plan`.
+    """
     blocks, rest = divmod(length - 2, 64)
     return max(1, blocks * int(0.15 * 64) + int(0.15 * rest))
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> StreamModel:
-    """What the network of ``size`` is made of: L layers in the encoder, L in the decoder."""
+    """Returns the configuration of the network of ``size``, with L encoder and L decoder layers."""
     encoder, decoder = prophetnet(size, vocabulary.size)
     return StreamModel(encoder=encoder, decoder=decoder, vocabulary=vocabulary.size, targets=targets, blank=1)
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.streams import built
     from ptmbench.models.objectives import future_ngram
 

@@ -6,13 +6,13 @@ Taxonomy: contextual; Transformer encoder; MLM with dynamic masking; no extensio
 
 The authors repeat BERT and vary one choice at a time. What helps: no next-sentence prediction, rows packed with full
 sentences across documents, a new mask each time a text is seen, larger batches, byte-level BPE, ten times the text.
-The network stays; with one text per row there is nothing for segment vectors to tell apart. Of these choices, rows,
-masks and loss belong to the model; batch, budget and text are the same for every model here.
+The network stays the same, without segments, because there is one text per row. Of these choices, rows, masks and loss
+belong to the model here; batch, budget and text are the same for every model.
 
     L = L_MLM = - 1/|M| sum_{t in M} ln p(x_t | x with M hidden)
 
-Nearest relative: BERT (`bert`). Neither NSP nor pooler: the pooled vector is that of [CLS] as it is, and
-downstream pairs are told apart by [SEP].
+Nearest relative: BERT (`bert`). RoBERTa has neither NSP nor pooler: the pooled vector is the unchanged vector of [CLS],
+and [SEP] separates the texts of downstream pairs.
 """
 
 from ptmbench.models.architectures.encoders import bert
@@ -64,18 +64,18 @@ ADAM = {"beta2": 0.98, "epsilon": 1e-6}
 """Liu et al. (2019), section 2.4 and table 9."""
 
 EPSILON = 1e-5
-"""Of the layer norms, as in the authors' code (fairseq), where BERT has 1e-12."""
+"""Epsilon of the layer norms, as in the authors' code (fairseq). BERT has 1e-12."""
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
-    """What the network of ``size`` is made of."""
+    """Returns the configuration of the network of ``size``."""
     D, V = size.width, vocabulary.size
     head = MaskedLmConfig(width=D, inner=D, vocabulary=V, epsilon=EPSILON, absent=vocabulary.absent)
     return EncoderModel(encoder=bert(size, V, pooler=False, segments=1, epsilon=EPSILON), heads=(head,))
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.transformers import built
     from ptmbench.models.objectives import _joint, mlm, sampling
 

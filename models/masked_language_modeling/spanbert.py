@@ -1,18 +1,18 @@
-"""SpanBERT: BERT that hides spans and writes them from their edges.
+"""SpanBERT: BERT that hides spans and predicts them from their boundaries.
 
 Joshi, Chen, Liu, Weld, Zettlemoyer and Levy (2020). SpanBERT: Improving Pre-training by Representing and Predicting
 Spans. TACL 8.
 Taxonomy: contextual; Transformer encoder; MLM of spans and SBO; no extension.
 
-Answers, names and mentions are spans. So whole spans of words are hidden, of geometric length (3.8 words on average),
-and besides MLM every hidden token is predicted a second time, from nothing but the vectors of the two tokens around the
-span and its own place in it. Rows hold one long text: without next-sentence prediction and its short, unrelated halves
-the encoder learns more.
+Answers, names and mentions are spans. So whole spans of words are hidden, of geometric length (3.8 words on average).
+In addition to MLM, every hidden token is predicted a second time, from only the vectors of the two tokens around the
+span and its place in the span. A row is one long text: the encoder learns more without next-sentence prediction and its
+short, unrelated halves.
 
     L = L_MLM + L_SBO        L_SBO = - 1/|M| sum_{i in M} ln p(x_i | h_{s-1}, h_{e+1}, p_{i-s+1})
 
-Nearest relative: BERT (`bert`), the same encoder. Neither NSP nor pooler: the pooled vector is that of [CLS] as
-it is; a row that reaches the end of its document goes on with the next one after a [SEP].
+Nearest relative: BERT (`bert`), the same encoder, but without NSP and pooler: the pooled vector is the unchanged vector
+of [CLS]. A row that reaches the end of its document continues with the next document after a [SEP].
 """
 
 from ptmbench.models.architectures.encoders import bert
@@ -60,12 +60,12 @@ SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, wid
 
 
 def places(size: Size) -> int:
-    """The width of the positions inside a span: 200 as in the authors' code, and no more than D."""
+    """Returns the width of the positions inside a span: 200 as in the authors' code, but at most D."""
     return min(200, size.width)
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
-    """What the network of ``size`` is made of."""
+    """Returns the configuration of the network of ``size``."""
     D, V = size.width, vocabulary.size
     heads = (
         MaskedLmConfig(width=D, inner=D, vocabulary=V, absent=vocabulary.absent),
@@ -75,7 +75,7 @@ def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.transformers import built
     from ptmbench.models.objectives import _joint, masking, mlm, sampling, sbo
 

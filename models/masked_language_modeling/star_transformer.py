@@ -1,18 +1,18 @@
-"""The Star-Transformer: neighbours talk to each other, and all of them to one relay.
+"""The Star-Transformer: tokens attend to their neighbours and to a relay, which attends to all tokens.
 
 Guo, Qiu, Liu, Shao, Xue and Zhang (2019). Star-Transformer. NAACL.
 Taxonomy: contextual; Transformer encoder (sparse: a ring and a star); MLM here; no extension.
 
-In a Transformer every word looks at every other, which takes T^2 looks and, for want of any notion of nearness, much
-text to learn from. Here a word looks at its two neighbours on a ring, at itself and its own embedding, and at a relay;
-the relay looks at all words. So any two are two steps apart, and the cost grows with T. The survey lists it as an
-architecture: the paper trains it on tasks from scratch. Here it is pre-trained by MLM on rows of full sentences, so
-that it can be compared.
+In a Transformer every word attends to every other. This costs T^2 scores and, because nothing favours near words, needs
+much text. Here a word attends to its two neighbours on a ring, to itself and its own embedding, and to a relay; the
+relay attends to all words. So any two words are two steps apart, and the cost is proportional to T. The survey lists it
+as an architecture: the paper trains it on tasks from scratch. Here it is pre-trained by MLM on rows of full sentences,
+so that it can be compared.
 
     L = L_MLM = - 1/|M| sum_{t in M} ln p(x_t | x with M hidden)
 
-Nearest relative: RoBERTa (`roberta`), the same objective and rows over layers in which all words see each
-other, with feed-forward layers, which this has not: the layers of a size weigh two thirds of RoBERTa's.
+Nearest relative: RoBERTa (`roberta`), the same objective and rows with full attention. This model has no feed-forward
+layers, so the layers of a size have two thirds of the weights of RoBERTa's.
 """
 
 from ptmbench.models.architectures.star_encoder import star
@@ -44,13 +44,13 @@ SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, wid
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
-    """What the network of ``size`` is made of."""
+    """Returns the configuration of the network of ``size``."""
     words = MaskedLmConfig(width=size.width, inner=size.width, vocabulary=vocabulary.size)
     return EncoderModel(encoder=star(size, vocabulary.size), heads=(words,))
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.star import built
     from ptmbench.models.objectives import _joint, mlm, sampling
 

@@ -4,9 +4,9 @@ Wang, Bi, Yan, Wu, Bao, Xia, Peng and Si (2020). StructBERT: Incorporating Langu
 Deep Language Understanding. ICLR.
 Taxonomy: contextual; Transformer encoder; MLM, word structural and sentence structural objective; no extension.
 
-A masked language model may treat a text as a bag of words and two texts as two topics. So some trigrams among the words
-that are not hidden are shuffled, and the encoder predicts what stood where; and the second text may be the next one,
-the previous one or an unrelated one, a third of the time each, which NSP's two classes do not tell apart.
+A masked language model may treat a text as a bag of words and two texts as two topics. So some trigrams of words that
+are not hidden are shuffled, and the encoder predicts the original order. The second text is the next one, the previous
+one or an unrelated one, with equal probability, and has three classes where NSP has two.
 
     L = L_MLM + L_WSO + L_SSO
     L_WSO = - 1/|S| sum_{t in S} ln p(x_t | x, shuffled in S)        L_SSO = - ln p(next, previous or random | [CLS])
@@ -56,14 +56,14 @@ SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, wid
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
-    """What the network of ``size`` is made of: one head predicts masked and shuffled words."""
+    """Returns the configuration of the network of ``size``. One head predicts masked and shuffled words."""
     D, V = size.width, vocabulary.size
     words = WordStructureConfig(width=D, inner=D, vocabulary=V, absent=vocabulary.absent)
     return EncoderModel(encoder=bert(size, V), heads=(words, ClassifierConfig(width=D, classes=3)))
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.transformers import built
     from ptmbench.models.objectives import _joint, mlm, sampling, sentence_order, word_structure
 

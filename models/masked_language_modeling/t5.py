@@ -4,16 +4,15 @@ Raffel, Shazeer, Roberts, Lee, Narang, Matena, Zhou, Li and Liu (2020). Explorin
 with a Unified Text-to-Text Transformer. JMLR 21(140).
 Taxonomy: contextual; Transformer; Seq2Seq MLM; no extension.
 
-An encoder reads both ways, a decoder writes left to right, and one loss serves all tasks. For pre-training, spans
-of the text are replaced by sentinels and the decoder writes what they hide, which is much shorter than the text.
-Compared with the original Transformer: layer-norm before each part and without bias, positions as one learned
-scalar per distance and head, embeddings shared by input and output.
+An encoder reads both ways, a decoder writes left to right, and one loss serves all tasks. In pre-training, sentinels
+replace spans of the text and the decoder writes the hidden spans, which are much shorter than the text. There are three
+differences from the original Transformer: layer-norm before each part and without bias, positions as one learned
+scalar per distance and head, and embeddings shared by input and output.
 
     L = - 1/S sum_s ln p(y_s | y_{<s}, x with spans hidden)
 
-Nearest relative: BERT (`bert`), whose objective this is with a decoder that writes all hidden tokens in
-order, instead of guessing each on its own. A size has L layers in the encoder and L in the decoder: about twice the
-weights of BERT of that size.
+Nearest relative: BERT (`bert`). It predicts each hidden token independently; T5's decoder writes all of them in
+order. A size has L layers in the encoder and L in the decoder, about twice the weights of BERT of that size.
 """
 
 from ptmbench.models.architectures import encoder_decoders
@@ -63,10 +62,10 @@ SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, wid
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> SequenceModel:
-    """What the network of ``size`` is made of.
+    """Returns the configuration of the network of ``size``.
 
-    Span corruption hides 15 % of the text in spans of 3, so beside each input token stand about 0.22 tokens of the
-    decoder: (15 % hidden + 5 % sentinels) of the text, over (85 % kept + 5 % sentinels) of it.
+    Span corruption hides 15 % of the text in spans of 3, so the decoder has about 0.22 tokens for each input token:
+    (15 % hidden + 5 % sentinels) of the text, over (85 % kept + 5 % sentinels) of it.
     """
     encoder, decoder = encoder_decoders.t5(size, vocabulary.size)
     return SequenceModel(
@@ -79,7 +78,7 @@ def describe(size: Size, vocabulary: Vocabulary) -> SequenceModel:
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.transformers import built
     from ptmbench.models.objectives import seq2seq_mlm
 

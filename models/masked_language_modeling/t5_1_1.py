@@ -1,17 +1,17 @@
-"""T5 1.1: T5 as its authors came to build it.
+"""T5 1.1: T5 with its authors' later changes.
 
 Raffel, Shazeer, Roberts, Lee, Narang, Matena, Zhou, Li and Liu (2020). Exploring the Limits of Transfer Learning with
 a Unified Text-to-Text Transformer. JMLR 21(140). The layers: Shazeer (2020). GLU Variants Improve Transformer. arXiv.
 Taxonomy: contextual; Transformer; Seq2Seq MLM; no extension.
 
 After the paper the authors released checkpoints with three changes: feed-forward layers whose inner activations are
-gated, W (gelu(x G) * x U); an output layer that is no longer the embedding; and no dropout in pre-training, which
-only costs where no text is seen twice. Objective and corpus stay, without the tasks that T5 mixed in.
+gated, W (gelu(x G) * x U); an output layer with its own weights; and no dropout in pre-training, where it does only
+harm if no text is repeated. Objective and corpus stay the same, without the tasks that T5 mixed in.
 
     L = - 1/S sum_s ln p(y_s | y_{<s}, x with spans hidden)
 
-Nearest relative: T5 (`t5`). A gated layer has three matrices in the place of two, so the same number of weights
-needs F to be 2/3 of T5's: the paper of GLU variants compares at F = 2048 for 3072. The sizes here keep to that.
+Nearest relative: T5 (`t5`). A gated layer has three matrices instead of two, so for the same number of weights F has to
+be 2/3 of T5's: the paper of GLU variants compares F = 2048 with 3072. The sizes here do the same.
 """
 
 from ptmbench.models.architectures import encoder_decoders
@@ -62,8 +62,8 @@ SIZES = {
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> SequenceModel:
-    """What the network of ``size`` is made of. As in T5, beside each input token stand about 0.22 tokens of the
-    decoder."""
+    """Returns the configuration of the network of ``size``. As in T5, the decoder has about 0.22 tokens for each
+    input token."""
     encoder, decoder = encoder_decoders.t5(size, vocabulary.size, gated=True)
     return SequenceModel(
         encoder=encoder,
@@ -75,14 +75,14 @@ def describe(size: Size, vocabulary: Vocabulary) -> SequenceModel:
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.transformers import built
     from ptmbench.models.objectives import seq2seq_mlm
 
     described = describe(size, vocabulary)
     encoder = built(described.encoder, name="encoder")
     decoder = built(described.decoder, encoder, name="decoder")
-    encoder.dropout = 0.0  # the authors pre-train without
+    encoder.dropout = 0.0  # as in the authors' pre-training
     loss = seq2seq_mlm.SpanLm(encoder, decoder, vocabulary)
     return Pretrainable(
         encoder=encoder,

@@ -4,15 +4,16 @@ Dong, Yang, Wang, Wei, Liu, Wang, Gao, Zhou and Hon (2019). Unified Language Mod
 Understanding and Generation. NeurIPS.
 Taxonomy: contextual; Transformer encoder; MLM under four masks, and NSP; no extension.
 
-What a Transformer can do depends on who may see whom, and that is a matrix added to its scores. UniLM trains one BERT
-under four of them: both texts see everything, each token sees what stands before it, or after it, or the second text
-sees the first and what it has so far. Filling gaps is the task under each. So the same weights understand, as BERT's
-do, and write, as a decoder's do: a [MASK] behind what is written asks for the next token.
+An attention mask decides which tokens attend to which, and with it whether a Transformer is an encoder or a decoder.
+UniLM trains one BERT with four masks: all tokens attend to each other, or to the tokens before them, or to the tokens
+after them, or the second text attends to the first and to its own tokens so far. MLM is the objective for each mask. So
+the same weights encode text like BERT and generate text like a decoder: a [MASK] at the end is filled with the next
+token.
 
     L = L_MLM + L_NSP,   L_MLM = - 1/|M| sum_{t in M} ln p(x_t | what t may see of x with M hidden)
 
-Nearest relative: BERT (`bert`), which is UniLM under the first mask alone. The paper begins from BERT's weights,
-here all weights begin fresh, as for every model.
+Nearest relative: BERT (`bert`), which is UniLM with the first mask alone. The paper begins with BERT's weights; here
+all weights begin at random, as for every model.
 """
 
 from ptmbench.models.architectures.masked_encoder import MaskedModel, unilm
@@ -59,7 +60,7 @@ SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, wid
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> MaskedModel:
-    """What the network of ``size`` is made of."""
+    """Returns the configuration of the network of ``size``."""
     D, V = size.width, vocabulary.size
     encoder = unilm(size, V)
     epsilon = encoder.stack.block.norm.epsilon
@@ -68,7 +69,7 @@ def describe(size: Size, vocabulary: Vocabulary) -> MaskedModel:
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.masked import built
     from ptmbench.models.objectives import _joint, mlm
     from ptmbench.models.objectives import unilm as objective

@@ -1,18 +1,19 @@
-"""UniLMv2: fill all gaps at once, and one after the other, in the same pass.
+"""UniLMv2: fill all gaps at once and one after the other, in the same pass.
 
 Bao, Dong, Wei, Wang, Yang, Liu, Wang, Piao, Gao, Zhou and Hon (2020). UniLMv2: Pseudo-Masked Language Models for
 Unified Language Model Pre-Training. ICML.
 Taxonomy: contextual; Transformer encoder; pseudo-masked LM; no extension.
 
-MLM guesses every hidden word on its own; a language model knows what it wrote before. UniLMv2 hides blocks of words and
-learns both: each word from the text around alone, and each block from the text and the blocks filled before it, in
-random order. Pseudo masks and the original words stand behind the text, at the positions they are about, so that masks
-of attention make the two out of one pass. The first makes an encoder, the second a decoder.
+MLM predicts every hidden word independently; a language model sees the words that it wrote before. UniLMv2 hides blocks
+of words and learns both: each word from the visible text alone, and each block from the visible text and the blocks
+filled before it, in random order. Pseudo masks and the original words come after the text and have the positions of the
+hidden words, so that attention masks can separate the two objectives in one pass. The first objective trains an
+encoder, the second a decoder.
 
     L = L_AE + L_PAR:  - 1/|M| sum_{t in M} ln p(x_t | x without M)  and, for t in block M_i, given M_1 ... M_{i-1} too
 
-Nearest relative: UniLM (`unilm`), which takes a row for each mask. There is no reference of it to install: it is
-held against BERT, given its masks, positions and biases of distance from outside.
+Nearest relative: UniLM (`unilm`), which needs a row for each mask. There is no reference of UniLMv2 to install: it is
+compared with a BERT that gets its masks, positions and distance biases as inputs.
 """
 
 from ptmbench.models.architectures.masked_encoder import MaskedModel, unilm_v2
@@ -60,13 +61,13 @@ ADAM = {"beta2": 0.98, "epsilon": 1e-6}
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> MaskedModel:
-    """What the network of ``size`` is made of."""
+    """Returns the configuration of the network of ``size``."""
     words = PseudoMaskedConfig(width=size.width, inner=size.width, vocabulary=vocabulary.size)
     return MaskedModel(encoder=unilm_v2(size, vocabulary.size), heads=(words,))
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.masked import built
     from ptmbench.models.objectives import pseudo_masked, unilm
 

@@ -1,18 +1,18 @@
-"""The Universal Transformer: one layer in a loop, and each word decides how often.
+"""The Universal Transformer: one layer in a loop, repeated as often as each word needs.
 
 Dehghani, Gouws, Vinyals, Uszkoreit and Kaiser (2019). Universal Transformers. ICLR.
 Taxonomy: contextual; Transformer encoder (weights shared by all layers, adaptive depth); MLM here; no extension.
 
-A Transformer has as many layers as it was built with, however hard the input. This one applies a single layer again
-and again, told by a signal which step it is in; a unit beside each word says when that word is done. Computing has a
-price in the loss, so that easy words stop early. The survey lists it as an architecture: the paper trains it on tasks
-from scratch, with a decoder where they need one. Here its encoder is pre-trained by MLM on rows of full sentences, so
-that it can be compared. ``Size.layers`` is the greatest number of steps.
+A Transformer has the same number of layers for easy and hard inputs. This one applies a single layer repeatedly, with
+a fixed signal for the step, and a halting unit decides for each word when to stop. The loss has a cost for steps, so
+that easy words stop early. The survey lists it as an architecture: the paper trains it on tasks from scratch, with a
+decoder for tasks that need one. Here its encoder is pre-trained by MLM on rows of full sentences, so that it can be
+compared. ``Size.layers`` is the largest number of steps.
 
     L = L_MLM + 0.01 mean_t (N_t + R_t),        N_t steps taken for token t, R_t the weight of the last one
 
-Nearest relative: RoBERTa (`roberta`), the same objective and rows over as many different layers; ALBERT shares
-its layers too, but takes all of them for every word.
+Nearest relative: RoBERTa (`roberta`), the same objective and rows with as many different layers. ALBERT shares
+its layers too, but applies all of them to every word.
 """
 
 from ptmbench.models.architectures.universal_encoder import universal
@@ -47,13 +47,13 @@ ADAM = {"beta2": 0.997, "epsilon": 1e-9}
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
-    """What the network of ``size`` is made of."""
+    """Returns the configuration of the network of ``size``."""
     words = MaskedLmConfig(width=size.width, inner=size.width, vocabulary=vocabulary.size)
     return EncoderModel(encoder=universal(size, vocabulary.size), heads=(words,))
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.universal import built
     from ptmbench.models.objectives import _ponder, mlm, sampling
 

@@ -4,16 +4,16 @@ Lan, Chen, Goodman, Gimpel, Sharma and Soricut (2020). ALBERT: A Lite BERT for S
 Representations. ICLR.
 Taxonomy: contextual; Transformer encoder; MLM (of n-grams) and SOP; parameter sharing.
 
-Most of BERT's weights are many copies of one thing: a layer per depth, and a vector as wide as the network for every
-word. Here one layer is applied L times, and words have narrow vectors that a product widens. That makes a model of a
-ninth of the size with the same cost per token. NSP gives way to telling whether two texts stand in order, and MLM hides
-one to three whole words at a time.
+BERT has separate weights for each of its layers, and a vector as wide as the network for every word. Here one layer is
+applied L times, and words have narrow vectors that a projection widens. The model has a ninth of the weights and the
+same cost per token. SOP, which predicts whether two texts are in order, replaces NSP, and MLM hides one to three whole
+words at a time.
 
     L = L_MLM + L_SOP
     L_MLM = - 1/|M| sum_{t in M} ln p(x_t | x with M hidden)        L_SOP = - ln p(A before B or swapped | [CLS])
 
-Nearest relative: BERT (`bert`), the same computation with weights of its own in every layer, single tokens
-hidden, and NSP.
+Nearest relative: BERT (`bert`), the same computation with separate weights in every layer, single hidden tokens, and
+NSP.
 """
 
 from dataclasses import replace
@@ -67,16 +67,16 @@ CARD = Card(
 SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, width=768, heads=12, inner=3072)}
 
 ADAM = {"epsilon": 1e-6}
-"""That of LAMB in the authors' code; the paper trains by LAMB (``optimizer=lamb``)."""
+"""The value for LAMB in the authors' code. The paper trains with LAMB (``optimizer=lamb``)."""
 
 
 def embedding(size: Size) -> int:
-    """E, the width of token vectors: 128 as in the paper (table 1), and half of D where that is narrower."""
+    """Returns E, the width of token vectors: 128 as in the paper (table 1), but at most half of D."""
     return min(128, size.width // 2)
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
-    """What the network of ``size`` is made of. GELU is in the tanh form, as in the authors' code."""
+    """Returns the configuration of the network of ``size``. GELU is in the tanh form, as in the authors' code."""
     D, E, V = size.width, embedding(size), vocabulary.size
     encoder = bert(replace(size, embedding=E), V, activation="gelu_tanh", shared=True)
     words = MaskedLmConfig(width=D, inner=E, vocabulary=V, activation="gelu_tanh", absent=vocabulary.absent)
@@ -84,7 +84,7 @@ def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.transformers import built
     from ptmbench.models.objectives import _joint, masking, mlm, sampling, sop
 

@@ -4,11 +4,11 @@ Chia, Witteveen and Andrews (2019). Transformer to CNN: Label-scarce distillatio
 Workshop on Compact Deep Neural Network Representation with Industrial Applications, NeurIPS 2018.
 Taxonomy: contextual; convolutional network; no pre-training in the paper, MLM here; distillation.
 
-A Transformer lets every token look at every other; to sort short texts, runs of a few words may be enough. Filters over
-five neighbouring tokens, one layer upon another, cost no attention, and what is largest in each layer tells about the
-text. The paper's network, BlendCNN, learns the logits of a fine-tuned Transformer from random weights: it is the random
-twin of this row, `random-blend_cnn`, under `distil:match=logits`. MLM is our choice, so that the network can be
-pre-trained too: a filter over a hidden token reads [MASK] in its place, so nothing of it leaks.
+In a Transformer every token attends to every other; to classify short texts, runs of a few words may be enough. Here
+stacked filters over five neighbouring tokens replace attention, and the maxima of each layer represent the text. The
+paper's network, BlendCNN, learns the logits of a fine-tuned Transformer from random weights: it is the random twin of
+this model, `random-blend_cnn`, with `distil:match=logits`. MLM is our choice, so that the network can be pre-trained
+too: a filter over a hidden token reads [MASK] in its place, so the token does not leak.
 
     L = L_MLM = - 1/|M| sum_{t in M} ln p(x_t | x with M hidden)
 
@@ -43,18 +43,18 @@ CARD = Card(
 )
 
 SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=8, width=768)}
-"""Those of BERT; the base has the 8 layers of BlendCNN, at BERT's width."""
+"""The sizes of BERT, but the base size has the 8 layers of BlendCNN at BERT's width."""
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
-    """What the network of ``size`` is made of."""
+    """Returns the configuration of the network of ``size``."""
     D, V = size.width, vocabulary.size
     words = MaskedLmConfig(width=D, inner=D, vocabulary=V, absent=vocabulary.absent)
     return EncoderModel(encoder=convolutional(size, V), heads=(words,))
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.convolution import built
     from ptmbench.models.objectives import _joint, mlm, sampling
 

@@ -1,18 +1,18 @@
-"""DistilBERT: a BERT of half the depth that learns what a BERT predicts.
+"""DistilBERT: a BERT of half the depth that learns the predictions of a BERT.
 
 Sanh, Debut, Chaumond and Wolf (2019). DistilBERT, a distilled version of BERT: smaller, faster, cheaper and lighter.
 NeurIPS workshop on Energy Efficient Machine Learning and Cognitive Computing.
 Taxonomy: contextual; Transformer encoder; MLM and soft targets; distillation.
 
-In a gap after "a beautiful", BERT finds "day" and "life" likely and "stone" unlikely: its probabilities say more than
-the one word that stood there. DistilBERT learns them from a BERT that is pre-trained already, along with the hidden
+In a gap after "a beautiful", BERT finds "day" and "life" likely and "stone" unlikely: its probabilities have more
+information than the one word of the text. DistilBERT learns them from a pre-trained BERT, together with the hidden
 words and the direction of BERT's last vectors. It has every second layer of that BERT, begins with the weights of
 these, and has neither segments nor a pooler.
 
     L = 5 L_soft + 2 L_MLM + L_cos
     L_soft = t^2 KL(teacher || student) of probabilities at temperature t = 2        L_cos = 1 - cos(g, h)
 
-Nearest relative: BERT (`bert`), its teacher, with twice the layers, and NSP in the place of a teacher.
+Nearest relative: BERT (`bert`), its teacher, with twice the layers, and with NSP instead of a teacher.
 """
 
 from dataclasses import replace
@@ -62,12 +62,12 @@ CARD = Card(
 
 
 def halved(size: Size) -> Size:
-    """A teacher's ``size`` with half of the layers."""
+    """Returns the size of the student of a teacher of ``size``: half of its layers."""
     return replace(size, layers=size.layers // 2)
 
 
 def doubled(size: Size) -> Size:
-    """The size of the teacher of a student of ``size``."""
+    """Returns the size of the teacher of a student of ``size``."""
     return replace(size, layers=2 * size.layers)
 
 
@@ -81,7 +81,7 @@ ADAM = {"beta2": 0.98, "epsilon": 1e-6}
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> StudentModel:
-    """What the network of ``size`` and its teacher are made of. Both predict the words at all places."""
+    """Returns the configurations of the network of ``size`` and its teacher. Both predict the words at all places."""
     D, V = size.width, vocabulary.size
     head = MaskedLmConfig(width=D, inner=D, vocabulary=V, rate=1.0, absent=vocabulary.absent)
     teacher = EncoderModel(encoder=bert(doubled(size), V, pooler=False), heads=(head,))
@@ -89,7 +89,7 @@ def describe(size: Size, vocabulary: Vocabulary) -> StudentModel:
 
 
 def build(size: Size, vocabulary: Vocabulary, teacher: Pretrainable | None = None) -> Pretrainable:
-    """The network of ``size``, with weights of ``teacher``, or freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, with weights of ``teacher``, or initialised from Keras's global seed."""
     from ptmbench.models.layers.transformers import built
     from ptmbench.models.objectives import distillation, mlm, sampling
 

@@ -1,4 +1,4 @@
-"""DualTrain: a narrow BERT with a small vocabulary of its own, near projected weights of a BERT that learns its pieces.
+"""DualTrain: a narrow BERT with a smaller vocabulary than its teacher, whose projected weights it stays close to.
 
 Zhao, Gupta, Song and Zhou (2019). Extreme Language Model Compression with Optimal Subwords and Shared Projections.
 arXiv:1909.11687v1. (The second version of 2021, "Extremely Small BERT Models from Mixed-Vocabulary Training", is
@@ -7,8 +7,8 @@ Taxonomy: contextual; Transformer encoder; MLM of student and teacher and projec
 
 Token vectors are a large part of a small BERT. A student with fewer pieces cannot imitate the predictions of a teacher
 with more. So the teacher learns the student's pieces: some of the words that it reads and predicts are cut by the
-student's vocabulary. Projections that all layers share map the teacher's weights to the student's, and their distance
-is a part of the loss. The student has the teacher's depth, and is fine-tuned alone.
+student's vocabulary. Projections, which all layers share, map the teacher's weights to the student's shapes, and the
+distance of the two is a part of the loss. The student has the teacher's depth, and is fine-tuned alone.
 
     L = L_MLM(student) + L_MLM(teacher) + epsilon sum_theta || U theta_t V - theta_s ||^2
 
@@ -49,13 +49,13 @@ _FEWER, _LEAST = 6, 256
 
 
 def smaller(size: int) -> int:
-    """The size of the student's vocabulary for a teacher's of ``size``: a sixth, as 4,928 of 30,522, and no fewer than
-    256, since a vocabulary has all letters."""
+    """Returns the size of the student's vocabulary for a teacher's of ``size``: a sixth, as 4,928 of 30,522, but at
+    least 256, because a vocabulary has all letters."""
     return min(size, max(size // _FEWER, _LEAST))
 
 
 def narrowed(size: Size) -> Size:
-    """A teacher's ``size`` at half of its width, with as many layers and heads."""
+    """Returns a teacher's ``size`` with half of the width, and as many layers and heads."""
     return replace(size, width=size.width // 2, inner=size.inner // 2)
 
 
@@ -65,7 +65,7 @@ SIZES = {"tiny": narrowed(TINY), "mini": narrowed(MINI), "small": narrowed(SMALL
 
 
 def taught_by(size: Size) -> Size:
-    """The size of the teacher of a student of ``size``: of twice its width, but BERT-base for the base student."""
+    """Returns the size of the teacher of a student of ``size``: twice its width, but BERT-base for the base student."""
     if (size.layers, size.width) == (_BASE.layers, _BASE.width):
         return replace(size, width=768, inner=3072)
     return replace(size, width=2 * size.width, inner=2 * size.inner)
@@ -82,13 +82,13 @@ def _projections(size: Size) -> ProjectionsConfig:
 
 
 def _network(size: Size, vocabulary: int, absent: tuple[int, ...] = ()) -> tuple:
-    """Configurations of an encoder of ``size`` and its head for masked words."""
+    """Returns the configurations of an encoder of ``size`` and its MLM head."""
     head = MaskedLmConfig(width=size.width, inner=size.width, vocabulary=vocabulary, absent=absent)
     return bert(size, vocabulary, pooler=False), head
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> StudentModel:
-    """What the network of ``size`` and its teacher are made of. A vocabulary without a teacher's stands for both."""
+    """Returns the configurations of the network and its teacher. ``vocabulary`` is the teacher's too if it has none."""
     union = Union(vocabulary.teacher or vocabulary, vocabulary)
     encoder, head = _network(size, vocabulary.size, vocabulary.absent)
     theirs, others = _network(taught_by(size), union.size, union.teacher.absent)
@@ -102,7 +102,7 @@ def describe(size: Size, vocabulary: Vocabulary) -> StudentModel:
 
 
 def build(size: Size, vocabulary: Vocabulary, teacher: Pretrainable | None = None) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.transformers import built
     from ptmbench.models.objectives import dual_training, mlm
 

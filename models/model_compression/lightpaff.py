@@ -1,18 +1,19 @@
-"""LightPAFF: a small BERT that learns hidden words from the text and from a BERT, and then tasks in the same way.
+"""LightPAFF: a small BERT that learns from the text and from a BERT, in pre-training and in fine-tuning.
 
 Song, Sun, Tan, Qin, Lu, Liu and Liu (2020). LightPAFF: A Two-Stage Distillation Framework for Pre-training and
 Fine-tuning. arXiv:2004.12817.
 Taxonomy: contextual; Transformer encoder; MLM and soft targets; distillation.
 
-A student of a fine-tuned teacher misses what the teacher has learned in pre-training. LightPAFF distils in both stages,
-with one kind of loss: the hidden words or gold answers, and the teacher's probabilities of the same. This file is the
-first stage; the second is the adaptation `distil`, at temperature 1. The student is a BERT of half the depth, width and
-heads, begins with random weights, and imitates neither vectors nor attention.
+A student that learns only from a fine-tuned teacher lacks the teacher's pre-training. LightPAFF distils in both stages,
+with one kind of loss: for the hidden words or gold answers, and for the teacher's probabilities of them. This file is
+the first stage; the second is the adaptation `distil`, at temperature 1. The student is a BERT of half the depth, width
+and heads, begins with random weights, and imitates neither vectors nor attention.
 
     L = (1 - lambda) L_MLM + lambda L_KD        L_KD = 1/|M| sum_{t in M} KL(teacher || student)        lambda = 1/2
 
-Nearest relative: DistilBERT (`distilbert`), with soft targets at all places and a temperature, the cosine of last
-vectors, rare words hidden more readily, the teacher's width, and a start from the teacher's weights.
+Nearest relative: DistilBERT (`distilbert`). It has soft targets at all places with a temperature, the cosine of the
+last vectors in its loss, and the teacher's width. It hides rare words more often, and begins with the teacher's
+weights.
 """
 
 from dataclasses import replace
@@ -46,12 +47,12 @@ CARD = Card(
 
 
 def halved(size: Size) -> Size:
-    """Half of the layers of a teacher's ``size``, half as wide, with half of the heads."""
+    """Returns a teacher's ``size`` with half of the layers, the width and the heads."""
     return replace(size, layers=size.layers // 2, width=size.width // 2, heads=size.heads // 2, inner=size.inner // 2)
 
 
 def doubled(size: Size) -> Size:
-    """The size of the teacher of a student of ``size``."""
+    """Returns the size of the teacher of a student of ``size``."""
     return replace(size, layers=2 * size.layers, width=2 * size.width, heads=2 * size.heads, inner=2 * size.inner)
 
 
@@ -62,7 +63,7 @@ TEACHER = Teacher(model="bert", size=doubled, parts=("encoder/embeddings/", "enc
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> StudentModel:
-    """What the network of ``size`` and its teacher are made of. Both predict the hidden words."""
+    """Returns the configurations of the network of ``size`` and its teacher. Both predict the hidden words."""
     theirs, V = doubled(size), vocabulary.size
     ours, others = (
         MaskedLmConfig(width=one.width, inner=one.width, vocabulary=V, absent=vocabulary.absent)
@@ -73,7 +74,7 @@ def describe(size: Size, vocabulary: Vocabulary) -> StudentModel:
 
 
 def build(size: Size, vocabulary: Vocabulary, teacher: Pretrainable | None = None) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.transformers import built
     from ptmbench.models.objectives import masked_distillation, mlm, sampling
 

@@ -1,13 +1,13 @@
-"""MiniLM: a BERT of any depth and width that learns what the last attention of a BERT does.
+"""MiniLM: a BERT of any depth and width that learns the last attention of a BERT.
 
 Wang, Wei, Dong, Bao, Yang and Zhou (2020). MiniLM: Deep Self-Attention Distillation for Task-Agnostic Compression of
 Pre-Trained Transformers. NeurIPS.
 Taxonomy: contextual; Transformer encoder; attention and value relations of a teacher; distillation.
 
-What a Transformer knows shows in where it looks. MiniLM learns the attention of its teacher's last layer and, by the
-similarities of values, which tokens that layer treats alike. Both are distributions over tokens, so its own layers may
-be fewer and narrower, and need not imitate the teacher's one by one. It has half of BERT's layers at half of BERT's
-width and as many heads, and begins with random weights. It hides no words: it reads plain text.
+The attention of a Transformer shows much of its knowledge. MiniLM learns the attention of its teacher's last layer, and
+the similarities of the values there, which show which tokens that layer treats alike. Both are distributions over
+tokens, so the student may have fewer and narrower layers, and need not imitate the teacher layer by layer. It has half
+of BERT's layers and width, as many heads, and begins with random weights. It hides no words: it reads plain text.
 
     L = L_AT + L_VR        L_AT = 1 / (h |x|) sum_{a, t} KL(A'_a,t || A_a,t)
     L_VR = 1 / (h |x|) sum_{a, t} KL(R'_a,t || R_a,t)        R_a = softmax(V_a V_a^T / sqrt(d))
@@ -48,12 +48,12 @@ CARD = Card(
 
 
 def halved(size: Size) -> Size:
-    """Half of the layers of a teacher's ``size``, half as wide."""
+    """Returns a teacher's ``size`` with half of the layers and the width."""
     return replace(size, layers=size.layers // 2, width=size.width // 2, inner=size.inner // 2)
 
 
 def doubled(size: Size) -> Size:
-    """The size of the teacher of a student of ``size``."""
+    """Returns the size of the teacher of a student of ``size``."""
     return replace(size, layers=2 * size.layers, width=2 * size.width, inner=2 * size.inner)
 
 
@@ -64,7 +64,7 @@ TEACHER = Teacher(model="bert", size=doubled, parts=("encoder/embeddings/", "enc
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> StudentModel:
-    """What the network of ``size`` and its teacher are made of."""
+    """Returns the configurations of the network of ``size`` and its teacher."""
     theirs, V = doubled(size), vocabulary.size
     ours, others = (RelationsConfig(width=one.width, inner=one.inner) for one in (size, theirs))
     teacher = EncoderModel(encoder=bert(theirs, V, pooler=False), heads=(others,))
@@ -72,7 +72,7 @@ def describe(size: Size, vocabulary: Vocabulary) -> StudentModel:
 
 
 def build(size: Size, vocabulary: Vocabulary, teacher: Pretrainable | None = None) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.transformers import built
     from ptmbench.models.objectives import layer_distillation, relation_distillation
 

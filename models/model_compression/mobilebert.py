@@ -10,8 +10,8 @@ GELU, and the input is made from narrow vectors of a token and its two neighbour
 
     L = L_MLM + L_NSP        norm(x) = scale * x + bias
 
-This model is the network alone, trained from random weights by BERT's losses: its scores tell what the architecture is
-worth. `mobilebert_pkt` trains it as the paper does, with an inverted-bottleneck BERT (`ib_bert`) as the teacher.
+This model is the network alone, trained from random weights with BERT's losses: its scores measure the architecture.
+`mobilebert_pkt` trains it as the paper does, with an inverted-bottleneck BERT (`ib_bert`) as the teacher.
 
 Nearest relative: BERT (`bert`), with wide layers, layer-norm and the same losses.
 """
@@ -58,25 +58,25 @@ CARD = Card(
 
 
 def thin(size: Size) -> Size:
-    """``size`` with feed-forward layers as wide as the vectors between the layers, as in the authors' configuration."""
+    """Returns ``size`` with feed-forward layers as wide as the vectors between layers, as the authors configure it."""
     return replace(size, inner=size.width)
 
 
 _BASE = Size(layers=24, width=512, heads=4, inner=512)
-"""MobileBERT of the paper."""
+"""The MobileBERT of the paper."""
 SIZES = {"tiny": thin(TINY), "mini": thin(MINI), "small": thin(SMALL), "base": _BASE}
 
 ADAM = {"epsilon": 1e-6}
-"""That of LAMB in the authors' code; the paper trains by LAMB (``optimizer=lamb``)."""
+"""The value for LAMB in the authors' code. The paper trains with LAMB (``optimizer=lamb``)."""
 
 
 def narrow(size: Size) -> int:
-    """The width inside of the layers, and that of token vectors: a quarter of ``size.width``, 128 in the paper."""
+    """Returns the width inside the layers and of token vectors: a quarter of ``size.width``, 128 in the paper."""
     return size.width // 4
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
-    """What the network of ``size`` is made of."""
+    """Returns the configuration of the network of ``size``."""
     C, D, V = narrow(size), size.width, vocabulary.size
     E = size.embedding or C
     words = WidenedLmConfig(width=D, inner=D, embedding=E, vocabulary=V, activation="relu", absent=vocabulary.absent)
@@ -85,7 +85,7 @@ def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.bottleneck import built
     from ptmbench.models.objectives import _joint, mlm, nsp, sampling
 

@@ -54,37 +54,37 @@ CARD = Card(
 
 
 def thin(size: Size) -> Size:
-    """``size`` with feed-forward layers as wide as the vectors between the layers, as in the authors' configuration."""
+    """Returns ``size`` with feed-forward layers as wide as the vectors between layers, as the authors configure it."""
     return replace(size, inner=size.width)
 
 
 def widened(size: Size) -> Size:
-    """The size of the teacher of a student of ``size``."""
+    """Returns the size of the teacher of a student of ``size``."""
     return replace(size, inner=8 * size.width)
 
 
 _BASE = Size(layers=24, width=512, heads=4, inner=512)
-"""MobileBERT of the paper."""
+"""The MobileBERT of the paper."""
 SIZES = {"tiny": thin(TINY), "mini": thin(MINI), "small": thin(SMALL), "base": _BASE}
 
 TEACHER = Teacher(model="ib_bert", size=widened, parts=("encoder/embeddings/", "encoder/stack/", "mlm/"))
 
 ADAM = {"epsilon": 1e-6}
-"""That of LAMB in the authors' code; the paper trains by LAMB (``optimizer=lamb``)."""
+"""The value for LAMB in the authors' code. The paper trains with LAMB (``optimizer=lamb``)."""
 
 
 def narrow(size: Size) -> int:
-    """The width inside of the layers, and that of token vectors."""
+    """Returns the width inside the layers and of token vectors."""
     return size.width // 4
 
 
 def opened(size: Size) -> int:
-    """The width inside of the teacher's layers."""
+    """Returns the width inside the teacher's layers."""
     return 2 * size.width
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> StudentModel:
-    """What the network of ``size`` and its teacher are made of."""
+    """Returns the configurations of the network of ``size`` and its teacher."""
     D, V, E = size.width, vocabulary.size, size.embedding or narrow(size)
     given = {"width": D, "inner": D, "embedding": E, "vocabulary": V, "absent": vocabulary.absent}
     theirs = {"inside": opened(size), "reads": "wide", "feed_forwards": 1, "norm": "layer_norm", "activation": "gelu"}
@@ -97,7 +97,7 @@ def describe(size: Size, vocabulary: Vocabulary) -> StudentModel:
 
 
 def build(size: Size, vocabulary: Vocabulary, teacher: Pretrainable | None = None) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.bottleneck import built
     from ptmbench.models.objectives import mlm, nsp, progressive_transfer, sampling
 

@@ -4,14 +4,14 @@ Jiao, Yin, Shang, Jiang, Chen, Li, Wang and Liu (2020). TinyBERT: Distilling BER
 Findings of EMNLP.
 Taxonomy: contextual; Transformer encoder; hidden states and attention of a teacher; distillation.
 
-Each layer of the student imitates one of the teacher, the hidden states by a learned projection and the scores of the
-attention as they are. General distillation does so on plain text with a pre-trained BERT as teacher, and predicts no
-words. Task distillation is the adaptation `tinybert`: the same on a task's texts with a fine-tuned teacher, and then
+Each layer of the student imitates one layer of the teacher: its hidden states through a learned projection, and its
+attention scores directly. General distillation does this on plain text with a pre-trained BERT as teacher, and predicts
+no words. Task distillation is the adaptation `tinybert`: the same on a task's texts with a fine-tuned teacher, and then
 its predictions. The student has as many heads as the teacher, but fewer and narrower layers.
 
     L = sum_{m=0}^{M} MSE(H_m W + b, H'_g(m)) + sum_{m=1}^{M} MSE(A_m, A'_g(m))        g(m) = m N / M
 
-Nearest relative: MiniLM (`minilm`), which imitates the last attention alone.
+Nearest relative: MiniLM (`minilm`), which imitates only the last attention.
 """
 
 from dataclasses import replace
@@ -47,17 +47,17 @@ CARD = Card(
 
 
 def halved(size: Size) -> Size:
-    """Half of the layers of a teacher's ``size``, half as wide."""
+    """Returns a teacher's ``size`` with half of the layers and the width."""
     return replace(size, layers=size.layers // 2, width=size.width // 2, inner=size.inner // 2)
 
 
 _BASE = Size(layers=4, width=312, heads=12, inner=1200)
-"""TinyBERT 4 of the paper."""
+"""The TinyBERT 4 of the paper."""
 SIZES = {"tiny": halved(TINY), "mini": halved(MINI), "small": halved(SMALL), "base": _BASE}
 
 
 def taught_by(size: Size) -> Size:
-    """The size of the teacher of a student of ``size``: twice as many layers of twice the width, but BERT-base for
+    """Returns the size of the teacher of a student of ``size``: twice the layers and width, but BERT-base for
     TinyBERT 4."""
     if (size.layers, size.width) == (_BASE.layers, _BASE.width):
         return replace(size, layers=12, width=768, inner=3072)
@@ -68,7 +68,7 @@ TEACHER = Teacher(model="bert", size=taught_by, parts=("encoder/embeddings/", "e
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> StudentModel:
-    """What the network of ``size`` and its teacher are made of."""
+    """Returns the configurations of the network of ``size`` and its teacher."""
     theirs, V = taught_by(size), vocabulary.size
     teacher = EncoderModel(encoder=bert(theirs, V, pooler=False), heads=())
     fit = FitConfig(width=size.width, outputs=theirs.width, layers=size.layers)
@@ -76,7 +76,7 @@ def describe(size: Size, vocabulary: Vocabulary) -> StudentModel:
 
 
 def build(size: Size, vocabulary: Vocabulary, teacher: Pretrainable | None = None) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.transformers import built
     from ptmbench.models.objectives import layer_distillation
 

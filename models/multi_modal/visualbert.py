@@ -4,15 +4,15 @@ Li, Yatskar, Yin, Hsieh and Chang (2019). VisualBERT: A Simple and Performant Ba
 Taxonomy: contextual; Transformer encoder; MLM and sentence-image prediction; multi-modal (survey, section 4.3.2).
 
 A detector finds the regions of a picture and describes each by numbers. VisualBERT projects these to the width of token
-vectors and puts them behind the tokens, in one stream: attention is left to find out which word means which region.
-The text of a row is two captions. Words are hidden and predicted with all regions in sight, and the model says whether
-the second caption is of the same picture.
+vectors and appends them to the tokens, so that attention can learn which word means which region. The text of a row is
+two captions. Hidden words are predicted with all regions visible, and the model predicts whether the second caption
+belongs to the picture too.
 
     L = L_MLM + L_SIP        L_SIP = - ln p(both captions are of the picture | pooled vector)
 
-Nearest relative: BERT (`bert`), which this network is for text without a picture. The authors begin with BERT's
-weights; here all begins afresh. Boxes tell regions from padding and nothing else, so a region's place has to be among
-its features.
+Nearest relative: BERT (`bert`). For text without a picture, the two networks are the same. The authors begin with
+BERT's weights; here all weights begin at random. Boxes only distinguish regions from padding, so the position of a
+region has to be among its features.
 """
 
 from ptmbench.models.architectures.region_encoder import FEATURES, region_encoder
@@ -49,7 +49,7 @@ ADAM = {"epsilon": 1e-6}
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> RegionModel:
-    """What the network of ``size`` is made of. Regions have as many features as ``vocabulary`` says."""
+    """Returns the configuration of the network of ``size``. ``vocabulary`` has the number of features of regions."""
     D, V = size.width, vocabulary.size
     return RegionModel(
         encoder=region_encoder(size, V, vocabulary.widths.get("regions", FEATURES)),
@@ -58,7 +58,7 @@ def describe(size: Size, vocabulary: Vocabulary) -> RegionModel:
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.regions import built
     from ptmbench.models.objectives import _joint, mlm, sip
 

@@ -1,17 +1,16 @@
-"""BiSkip: word vectors of two languages in one space, learned from texts beside their translations.
+"""BiSkip: word vectors of two languages in one space, learned from texts and their translations.
 
 Luong, Pham and Manning (2015). Bilingual Word Representations with Monolingual Quality in Mind. Workshop on Vector
 Space Modeling for NLP.
 Taxonomy: non-contextual; lookup table; skip-gram in two languages and between them; multilingual.
 
-Skip-gram knows a word by the company it keeps. In a text that stands beside its translation a word keeps company in
-both languages: the words around it, and those around the place that it has in the other text. So a word and its
-translation predict the same neighbours, and come to lie side by side, while words of one language keep the distances
-that skip-gram gives them.
+Skip-gram learns the vector of a word from its neighbours. With a translation, a word has neighbours in both languages:
+the words around it, and the words around its place in the other text. So a word and its translation predict the same
+neighbours and get similar vectors, while words of one language keep the distances that skip-gram gives them.
 
     L = L_SGNS(1, 1) + L_SGNS(2, 2) + L_SGNS(1, 2) + L_SGNS(2, 1)        from the words of one text to those of another
 
-Differs from the paper in that both languages are one vocabulary: what is spelled alike has one vector.
+In contrast to the paper, both languages share a vocabulary, so words with the same spelling have one vector.
 Nearest relative: word2vec (`word2vec`), which is the first two terms.
 """
 
@@ -51,13 +50,13 @@ LEARNING_RATE = 1e-2
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
-    """What the network of ``size`` is made of."""
+    """Returns the configuration of the network of ``size``."""
     head = BiSkipConfig(width=size.width, words=vocabulary.size)
     return EncoderModel(encoder=word_vectors.words(size, vocabulary.size), heads=(head,))
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.vectors import built
     from ptmbench.models.objectives import biskip
 

@@ -1,17 +1,17 @@
-"""XLM: one encoder for many languages, which learns from translations that words of two languages mean the same.
+"""XLM: one encoder for many languages, which learns from translations which words have the same meaning.
 
 Lample and Conneau (2019). Cross-lingual Language Model Pretraining. NeurIPS.
 Taxonomy: contextual; Transformer encoder; MLM and TLM; multilingual (survey, section 4.2).
 
-A BERT over many languages shares its weights and pieces between them, but nothing tells it that a German sentence says
-what an English one does. XLM puts a sentence and its translation into one row and hides words of both: to guess an
-English word it may look at the German ones. Every token gets the vector of its language, and the positions of the
+A BERT over many languages shares its weights and pieces between them, but never learns that a German sentence means the
+same as an English one. XLM puts a sentence and its translation into one row and hides words of both: to predict an
+English word, it may use the German ones. Every token gets the vector of its language, and the positions of the
 translation begin at 0 again, so that words at the same place of both sentences have the same position.
 
     L = L_MLM  in rows of one language        L = L_TLM  in rows of translations, in turn
     L_TLM = - 1/|M| sum_{t in M} ln p(x_t | sentence and translation with M hidden)
 
-Nearest relative: BERT (`bert`), which has segments in the place of languages, a product and a norm before its
+Nearest relative: BERT (`bert`), which has segments instead of languages, a dense layer and a norm before its
 output layer, and NSP.
 """
 
@@ -49,14 +49,14 @@ SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=12, wid
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
-    """What the network of ``size`` is made of."""
+    """Returns the configuration of the network of ``size``."""
     languages = len(vocabulary.symbols.get("languages", ()))
     head = TiedLmConfig(width=size.width, vocabulary=vocabulary.size, absent=vocabulary.absent)
     return EncoderModel(encoder=xlm(size, vocabulary.size, languages), heads=(head,))
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.transformers import built
     from ptmbench.models.objectives import _joint, mlm, tlm
 

@@ -1,1 +1,1 @@
-"""Non-contextual embeddings (survey, sections 2.4.1 and 3.3.1): a word has one vector, whatever stands around it."""
+"""Non-contextual embeddings (survey, sections 2.4.1 and 3.3.1): a word has one vector in all contexts."""

@@ -3,13 +3,13 @@
 Mikolov, Chen, Corrado and Dean (2013). Efficient Estimation of Word Representations in Vector Space. ICLR workshop.
 Taxonomy: non-contextual; lookup table; CBOW; no extension.
 
-The other half of word2vec. A window's words are thrown into a bag, and the mean of their vectors has to tell the word
-in the middle from a few random ones. A word in the middle is predicted once, not once per neighbour: faster by the size
-of the window, and smoother, so that frequent words profit more than rare ones.
+The other half of word2vec. The mean of the vectors in a window, without their order, has to tell the word in the middle
+from a few random ones. A word is predicted once, not once per neighbour. This is faster by the size of the window, and
+smoother, so that frequent words profit more than rare ones.
 
     L = - ln s(u_w . h) - k E_{n ~ p} ln s(- u_n . h),        h = mean of v_c over the words c around w
 
-Nearest relative: word2vec's skip-gram (`word2vec`), the same two tables with the arrow turned round.
+Nearest relative: word2vec's skip-gram (`word2vec`), the same two tables, in which a word predicts its neighbours.
 """
 
 from ptmbench.models.architectures import word_vectors
@@ -47,13 +47,13 @@ LEARNING_RATE = 1e-2
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
-    """What the network of ``size`` is made of."""
+    """Returns the configuration of the network of ``size``."""
     head = MeansConfig(width=size.width, words=vocabulary.size)
     return EncoderModel(encoder=word_vectors.words(size, vocabulary.size), heads=(head,))
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.vectors import built
     from ptmbench.models.objectives import cbow
 

@@ -1,15 +1,15 @@
-"""CBOW with hierarchical softmax: what the first release of word2vec did unless told otherwise.
+"""CBOW with hierarchical softmax: the default of the first release of word2vec.
 
 Mikolov, Chen, Corrado and Dean (2013). Efficient Estimation of Word Representations in Vector Space. ICLR workshop.
 Taxonomy: non-contextual; lookup table; CBOW; no extension.
 
-The mean of the vectors around a word is asked for the way to this word in a Huffman tree of the vocabulary: at each
-inner node, left or right. One prediction per word and about log2 V products for each make it the cheapest of the four
-ways of word2vec that needs no noise.
+From the mean of the vectors around a word, the model predicts the path to this word in a Huffman tree of the
+vocabulary: left or right at each inner node. With one prediction per word and about log2 V products for each, it is the
+cheapest of word2vec's methods that need no noise.
 
     L = - sum over inner nodes n on the way to w of  ln s(+- u_n . h),        h = mean of v_c over the words c around w
 
-Nearest relative: `cbow`, the same means told from noise.
+Nearest relative: `cbow`, which has the same means and negative sampling.
 """
 
 from ptmbench.models.architectures import word_vectors
@@ -39,17 +39,17 @@ CARD = Card(
 SIZES = word_vectors.SIZES
 
 LEARNING_RATE = 1e-2
-"""That of `cbow` and `word2vec_hs`, whose halves it joins."""
+"""The rate of `cbow` and `word2vec_hs`, which it combines."""
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
-    """What the network of ``size`` is made of."""
+    """Returns the configuration of the network of ``size``."""
     head = MeansTreeConfig(width=size.width, words=vocabulary.size)
     return EncoderModel(encoder=word_vectors.words(size, vocabulary.size), heads=(head,))
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.vectors import built
     from ptmbench.models.objectives import hierarchical_softmax
 

@@ -1,18 +1,17 @@
-"""C&W: word vectors from telling a window of text from the same with another word in the middle.
+"""C&W: word vectors from a ranking of text windows above the same windows with a random word in the middle.
 
 Collobert and Weston (2008). A Unified Architecture for Natural Language Processing: Deep Neural Networks with
 Multitask Learning. ICML. The details are those of Collobert et al. (2011), Natural Language Processing (Almost) from
 Scratch, JMLR 12.
 Taxonomy: non-contextual; lookup table; pairwise ranking; no extension.
 
-A language model has to say how probable a text is, over the whole vocabulary. To learn vectors, it is enough to score
-windows: the one that somebody wrote has to score higher, by 1 at least, than one whose middle word was replaced by a
-random word. So no sum over the vocabulary is needed, and the window may reach to both sides. The small network that
-scores is thrown away.
+A language model needs probabilities over the whole vocabulary. To learn vectors, it is enough to score windows: a
+window of text has to score higher, by at least 1, than the same window with a random middle word. So no sum over the
+vocabulary is needed, and the window has words on both sides. The small network that computes the score is dropped.
 
     L = max(0, 1 - f(x) + f(x^(w))),        f(x) = a . HardTanh(M [v_1; ...; v_11] + d) + e
 
-Nearest relative: `nnlm`, which looks to the left only and predicts; word2vec (`word2vec`) later dropped
+Nearest relative: `nnlm`, which predicts the next word from the left context only. Later, word2vec (`word2vec`) removed
 the network as well.
 """
 
@@ -47,13 +46,13 @@ SIZES = word_vectors.WINDOW_SIZES
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
-    """What the network of ``size`` is made of."""
+    """Returns the configuration of the network of ``size``."""
     head = WindowRankingConfig(width=size.width, inner=size.inner)
     return EncoderModel(encoder=word_vectors.words(size, vocabulary.size), heads=(head,))
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.vectors import built
     from ptmbench.models.objectives import ranking
 

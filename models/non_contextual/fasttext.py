@@ -1,12 +1,12 @@
-"""fastText: word vectors that know how words are spelled.
+"""fastText: word vectors that depend on the spelling of words.
 
 Bojanowski, Grave, Joulin and Mikolov (2017). Enriching Word Vectors with Subword Information. TACL.
 Taxonomy: non-contextual; lookup table of words and character n-grams; skip-gram; no extension.
 
-"Writes", "writer" and "writing" are strangers to word2vec. Here a word is the mean of its own vector and those of its
-n-grams of 3 to 6 characters, with < and > where the word begins and ends, so that what is learned of one word serves
-its relatives, above all in languages with many forms. The n-grams share a fixed number of vectors by a hash. Neighbours
-and noise words keep plain vectors.
+For word2vec, "writes", "writer" and "writing" have nothing in common. Here a word is the mean of its own vector and the
+vectors of its n-grams of 3 to 6 characters, with < and > at its ends. So related words learn from each other, above all
+in languages with many word forms. The n-grams share a fixed number of vectors by a hash. Neighbours and noise words
+have plain vectors.
 
     L = - ln s(u_c . v_w) - k E_{n ~ p} ln s(- u_n . v_w),        v_w = mean over g in {w} and n-grams of w of z_g
 
@@ -47,17 +47,17 @@ SIZES = {
 }
 
 LEARNING_RATE = 1e-2
-"""That of `word2vec`, whose loss it has."""
+"""The rate of `word2vec`, which has the same loss."""
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
-    """What the network of ``size`` is made of."""
+    """Returns the configuration of the network of ``size``."""
     head = NegativeSamplingConfig(width=size.width, words=vocabulary.size)
     return EncoderModel(encoder=word_vectors.subwords(size, vocabulary), heads=(head,))
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.vectors import built
     from ptmbench.models.objectives import skipgram
 

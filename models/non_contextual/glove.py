@@ -1,17 +1,17 @@
-"""GloVe: word vectors whose products are the logarithms of how often two words meet.
+"""GloVe: word vectors whose products are the logarithms of co-occurrence counts.
 
 Pennington, Socher and Manning (2014). GloVe: Global Vectors for Word Representation. EMNLP.
 Taxonomy: non-contextual; lookup table; weighted least squares on co-occurrences; no extension.
 
-The corpus is read once, to count how often each word stands near each other one; then only the counts are looked at.
-Ratios of co-occurrence tell meaning (ice and steam differ in what they meet: solid, gas), and differences of logarithms
-are such ratios, so vectors are fitted to logarithms. Seldom pairs are noise and weigh less; very frequent ones weigh no
-more than others. The two vectors of a word are added up in the end.
+The corpus is read once, to count how often two words occur near each other; training needs only these counts. Ratios of
+co-occurrence counts show meaning: "solid" is near "ice" more often than near "steam", and "gas" less often. Differences
+of logarithms are such ratios, so vectors are fitted to logarithms. Rare pairs are noise and have less weight; the
+weight of very frequent pairs is limited. In the end, the two vectors of a word are added.
 
     L = f(X_ij) (w_i . w~_j + b_i + b~_j - ln X_ij)^2,        f(x) = min(1, (x / 100)^(3/4)),        v_i = w_i + w~_i
 
-Nearest relative: `word2vec`, which meets the same pairs one by one and fits them by logistic regression. The
-paper trains by AdaGrad (`--set optimizer=adagrad`); here the default optimizer serves all models alike.
+Nearest relative: `word2vec`, which reads the same pairs one by one and fits them by logistic regression. The
+paper trains with AdaGrad (`--set optimizer=adagrad`); here the default optimizer is the same for all models.
 """
 
 from ptmbench.models.architectures import word_vectors
@@ -45,17 +45,17 @@ CARD = Card(
 SIZES = word_vectors.SIZES
 
 LEARNING_RATE = 1e-2
-"""That of `word2vec`, another pair of tables."""
+"""The rate of `word2vec`, which also has a pair of tables."""
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
-    """What the network of ``size`` is made of."""
+    """Returns the configuration of the network of ``size``."""
     head = GloveConfig(width=size.width, words=vocabulary.size)
     return EncoderModel(encoder=word_vectors.sums(size, vocabulary.size), heads=(head,))
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.vectors import built
     from ptmbench.models.objectives import glove
 

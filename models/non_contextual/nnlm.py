@@ -3,14 +3,14 @@
 Bengio, Ducharme, Vincent and Jauvin (2003). A Neural Probabilistic Language Model. JMLR 3.
 Taxonomy: non-contextual; lookup table; LM; no extension.
 
-An n-gram model has never seen most word sequences. Here each word gets a vector, the vectors of the four words before
-are put side by side, and one hidden layer predicts the next word: sequences that are alike get alike probabilities.
-What a word has learned elsewhere comes with its vector, which is the idea that all later models live on.
+An n-gram model has never seen most word sequences. Here each word gets a vector, the vectors of the previous four words
+are concatenated, and one hidden layer predicts the next word: similar sequences get similar probabilities. A word's
+vector carries over what was learned in other contexts. All later models build on this idea.
 
     L = - ln softmax(b + U tanh(d + H [v_{t-4}; ...; v_{t-1}]))_{x_t}
 
-Nearest relative: GPT (`gpt`), the same question asked of all the words before. The direct connections from the
-vectors to the output, which the paper found to be of no help, are left out.
+Nearest relative: GPT (`gpt`), which has the same objective with all previous words as context. The direct connections
+from the vectors to the output are left out, because the paper found that they do not help.
 """
 
 from ptmbench.models.architectures import word_vectors
@@ -41,13 +41,13 @@ SIZES = word_vectors.WINDOW_SIZES
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> WindowModel:
-    """What the network of ``size`` is made of."""
+    """Returns the configuration of the network of ``size``."""
     head = WindowLmConfig(width=size.width, inner=size.inner, words=vocabulary.size)
     return WindowModel(encoder=word_vectors.words(size, vocabulary.size), heads=(head,))
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.vectors import built
     from ptmbench.models.objectives import lm, window_lm
 

@@ -3,14 +3,14 @@
 Le and Mikolov (2014). Distributed Representations of Sentences and Documents. ICML.
 Taxonomy: non-contextual; lookup table; paragraph vectors; no extension.
 
-A document gets a vector in the way a word does. Its vector alone has to tell the words that the document has from words
-drawn at random, wherever they stand: a bag of words, squeezed through a few numbers. Words keep one vector each, as
-answers. A text that was not there in training gets its vector by a few steps of gradient descent with all else frozen,
-which makes this the one network here that learns while it reads.
+A document gets a vector as a word does. From this vector alone, the words of the document have to be told from random
+words, whatever their positions: it compresses a bag of words to a few numbers. Each word has one vector, in the output
+layer. A new text gets its vector by a few steps of gradient descent with all else frozen, so this network has to train
+to encode a text.
 
     L = - ln s(u_w . d) - k E_{n ~ p} ln s(- u_n . d)        for each word w of a text d, noise words n
 
-Nearest relative: word2vec's skip-gram (`word2vec`), with the text in the place of the word in the middle.
+Nearest relative: word2vec's skip-gram (`word2vec`), which predicts from the word in the middle, not from the text.
 """
 
 from ptmbench.models.architectures import word_vectors
@@ -48,16 +48,16 @@ CARD = Card(
 SIZES = word_vectors.PARAGRAPH_SIZES
 
 LEARNING_RATE = 1e-2
-"""That of `word2vec`, whose loss it has."""
+"""The rate of `word2vec`, which has the same loss."""
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> TablesModel:
-    """What the network of ``size`` is made of."""
+    """Returns the configuration of the network of ``size``."""
     return TablesModel(encoder=word_vectors.paragraphs(size, vocabulary), heads=(NoiseWordsConfig(width=size.width),))
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.vectors import built
     from ptmbench.models.objectives import paragraph_vectors
 

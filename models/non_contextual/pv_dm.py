@@ -1,12 +1,12 @@
-"""PV-DM: one vector per text, a memory of what the words around a word do not tell.
+"""PV-DM: one vector per text, a memory of what the context of a word lacks.
 
 Le and Mikolov (2014). Distributed Representations of Sentences and Documents. ICML.
 Taxonomy: non-contextual; lookup table; paragraph vectors; no extension.
 
-CBOW with one more word in the bag: the document. The mean of its vector and of those of the words around a place has to
-tell the word in this place from random ones. What the neighbours know by themselves the document's vector need not say,
-so that the topic is left to it. A text that was not there in training gets its vector by a few steps of gradient
-descent with all else frozen. The paper averages or concatenates, and prefers the latter; this is the mean.
+CBOW with one more word in the bag: the document. The mean of the document's vector and of the vectors around a place
+has to tell the word in this place from random ones. The document's vector need not repeat information from the
+neighbours, so it mostly learns the topic. A new text gets its vector by a few steps of gradient descent with all else
+frozen. The paper averages or concatenates, and prefers the latter; this is the mean.
 
     L = - ln s(u_w . h) - k E_{n ~ p} ln s(- u_n . h),        h = mean of d and of v_c over the words c around w
 
@@ -48,17 +48,17 @@ CARD = Card(
 SIZES = word_vectors.PARAGRAPH_SIZES
 
 LEARNING_RATE = 1e-2
-"""That of `cbow`, whose loss it has."""
+"""The rate of `cbow`, which has the same loss."""
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> TablesModel:
-    """What the network of ``size`` is made of."""
+    """Returns the configuration of the network of ``size``."""
     head = NoiseWordsConfig(width=size.width)
     return TablesModel(encoder=word_vectors.paragraphs_in_context(size, vocabulary), heads=(head,))
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.vectors import built
     from ptmbench.models.objectives import paragraph_vectors
 

@@ -4,14 +4,14 @@ Mikolov, Sutskever, Chen, Corrado and Dean (2013). Distributed Representations o
 Compositionality. NeurIPS.
 Taxonomy: non-contextual; lookup table; skip-gram; no extension.
 
-A word is known by the company it keeps. Skip-gram asks of each word which words stand near it; instead of a softmax
-over the vocabulary it only has to tell them from a few words drawn at random. There is no network: what remains is a
-table of vectors, the same for every meaning of a word and every sentence. It is the floor that context has to beat.
+A word is known by the company it keeps. Skip-gram predicts from each word the words near it. Instead of a softmax over
+the vocabulary, it only has to tell them from a few random words. There is no network: the result is a table with one
+vector for all meanings of a word and all sentences. It is the baseline that contextual models have to beat.
 
     L = - ln s(u_c . v_w) - k E_{n ~ p} ln s(- u_n . v_w)        for a word w, its neighbour c, noise words n
 
-Nearest relative: BERT's MLM (`bert`), which also predicts a word from its surroundings, but from all of them at
-once, in order, and through a deep network that is kept.
+Nearest relative: BERT's MLM (`bert`), which also relates a word to its context, but to all of it at once, in order,
+and with a deep network that is kept.
 """
 
 from ptmbench.models.architectures import word_vectors
@@ -47,13 +47,13 @@ LEARNING_RATE = 1e-2
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
-    """What the network of ``size`` is made of."""
+    """Returns the configuration of the network of ``size``."""
     head = NegativeSamplingConfig(width=size.width, words=vocabulary.size)
     return EncoderModel(encoder=word_vectors.words(size, vocabulary.size), heads=(head,))
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.vectors import built
     from ptmbench.models.objectives import skipgram
 

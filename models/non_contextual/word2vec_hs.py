@@ -1,15 +1,15 @@
-"""word2vec with hierarchical softmax: skip-gram that gives words a probability.
+"""word2vec with hierarchical softmax: skip-gram with a probability for each word.
 
 Mikolov, Chen, Corrado and Dean (2013). Efficient Estimation of Word Representations in Vector Space. ICLR workshop.
 Taxonomy: non-contextual; lookup table; skip-gram; no extension.
 
-Words are the leaves of a Huffman tree. From a word, its neighbour is found by turning left or right at each inner node,
-whose vector says with what probability; frequent neighbours are a few turns away. Unlike negative sampling this is a
-true distribution over the vocabulary, and rare words share what is learned at the nodes above them.
+Words are the leaves of a Huffman tree. From a word, the path to its neighbour turns left or right at each inner node,
+with a probability from the node's vector. Frequent words have short paths. Unlike negative sampling this is a true
+distribution over the vocabulary, and rare words share what is learned at the nodes above them.
 
     L = - sum over inner nodes n on the way to c of  ln s(+- u_n . v_w)        for a word w and its neighbour c
 
-Nearest relative: `word2vec`, the same pairs of words told from noise.
+Nearest relative: `word2vec`, which has the same pairs of words and negative sampling.
 """
 
 from ptmbench.models.architectures import word_vectors
@@ -43,13 +43,13 @@ LEARNING_RATE = 1e-2
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
-    """What the network of ``size`` is made of."""
+    """Returns the configuration of the network of ``size``."""
     head = TreeConfig(width=size.width, words=vocabulary.size)
     return EncoderModel(encoder=word_vectors.words(size, vocabulary.size), heads=(head,))
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.vectors import built
     from ptmbench.models.objectives import hierarchical_softmax
 

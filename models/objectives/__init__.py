@@ -1,6 +1,6 @@
-"""What pre-training minimises: one file per term of the survey.
+"""The pre-training objectives, one file each. The survey calls them "pre-training tasks".
 
-The folder is the registry, and a plugin adds files of its own. Listing imports nothing.
+The folder is the registry, and plugins can add files. Listing imports nothing.
 """
 
 from functools import cache
@@ -8,20 +8,20 @@ from pathlib import Path
 
 _ROOT = Path(__file__).parent
 _SAMPLING = {"masking", "sampling"}
-"""Files that are no objectives: what the samplers of objectives share."""
+"""Files that are not objectives: code that their samplers share."""
 _added: list[Path] = []
-"""Folders with objectives of users."""
+"""Folders with users' objectives."""
 
 
 @cache
 def paths() -> dict[str, Path]:
-    """The file of every objective by its name, sorted."""
+    """Returns the file of every objective by name, sorted."""
     files = [path for folder in (_ROOT, *_added) for path in folder.glob("[!_.]*.py") if path.stem not in _SAMPLING]
     return {path.stem: path for path in sorted(files, key=lambda path: path.stem)}
 
 
 def extend(folder: Path) -> None:
-    """Adds the objectives of ``folder``, one file each, whose names are new."""
+    """Adds the objectives of ``folder``, one file each. Their names must be new."""
     _added.append(folder)
     __path__.append(str(folder))
     paths.cache_clear()

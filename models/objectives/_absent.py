@@ -1,9 +1,9 @@
-"""Ids without a token: what a published vocabulary lacks gets no probability.
+"""Ids without a token, which get no probability.
 
-Every vocabulary here begins with the same special tokens, and a published one may have no such token for some of them
-(GPT-2 has no [MASK]), or one token for two of them ([CLS] and [SEP] of GPT-2).
-`models.text.tokenizers.Vocabulary.absent` lists the ids that no token of the original stands behind. The objectives
-that read published models pass their output logits through `masked`, so that the softmax is the original's.
+Every vocabulary here begins with the same special tokens. A published vocabulary may lack some of them (GPT-2 has no
+[MASK]), or have one token for two of them ([CLS] and [SEP] of GPT-2). `models.text.tokenizers.Vocabulary.absent` lists
+the ids that no token of the original vocabulary has. The objectives that read published models pass their output logits
+through `masked`, so that the softmax is that of the original.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ NEVER = -1e9
 
 
 def masked(logits: tf.Tensor, absent: Sequence[int]) -> tf.Tensor:
-    """``logits`` [..., V] with the ids ``absent`` at `NEVER`; the same tensor where there are none."""
+    """Returns ``logits`` [..., V] with `NEVER` at the ids ``absent``; the same tensor if there are none."""
     if not absent:
         return logits
     mask = np.zeros(logits.shape[-1], bool)
@@ -25,7 +25,7 @@ def masked(logits: tf.Tensor, absent: Sequence[int]) -> tf.Tensor:
 
 
 def targets(ids: tf.Tensor, absent: Sequence[int]) -> tf.Tensor:
-    """Whether each of ``ids`` is a token to predict, bool of the same shape: neither padding nor ``absent``."""
+    """Returns whether each of ``ids`` is a token to predict, bool of the same shape: neither padding nor ``absent``."""
     found = tf.not_equal(ids, 0)
     for number in absent:
         found &= tf.not_equal(ids, number)

@@ -1,4 +1,4 @@
-"""Several objectives over one encoding, added up."""
+"""The sum of several objectives over one encoding."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,13 +9,14 @@ from ptmbench.models.objective import Objective, Part
 
 
 class Joint(Objective, keras.layers.Layer):
-    """``loss`` of a `models.pretrainable.Pretrainable`: the sum of the losses of ``heads`` over what ``encoder`` gives.
+    """The ``loss`` of a `models.pretrainable.Pretrainable`: the sum of the losses of ``heads`` over the output of
+    ``encoder``.
 
-    Every value of a head that ends in "_loss" counts.
+    Every value of a head whose name ends in "_loss" is a summand.
     """
 
     unreached: tuple[str, ...] = ()
-    """Beginnings of the paths of variables without a gradient: no head reads what the encoder makes with them."""
+    """Prefixes of the paths of variables without a gradient, because no head reads their output."""
 
     def __init__(
         self, encoder: keras.layers.Layer, heads: Sequence[Part], name: str = "loss", unreached: tuple[str, ...] = ()
@@ -38,7 +39,7 @@ class Joint(Objective, keras.layers.Layer):
 
     @property
     def fill(self) -> Any:
-        """The `models.pretrainable.Pretrainable.fill` of the head that predicts tokens; None when there is none."""
+        """The `models.pretrainable.Pretrainable.fill` of the head that predicts tokens; None if there is none."""
         head = next((head for head in self.heads if head.fill is not None), None)
         return head and (lambda batch: head.fill(self.encoder(batch, seed=None), batch["places"]))
 

@@ -1,4 +1,4 @@
-"""A ``loss`` that is made from the configuration of a head, over one encoder."""
+"""The base class of losses that are built from the configuration of a head, over one encoder."""
 
 from typing import Any, Self
 
@@ -10,7 +10,7 @@ from ptmbench.models.objective import Objective
 
 
 class Loss(Objective, Layer):
-    """Base of losses of a `models.pretrainable.Pretrainable` that own the weights of their head themselves."""
+    """Base class of the losses of a `models.pretrainable.Pretrainable` that own the weights of their head."""
 
     OTHERS = ("encoder",)
 
@@ -20,7 +20,7 @@ class Loss(Objective, Layer):
 
     @classmethod
     def over(cls, encoder: keras.layers.Layer, config: Config) -> Self:
-        """The loss of ``encoder`` by a head of ``config``, with the head's weights."""
+        """Returns the built loss of ``encoder`` with a head of ``config``."""
         loss = cls(config, encoder)
         loss.build()
         return loss

@@ -1,8 +1,8 @@
-"""The price of computing, beside another objective: for encoders that choose how many steps a token takes.
+"""The ponder cost, added to another objective, for encoders that choose the number of steps of each token.
 
     L = L_head + tau mean over tokens of (N + R)
 
-Graves (2016), section 2: N steps, and the remainder R, through which the price has a gradient.
+Graves (2016), section 2: N is the number of steps, and R the remainder, through which the cost has a gradient.
 """
 
 from typing import Any
@@ -13,12 +13,12 @@ import tensorflow as tf
 from ptmbench.models.objective import Objective, Part
 
 TAU = 0.01
-"""As in the code of Dehghani et al. (2019); the paper names no value."""
+"""From the code of Dehghani et al. (2019); the paper gives no value."""
 
 
 class Ponder(Objective, keras.layers.Layer):
-    """``loss`` of an encoder with ``pondered(batch, seed)`` (see `models.layers.universal`): the loss of
-    ``head``, as in `models.objectives._joint`, and the price."""
+    """The ``loss`` of an encoder with ``pondered(batch, seed)`` (see `models.layers.universal`): the loss of ``head``,
+    as in `models.objectives._joint`, and the ponder cost."""
 
     def __init__(self, encoder: keras.layers.Layer, head: Part, name: str = "loss"):
         super().__init__(name=name)
@@ -33,7 +33,7 @@ class Ponder(Objective, keras.layers.Layer):
         return {"tokens": tf.math.count_nonzero(batch["tokens"], dtype=tf.int32), **self.head.totals(batch)}
 
     def fill(self, batch: dict[str, Any]) -> tf.Tensor:
-        """Scores [B, V] of every piece at ``places`` [B] of ``tokens`` [B, T], where [MASK] stands."""
+        """Scores [B, V] of every piece at ``places`` [B] of ``tokens`` [B, T], which hold [MASK]."""
         return self.head.fill(self.encoder(batch, seed=None), batch["places"])
 
     def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:

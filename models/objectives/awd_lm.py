@@ -2,9 +2,9 @@
 
     L = L_LM + alpha mean (m h_t)^2 + beta mean (h_t - h_{t+1})^2        alpha = 2, beta = 1
 
-over the last layer's states h_t, m being their dropout. The first term keeps states small (AR), the second slow (TAR).
-The means are over all numbers of all states, as in the authors' code. Both belong to training: without a seed the loss
-is L_LM (`models.objectives.lm`, where batches come from too).
+where h_t are the states of the last layer and m is their dropout mask. The first term keeps states small (AR), the
+second keeps their changes small (TAR). The means are over all numbers of all states, as in the authors' code. Both
+terms are for training only: without a seed the loss is L_LM (`models.objectives.lm`, which also makes the batches).
 """
 
 from typing import Any
@@ -18,10 +18,10 @@ ALPHA, BETA = 2.0, 1.0
 
 
 class AwdLm(CausalLm):
-    """``loss`` of an encoder with ``outputs`` (see `models.layers.recurrent_networks.Awd`) besides what `CausalLm`
-    asks.
+    """The ``loss`` of an encoder with ``outputs`` (see `models.layers.recurrent_networks.Awd`) and the methods that
+    `CausalLm` needs.
 
-    The output layer is the table of word vectors with a bias of its own, as in the code of the papers' authors
+    The output layer is the table of word vectors and a bias of its own, as in the code of the papers' authors
     (salesforce/awd-lstm-lm; fastai's `awd_lstm_lm_config` with ``out_bias``).
     """
 

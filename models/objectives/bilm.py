@@ -1,12 +1,13 @@
 """Bidirectional language modelling (BiLM): predict each token from those before it, and again from those after it.
 
-Peters et al. (2018), section 3.1. The two directions share token vectors and output layer, and never see each other:
+Peters et al. (2018), section 3.1. The two directions share token vectors and output layer, but no hidden states:
 
     L_BiLM = - 1/2 [ mean_{t >= 1} ln p(x_t | x_0 ... x_{t-1}) + mean_{t < T-1} ln p(x_t | x_{t+1} ... x_{T-1}) ]
 
-The paper adds the two up; half the sum is a loss per prediction that compares with other language models'. Text comes
-as in `models.objectives.lm`. The softmax is over the whole vocabulary: exact, and subwords are few enough for it.
-Where token vectors are no table but made of letters, the output layer is one of its own (section 3.4).
+The paper adds the two terms. Half the sum is a loss per prediction, comparable with that of other language models.
+Batches are those of `models.objectives.lm`. The softmax is over the whole vocabulary: it is exact, and affordable for
+vocabularies of subwords. If token vectors are computed from letters, there is no table, and the output layer has its
+own weights (section 3.4).
 """
 
 from typing import Any
@@ -20,7 +21,7 @@ from ptmbench.models.objectives._loss import Loss
 
 @made_from(BiLmConfig)
 class BiLm(Loss):
-    """``loss`` of an encoder with ``forward``, ``both`` and ``token_embedding`` (see
+    """The ``loss`` of an encoder with ``forward``, ``both`` and ``token_embedding`` (see
     `models.layers.recurrent_networks.Bidirectional`).
 
     The output layer is the transposed table of token vectors (Press & Wolf, 2017) and a bias of its own.
@@ -42,16 +43,16 @@ class BiLm(Loss):
         return {"loss": (forward + backward) / 2.0, "forward_nll": forward, "backward_nll": backward}
 
     def log_likelihood(self, batch: dict[str, Any]) -> tf.Tensor:
-        """ln p(token t | tokens before t) by the forward direction, float [B, T]; 0 at t = 0 and at padding."""
+        """ln p(token t | tokens before t) in the forward direction, float [B, T]; 0 at t = 0 and at padding."""
         tokens = tf.convert_to_tensor(batch["tokens"], tf.int32)
         following = tf.transpose(tokens)[1:]
         nll = self._nll(self.encoder.forward(tokens)[-1][:-1], following)  # [T - 1, B]
         return tf.pad(tf.transpose(tf.where(tf.equal(following, 0), 0.0, -nll)), [[0, 0], [1, 0]])
 
     def fill(self, batch: dict[str, Any]) -> tf.Tensor:
-        """Scores [B, V] of every piece at ``places`` [B] of ``tokens`` [B, T], whatever stands there: the mean of what
-        both directions say, ln p, as ELMo is asked in LAMA (Petroni et al., 2019, the authors' code). A direction that
-        has read nothing finds all alike."""
+        """Scores [B, V] of every piece at ``places`` [B] of ``tokens`` [B, T], whatever token is there: the mean of
+        ln p in the two directions, as LAMA scores ELMo (Petroni et al., 2019, the authors' code). A direction that has
+        read nothing gives every piece the same score."""
         tokens, places = (tf.convert_to_tensor(batch[name], tf.int32) for name in ("tokens", "places"))
         rows, last = tf.range(tf.shape(tokens)[0]), tf.shape(tokens)[1] - 1
         ends = tf.math.count_nonzero(tokens, axis=1, dtype=tf.int32) - 1  # [B]
@@ -79,19 +80,19 @@ class BiLm(Loss):
         return forward[-1], backward[-1]
 
     def _words(self) -> Any:
-        """The vectors that states are compared with, [V, P]."""
+        """The output table, [V, P]."""
         return self.encoder.token_embedding
 
 
 @made_from(SpelledBiLmConfig)
 class SpelledBiLm(BiLm):
-    """The same for an encoder that spells (see `models.layers.spelling`): the output layer is a table of ``words``
-    [V, P], which nothing else reads."""
+    """`BiLm` for an encoder that makes token vectors from letters (see `models.layers.spelling`). The output layer is a
+    separate table of ``words`` [V, P]."""
 
     def _words(self) -> Any:
         return self.words.whole()
 
 
 def _neighbours(tokens: tf.Tensor) -> tf.Tensor:
-    """Whether neither a token nor the next one is padding: [T, B] to bool [T - 1, B]."""
+    """Whether a token and the next one are both not padding: [T, B] to bool [T - 1, B]."""
     return (tokens[1:] != 0) & (tokens[:-1] != 0)

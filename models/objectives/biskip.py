@@ -1,20 +1,21 @@
-"""Bilingual skip-gram: tell the words around a word, and around its place in the translation, from random ones.
+"""Bilingual skip-gram: distinguish the words around a word, and around its position in the translation, from random
+words.
 
 Luong, Pham and Manning (2015): skip-gram within both languages and from each into the other, at equal weights,
 
     L = - mean over pairs (w, c) of  ln s(u_c . v_w) + k E_{n ~ p_c} ln s(- u_n . v_w)
 
-where c is near w in its own text, or near the place in the other text that w is aligned with, and p_c is the noise
-distribution of the language of c (`models.objectives.skipgram` has the rest). Both alignments of the paper are here: an
-aligner's, where the corpus has the layer ``word_alignments``, and one that needs no aligner elsewhere, in which word i
-of S belongs to place i T / S of T. A word that the aligner links to none has no context in the other text; one with
-several links has the middle one, while the authors' program takes all. As there, the word at that place is no context
-itself, and windows are laid when frequent words have been dropped.
+where c is near w in its own text, or near the position in the other text that w is aligned with, and p_c is the noise
+distribution of the language of c. The rest is in `models.objectives.skipgram`. Both alignments of the paper are
+supported: that of an aligner, if the corpus has the layer ``word_alignments``, and otherwise one without an aligner, in
+which word i of S is aligned with position i T / S of T. A word without a link from the aligner has no context in the
+other text. A word with several links has the middle one, while the authors' program takes all. As in that program, the
+word at the aligned position is not a context itself, and windows are formed after frequent words have been dropped.
 
-The corpus has pairs, as in `models.objectives.translation`. A row lays the two texts of a pair into one another like
-the halves of a zip, in the order of i / S, so that all that is near stands within one band, W' to either side, and
-costs one product a block. Lost are the farthest contexts where one text is over three times as long as the other, and
-the contexts of words that an aligner links over more than about half the band.
+The corpus has pairs, as in `models.objectives.translation`. A row interleaves the two texts of a pair in the order of
+i / S. Neighbours in both languages are then within one band of W' tokens on either side, and a block takes one product.
+Two kinds of contexts are lost: the farthest ones if one text is over three times as long as the other, and those of
+words that an aligner links over more than about half the band.
 """
 
 import math
@@ -33,16 +34,17 @@ from ptmbench.models.objectives.translation import check
 from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.tokenizers import Vocabulary
 
-_BLOCK = 1 << 20  # tokens that are counted together
+_BLOCK = 1 << 20  # tokens that are counted in one pass
 
 
 @sampled(PAIRS)
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
-    """(step, seed) to ``tokens``, ``languages``, ``windows`` int32 [B, T], ``places`` int32 [B, T, 2] and ``noise``
-    int32 [B, 2, K]. `CorpusUnfit` for a corpus of anything but pairs.
+    """Returns a function from (step, seed) to ``tokens``, ``languages``, ``windows`` int32 [B, T], ``places``
+    int32 [B, T, 2] and ``noise`` int32 [B, 2, K].
 
-    ``languages`` are 0 in first and 1 in second texts; ``places`` say where a token stands among the tokens of either
-    language: of its own, and where it is aligned in the other. ``windows`` are as for skip-gram.
+    ``languages`` are 0 in first and 1 in second texts. ``places`` are the position of a token among the tokens of
+    either language: its own position in its language, and its aligned position in the other. ``windows`` are as for
+    skip-gram. Raises `CorpusUnfit` unless every document of the corpus is a pair.
     """
     check(corpus)
     links = corpus.layers.get(ALIGNED)
@@ -51,7 +53,7 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
     keep, share = np.stack(kept_of), float(np.average(shares, weights=counts.sum(axis=1)))
     span = round(length / share)
     runs = Runs(corpus.ids, span)
-    reach = span + math.ceil(5 * math.sqrt(span * (1 - share) / share))  # five deviations of what is kept
+    reach = span + math.ceil(5 * math.sqrt(span * (1 - share) / share))  # a margin of five standard deviations
     noise = np.cumsum(counts**0.75, axis=1)
     noise /= noise[:, -1:]
 
@@ -66,7 +68,7 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
         count = np.cumsum(kept, axis=1)
         kept &= count <= length
         begin, size, other, others = _bounds(corpus, sentence)
-        place = (inside - begin) * others // size  # in the other text, [B, R]
+        place = (inside - begin) * others // size  # position in the other text, [B, R]
         if links is not None:
             known = take(links, where)
             place = np.where(known > 0, known - 1, place)
@@ -75,12 +77,12 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
         linked = (there == aligned) & np.take_along_axis(kept, there, axis=1)
         if links is not None:
             linked &= known >= 0
-        beside = np.where(linked, np.take_along_axis(count, there, axis=1), -FAR // 2)  # without a link nothing is near
+        beside = np.where(linked, np.take_along_axis(count, there, axis=1), -FAR // 2)  # far from every token
         document = sentence // 2 + rounds * (len(corpus.sentences) // 2)
         document -= document[:, :1]
         places = np.where(language[..., None] == [0, 1], count[..., None], beside[..., None])  # [B, R, 2]
         places += FAR * document[..., None]
-        # The zip: by document, then by how far into its text a token is; what is dropped goes to the end.
+        # Interleaved: by document, then by relative position in the text. Dropped tokens go to the end.
         order = np.where(kept, document + (inside - begin + 0.5) / size, np.inf).argsort(axis=1, kind="stable")
         order = order[:, :length]
         here = np.take_along_axis(kept, order, axis=1)
@@ -96,14 +98,14 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
 
 
 def _bounds(corpus: Corpus, sentence: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Where each ``sentence`` begins, its size, and the same of its translation."""
+    """Returns the beginning and the size of each ``sentence``, and those of its translation."""
     begins = [corpus.sentences.take(sentence), corpus.sentences.take(sentence ^ 1)]
     ends = [corpus.sentences.take(sentence + 1), corpus.sentences.take((sentence ^ 1) + 1)]
     return begins[0], ends[0] - begins[0], begins[1], ends[1] - begins[1]
 
 
 def _counts(corpus: Corpus, vocabulary: int) -> np.ndarray:
-    """How often each id occurs in first and in second texts, float64 [2, V]; reads the corpus once."""
+    """Counts how often each id occurs in first and in second texts, float64 [2, V]. Reads the corpus once."""
     counts = np.zeros(2 * vocabulary)
     for begin in range(0, corpus.tokens, _BLOCK):
         where = np.arange(begin, min(begin + _BLOCK, corpus.tokens))
@@ -113,14 +115,15 @@ def _counts(corpus: Corpus, vocabulary: int) -> np.ndarray:
 
 
 def _drawn(cumulative: np.ndarray, uniform: np.ndarray) -> np.ndarray:
-    """Ids [B, 2, K] of each language's noise words."""
+    """Returns the ids [B, 2, K] of the noise words of each language."""
     found = [np.searchsorted(each, uniform[:, language]) for language, each in enumerate(cumulative)]
     return np.stack(found, axis=1).astype(np.int32)
 
 
 @made_from(BiSkipConfig)
 class BiSkip(SkipGram):
-    """``loss`` of a table of word vectors: with skip-gram's second table, of the words as contexts."""
+    """The ``loss`` of a table of word vectors. It owns the second table of skip-gram, with the vectors of words as
+    contexts."""
 
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
         return {"pairs": tf.math.count_nonzero(contexts_of(batch), dtype=tf.int32)}
@@ -144,10 +147,10 @@ class BiSkip(SkipGram):
 
 
 def contexts_of(batch: dict[str, Any]) -> tf.Tensor:
-    """Whether the second token, of a block and what is beside it, is a context of the first, of the block: bool [B, N,
-    S, R]."""
+    """Returns whether the second token is a context of the first, bool [B, N, S, R]. The first token is in a block, the
+    second in the block or within the band on either side."""
     parts = (tf.convert_to_tensor(batch[name]) for name in ("places", "languages", "windows"))
     (centres, others), (_, languages), (reach, present) = (blocks(part, BAND) for part in parts)
     away = tf.abs(centres[:, :, :, None] - others[:, :, None])  # [B, N, S, R, 2]
-    away = tf.where(languages[:, :, None] == 0, away[..., 0], away[..., 1])  # among the tokens of the second's language
+    away = tf.where(languages[:, :, None] == 0, away[..., 0], away[..., 1])  # in the second token's language
     return (away <= reach[..., None]) & (away > 0) & (present > 0)[:, :, None]

@@ -1,13 +1,15 @@
-"""Continuous bag of words (CBOW) with negative sampling: tell a word from random ones by the mean of those around it.
+"""Continuous bag of words (CBOW) with negative sampling: distinguish a word from random words by the mean vector of its
+context.
 
-Mikolov, Chen, Corrado and Dean (2013), Efficient Estimation of Word Representations in Vector Space, section 3.1; the
-loss is equation 4 of Mikolov, Sutskever et al. (2013), with the mean h of the context's vectors for the word's own:
+Mikolov, Chen, Corrado and Dean (2013), Efficient Estimation of Word Representations in Vector Space, section 3.1. The
+loss is equation 4 of Mikolov, Sutskever et al. (2013), with the mean h of the context's vectors in place of the word's
+vector:
 
     L = - mean over words w of  ln s(u_w . h) + k E_{n ~ p} ln s(- u_n . h),        p(n) ~ count(n)^(3/4)
 
-Subsampling, windows and noise are those of `models.objectives.skipgram`. Here a row makes one prediction per word and
-there one per pair of words: a fraction of the work, and of the signal for rare words. A word that was left alone by
-subsampling or by the ends of its sentence has no context and is not predicted.
+Subsampling, windows and noise are those of `models.objectives.skipgram`. A row has one prediction per word instead of
+one per pair of words, which is a fraction of the work, and of the training signal for rare words. A word without a
+context, because of subsampling or sentence ends, is not predicted.
 """
 
 from typing import Any
@@ -25,8 +27,8 @@ __all__ = ["Cbow", "batches", "context_means"]
 
 @made_from(MeansConfig)
 class Cbow(Loss):
-    """``loss`` of a table of word vectors, which are the contexts' here: holds the second table, of the words as
-    answers."""
+    """The ``loss`` of a table of word vectors, which are those of contexts here. It owns the second table, with the
+    vectors of the predicted words."""
 
     over_vocabulary = False
 
@@ -45,16 +47,17 @@ class Cbow(Loss):
 
 
 def context_means(vectors: tf.Tensor, batch: dict[str, Any]) -> tuple[tf.Tensor, tf.Tensor]:
-    """The mean of the ``vectors`` [B, T, D] around each word, [B, T, D], and 1 where there are any, float32 [B, T]."""
+    """Returns the mean of the ``vectors`` [B, T, D] in the context of each word, [B, T, D], and 1 for words that have a
+    context, float32 [B, T]."""
     contexts = tf.cast(contexts_of(batch), tf.float32)  # [B, N, S, R]
     each = tf.reduce_sum(contexts, axis=3)  # [B, N, S]
     shares = tf.cast(contexts / tf.maximum(each, 1.0)[..., None], vectors.dtype)
     _, around = blocks(vectors)  # [B, N, R, D]
     rows, length, width = shape(vectors)
-    means = tf.reshape(tf.matmul(shares, around), [rows, -1, width])[:, :length]  # without what fills the last block
+    means = tf.reshape(tf.matmul(shares, around), [rows, -1, width])[:, :length]  # without padding of the last block
     return means, tf.reshape(tf.minimum(each, 1.0), [rows, -1])[:, :length]
 
 
 def words_with_context(batch: dict[str, Any]) -> tf.Tensor:
-    """How many words have a context: int32 []."""
+    """The number of words with a context, int32 []."""
     return tf.math.count_nonzero(tf.reduce_any(contexts_of(batch), axis=3), dtype=tf.int32)

@@ -1,10 +1,10 @@
-"""Cloze: predict each token from all others, every one of them at once. Baevski et al. (2019), section 3.
+"""Cloze: predict every token of a row at once, each from all others. Baevski et al. (2019), section 3.
 
     L_cloze = - 1/T sum_t ln p(x_t | x_1 ... x_{t-1}, x_{t+1} ... x_T)
 
-MLM (`models.objectives.mlm`) hides 15 % of the tokens to keep the answer out of sight. Here nothing is hidden: the
-network is built so that no path leads from token t to its own prediction, and so each token of a row teaches. The
-whole row reaches the vocabulary. Text comes as in `models.objectives.lm`.
+MLM (`models.objectives.mlm`) hides 15 % of the tokens, so that the network cannot see the answers. Here nothing is
+hidden: the network has no path from token t to its own prediction, so every token of a row is a training example. All
+positions reach the output layer. Batches are those of `models.objectives.lm`.
 """
 
 from typing import Any
@@ -18,8 +18,8 @@ from ptmbench.models.objective import Objective
 
 
 class Cloze(Objective, keras.layers.Layer):
-    """``loss`` of an encoder with ``hidden(tokens, seed, documents, see_itself)`` (see
-    `models.layers.two_towers`) and ``token_embedding`` [V, D], which is the output layer."""
+    """The ``loss`` of an encoder with ``hidden(tokens, seed, documents, see_itself)`` (see `models.layers.two_towers`)
+    and ``token_embedding`` [V, D], which is the output layer."""
 
     reports = ("cloze_accuracy",)
 
@@ -32,12 +32,12 @@ class Cloze(Objective, keras.layers.Layer):
         return {"tokens": tf.math.count_nonzero(_accompanied(batch), dtype=tf.int32)}
 
     def logits(self, batch: dict[str, Any], seed: Any = None) -> tf.Tensor:
-        """Scores [B * T, V] of every piece in every place, from the other places."""
+        """Scores [B * T, V] of every piece at every position, computed from the other positions."""
         x = self.encoder.hidden(batch["tokens"], seed, batch.get("documents"), see_itself=False)[-1]  # [B * T, D]
         return tf.cast(product(x, self.encoder.token_embedding, transposed=True), tf.float32)
 
     def fill(self, batch: dict[str, Any]) -> tf.Tensor:
-        """Scores [B, V] of every piece at ``places`` [B] of ``tokens`` [B, T], whatever stands there."""
+        """Scores [B, V] of every piece at ``places`` [B] of ``tokens`` [B, T], whatever token is there."""
         tokens, places = (tf.convert_to_tensor(batch[name], tf.int32) for name in ("tokens", "places"))
         x = self.encoder.hidden(tokens, see_itself=False)[-1]  # [B * T, D]
         x = tf.gather(x, tf.range(tf.shape(tokens)[0]) * tf.shape(tokens)[1] + places)
@@ -55,6 +55,6 @@ class Cloze(Objective, keras.layers.Layer):
 
 
 def _accompanied(batch: dict[str, Any]) -> tf.Tensor:
-    """Which tokens have another one of their text beside them to be predicted from: bool [B, T]."""
+    """Whether a token has a neighbour of its own text, from which it can be predicted: bool [B, T]."""
     joined = joins(tf.convert_to_tensor(batch["tokens"]), batch.get("documents"))  # [B, T - 1]
     return tf.pad(joined, [[0, 0], [1, 0]]) | tf.pad(joined, [[0, 0], [0, 1]])

@@ -1,12 +1,13 @@
-"""Conditional language modelling: LM with a control code in front, which says where the text is from. Keskar et al.
+"""Conditional language modelling: LM with a control code in front that names the source of the text. Keskar et al.
 (2019), section 3.
 
     L = - 1/T sum_t ln p(x_t | c, x_0 ... x_{t-1})
 
-The paper's codes name the source (Wikipedia, Books, Reviews). A corpus here does not say where a document is from, but
-files stand in it one after the other: it is cut into `CODES` stretches of equally many documents, and a stretch is a
-source. A code is one of the free special tokens. Each row is the code of its first document, then a run of text as in
-`models.objectives.lm`; nothing hides one document of a row from the next, since all of them have to see the code.
+The paper's codes name the source (Wikipedia, Books, Reviews). A corpus here does not record the source of a document,
+but its files follow each other. It is cut into `CODES` stretches with equal numbers of documents, and each stretch
+counts as a source. The codes are the first free special tokens. Each row is the code of its first document and a run of
+text as in `models.objectives.lm`. Attention crosses document boundaries, since all documents of a row have to see the
+code.
 """
 
 from typing import Any
@@ -27,7 +28,7 @@ CODES = 8
 
 @sampled()
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
-    """(step, seed) to ``tokens`` int32 [B, T], a code in the first column."""
+    """Returns a function from (step, seed) to ``tokens`` int32 [B, T], with a code in the first column."""
     text = stream(corpus, vocabulary)
     runs, documents = Runs(text, length - 1), len(corpus.documents) - 1
     codes = np.asarray(vocabulary.sentinels[:CODES], np.int32)
@@ -42,7 +43,7 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
 
 
 class ConditionalLm(CausalLm):
-    """``loss`` of a decoder whose output layer, the embedding, has a bias."""
+    """The ``loss`` of a decoder whose output layer is the embedding and a bias."""
 
     def __init__(self, encoder: keras.layers.Layer, absent: tuple[int, ...] = (), name: str = "loss"):
         super().__init__(encoder, absent, name=name)

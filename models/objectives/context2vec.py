@@ -1,12 +1,13 @@
-"""Words from their whole sentence, by negative sampling. Melamud, Goldberger and Dagan (2016), sections 2.2 and 2.3:
+"""Predict words from their whole sentence, by negative sampling. Melamud, Goldberger and Dagan (2016), sections 2.2 and
+2.3:
 
     c_t = MLP([forward_{t-1}; backward_{t+1}])        L = - mean_t  ln s(u_{x_t} . c_t) + k E_{n ~ p} ln s(- u_n . c_t)
 
-forward_{t-1} has read what stands before the word and backward_{t+1} what stands behind it, so that a word's context
-never holds the word. The MLP has one hidden layer of rectified units, as wide as its input; k = 10 and p(n) ~
-count(n)^(3/4). The noise words are shared by a row, as in `models.objectives.skipgram`.
+forward_{t-1} has read the text before the word and backward_{t+1} the text after it, so a context never contains its
+word. The MLP has one hidden layer of rectified units, as wide as its input; k = 10 and p(n) ~ count(n)^(3/4). The noise
+words are shared by a row, as in `models.objectives.skipgram`.
 
-Rows are [CLS] text [SEP] here where the authors take sentences; the two marks are read and not predicted.
+Rows are [CLS] text [SEP], where the authors take sentences. Special tokens are read but not predicted.
 """
 
 from typing import Any
@@ -28,7 +29,7 @@ NEGATIVES = 10
 
 @sampled()
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
-    """(step, seed) to ``tokens`` int32 [B, T] and ``noise`` int32 [B, K]."""
+    """Returns a function from (step, seed) to ``tokens`` int32 [B, T] and ``noise`` int32 [B, K]."""
     texts = FullSentences(corpus, vocabulary, length)
     noise = np.cumsum(corpus.counts().astype(np.float64) ** 0.75)
     noise /= noise[-1]
@@ -43,8 +44,8 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
 
 @made_from(Context2VecConfig)
 class Context2Vec(Loss):
-    """``loss`` of an encoder with ``both`` directions (see `models.layers.recurrent_networks.Bidirectional`): holds the
-    MLP and the words' own vectors."""
+    """The ``loss`` of an encoder with ``both`` directions (see `models.layers.recurrent_networks.Bidirectional`). It
+    owns the MLP and the vectors of the predicted words."""
 
     over_vocabulary = False
 
@@ -63,7 +64,7 @@ class Context2Vec(Loss):
         return {"loss": tf.reduce_sum(each) / tf.cast(tf.maximum(totals["words"], 1), tf.float32)}
 
     def contexts(self, tokens: tf.Tensor, seed: Any = None) -> tf.Tensor:
-        """c_t of all tokens [B, T] but the first and the last, [B, T - 2, D]."""
+        """c_t of all ``tokens`` [B, T] except the first and the last, [B, T - 2, D]."""
         before, behind = (layers[-1] for layers in self.encoder.both(tokens, seed))  # [T, B, D / 2]
         both = tf.transpose(tf.concat([before[:-2], behind[2:]], axis=2), [1, 0, 2])  # [B, T - 2, D]
         hidden = tf.nn.relu(self.inner(tf.reshape(both, [-1, self.encoder.width])))
@@ -71,6 +72,6 @@ class Context2Vec(Loss):
 
 
 def _words(batch: dict[str, Any]) -> tf.Tensor:
-    """Which tokens are predicted, bool [B, T - 2]: all but marks and the ends of rows."""
+    """Which tokens are predicted, bool [B, T - 2]: all except special tokens and the ends of rows."""
     inner = tf.convert_to_tensor(batch["tokens"])[:, 1:-1]
-    return tf.equal(inner, 1) | (inner > 4)  # of the special ids of `models.text.tokenizers.Vocabulary` [UNK] is a word
+    return tf.equal(inner, 1) | (inner > 4)  # id 1, [UNK], is the only special id that counts as a word

@@ -1,15 +1,16 @@
-"""Denoising autoencoder (DAE): damage a text and write the original. Lewis et al. (2020), section 2.2; survey, section
-3.1.4.
+"""Denoising autoencoder (DAE): reconstruct a text from a corrupted version of it. Lewis et al. (2020), section 2.2;
+survey, section 3.1.4.
 
     L_DAE = - 1/S sum_s ln p(x_s | x_{<s}, damaged x)
 
-Five noises, each a function by itself: token masking, token deletion, text infilling, sentence permutation and
+There are five noises, one function each: token masking, token deletion, text infilling, sentence permutation and
 document rotation. BART permutes all sentences and then hides 30 % of the tokens by infilling.
 
-How many tokens are hidden, and in how many spans, is fixed for each row, so that a damaged row has one length and
-needs no padding. For infilling that changes little: independent Poisson lengths, given their sum, are multinomial.
+The numbers of hidden tokens and of spans depend on the length of the text only. So all damaged rows have the same
+length and need no padding. This changes little for infilling: independent Poisson lengths, given their sum, are
+multinomial.
 
-What fits into a blank is what the decoder writes there: p(x_s | x_{<s}, x with [MASK] in the place of the blank).
+A blank is filled with the token that the decoder predicts there: p(x_s | x_{<s}, x with [MASK] in place of the blank).
 """
 
 from typing import Any
@@ -27,19 +28,19 @@ from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.tokenizers import Vocabulary
 
 NOISES = ("permutation", "rotation", "infilling", "masking", "deletion")
-"""In the order in which they are applied: what moves text before what hides it."""
+"""In the order of application: noises that move text come before those that hide it."""
 BART = ("permutation", "infilling")
 HIDDEN, RATE, SPAN = 0.3, 0.15, 3.0
-"""The share of tokens that infilling hides (section 5.1), that masking and deletion take (BERT's: the paper gives
-none), and the mean length of a span."""
+"""The share of tokens hidden by infilling (section 5.1), the share hidden by masking or deletion (BERT's, since the
+paper gives none), and the mean length of a span."""
 
 
 def permute_sentences(
     text: np.ndarray, sentences: np.ndarray, documents: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """``text`` [B, L] with the sentences of each document in random order.
+    """Returns ``text`` [B, L] with the sentences of each document in random order.
 
-    ``sentences`` and ``documents`` [B, L] number the sentence and the document of each token.
+    ``sentences`` and ``documents`` [B, L] are the numbers of the sentence and the document of each token.
     """
     numbers = sentences - sentences[:, :1]
     key = np.take_along_axis(rng.random(text.shape), numbers, axis=1) + (documents - documents[:, :1])
@@ -47,16 +48,16 @@ def permute_sentences(
 
 
 def rotate(text: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """``text`` [B, L], each row turned so that it begins with a random one of its tokens."""
+    """Returns ``text`` [B, L] with each row rotated, so that it begins with a random one of its tokens."""
     rows, length = text.shape
     return np.take_along_axis(text, (rng.integers(0, length, (rows, 1)) + np.arange(length)) % length, axis=1)
 
 
 def infill(text: np.ndarray, rng: np.random.Generator, vocabulary: Vocabulary) -> np.ndarray:
-    """``text`` [B, L] with spans of tokens replaced by one [MASK] each: [B, L - hidden + spans].
+    """Returns ``text`` [B, L] with each hidden span replaced by one [MASK]: [B, L - hidden + spans].
 
-    The lengths of the spans are Poisson given their sum. A span may be empty: then [MASK] stands where nothing is
-    missing. Every way to lay the spans between the kept tokens is equally likely, so two can stand side by side.
+    The lengths of the spans are Poisson given their sum. A span may be empty; its [MASK] is then inserted. All
+    arrangements of spans and kept tokens are equally likely, so two spans can be adjacent.
     """
     rows, length = text.shape
     hidden, spans = plan(length)
@@ -65,31 +66,32 @@ def infill(text: np.ndarray, rng: np.random.Generator, vocabulary: Vocabulary) -
     places = np.sort(np.argsort(rng.random((rows, kept + spans)), axis=1)[:, :spans], axis=1)
     is_mask = np.zeros((rows, kept + spans), bool)
     np.put_along_axis(is_mask, places, True, axis=1)
-    jumps = np.zeros((rows, kept + spans), np.int64)  # a kept token moves on by one, a span by its length
+    jumps = np.zeros((rows, kept + spans), np.int64)  # steps in the text: 1 for a kept token, its length for a span
     np.put_along_axis(jumps, places, sizes - 1, axis=1)
-    before = np.arange(kept + spans) + np.cumsum(jumps, axis=1)  # where a kept token stands in the text
+    before = np.arange(kept + spans) + np.cumsum(jumps, axis=1)  # position in the text of a kept token
     found = np.take_along_axis(text, np.clip(before, 0, length - 1), axis=1)
     return np.where(is_mask, vocabulary.mask, found).astype(text.dtype)
 
 
 def plan(length: int) -> tuple[int, int]:
-    """(hidden tokens, spans) of infilling a text of ``length`` tokens."""
+    """Returns (hidden tokens, spans) for infilling a text of ``length`` tokens."""
     hidden = max(1, round(HIDDEN * length))
     return hidden, max(1, round(hidden / SPAN))
 
 
 def mask_tokens(text: np.ndarray, rng: np.random.Generator, vocabulary: Vocabulary) -> np.ndarray:
-    """``text`` [B, L] with a random share `RATE` of tokens replaced by [MASK]."""
+    """Returns ``text`` [B, L] with a random share `RATE` of its tokens replaced by [MASK]."""
     return np.where(drawn(text, rng), vocabulary.mask, text).astype(text.dtype)
 
 
 def delete_tokens(text: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """``text`` [B, L] without a random share `RATE` of its tokens: [B, L - deleted]."""
+    """Returns ``text`` [B, L] without a random share `RATE` of its tokens: [B, L - deleted]."""
     return text[~drawn(text, rng)].reshape(len(text), -1)
 
 
 def drawn(text: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """bool [B, L]: in each row a share `RATE` of the tokens, rounded, at least one, without replacement."""
+    """Draws a share `RATE` of the tokens of each row without replacement: bool [B, L]. The count is rounded and at
+    least one."""
     count = max(1, round(RATE * text.shape[1]))
     chosen = np.zeros(text.shape, bool)
     np.put_along_axis(chosen, np.argsort(rng.random(text.shape), axis=1)[:, :count], True, axis=1)
@@ -97,7 +99,7 @@ def drawn(text: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def damaged_length(raw: int, noises: tuple[str, ...]) -> int:
-    """Tokens that are left of a text of ``raw`` tokens."""
+    """Returns the number of tokens after the ``noises`` are applied to a text of ``raw`` tokens."""
     if "infilling" in noises:
         hidden, spans = plan(raw)
         raw += spans - hidden
@@ -114,10 +116,11 @@ def batches(
     longest: int,
     noises: tuple[str, ...] = BART,
 ) -> Batches:
-    """(step, seed) to ``tokens`` [B, T] and ``targets`` [B, S], both [CLS] text [SEP].
+    """Returns a function from (step, seed) to ``tokens`` [B, T] and ``targets`` [B, S], both [CLS] text [SEP].
 
-    As long a text is taken as damaged fits into T; the whole text is the target, of at most ``longest`` tokens. Rows
-    begin with a sentence and run on over the ends of documents.
+    The text is the longest whose damaged version fits into T and whose target has at most ``longest`` tokens. The
+    target is the whole text. Rows begin with a sentence and continue across document boundaries. Raises `ValueError`
+    for unknown ``noises`` and for a ``length`` that is too short.
     """
     unknown = sorted(set(noises) - set(NOISES))
     if unknown:
@@ -148,16 +151,16 @@ def batches(
 
 
 class DenoisingLm(Seq2SeqLm):
-    """``loss`` of an encoder-decoder that writes a damaged text anew, and so can be asked for what is hidden."""
+    """The ``loss`` of an encoder-decoder that reconstructs a damaged text, and can therefore fill blanks."""
 
     def __init__(self, encoder: keras.layers.Layer, decoder: keras.layers.Layer, vocabulary: Vocabulary):
         super().__init__(encoder, decoder, vocabulary.absent)
         self.mask = vocabulary.mask
 
     def fill(self, batch: dict[str, Any]) -> tf.Tensor:
-        """Scores [B, V] of every piece at ``places`` [B] of ``tokens`` [B, T], whatever stands there, from 1 on: the
-        decoder has written what stands before. One [MASK] hides the place and all [MASK]s that follow it without a
-        gap, as text infilling has it."""
+        """Scores [B, V] of every piece at ``places`` [B] of ``tokens`` [B, T], whatever token is there. Places are at
+        least 1. The decoder is given the tokens before the place. One [MASK] replaces the place and the [MASK]s
+        directly after it, as in text infilling."""
         written, places = tf.convert_to_tensor(batch["tokens"], tf.int32), tf.convert_to_tensor(batch["places"])
         tokens = spanned(written, places, self.mask, self.mask)
         memory = self.encoder({"tokens": tokens}).tokens  # [B, T, D]

@@ -1,16 +1,16 @@
-"""Denoising entity auto-encoder (dEA): say which entity each mention means, of those that the row mentions.
+"""Denoising entity auto-encoder (dEA): predict the entity of each mention, among the entities of the row.
 
 Zhang et al. (2019), section 3.4, equation 7; settings from the authors' code (thunlp/ERNIE, code/run_pretrain.py).
 
     L_dEA = - 1/|M| sum_{t in M} ln p(e_t | w_t),    p(e | w) = softmax over candidates e of <norm(gelu(W w + b)), e>
 
-M are the tokens with which mentions begin. The network reads a wrong entity at 5 % of them and none at 15 %, and has to
-tell all of them. Wrong entities are others of the same batch. One candidate is no entity, a vector of zeros.
+M are the first tokens of mentions. The network reads a wrong entity at 5 % of them and none at 15 %, and has to predict
+the entities of all. Wrong entities are drawn from the same batch. One candidate is "no entity", a vector of zeros.
 
-The candidates are the entities of the row, as in the paper. The authors' code takes those of all rows of a device; then
-the loss of a row would depend on how a batch is split. Their loop over the tokens of a mention also aligns its third
-and fifth token, against the comment there and the paper; here the first token is aligned. They leave out rows with
-few mentions (fewer than five in the code), and none is left out here.
+The candidates are the entities of the row, as in the paper. The authors' code takes those of all rows of a device; the
+loss of a row would then depend on how a batch is split. Their loop over the tokens of a mention also aligns its third
+and fifth token, unlike their comment and the paper. Here only the first token is aligned. They leave out rows with few
+mentions (fewer than five in the code); here all rows are used.
 """
 
 from typing import Any
@@ -30,13 +30,13 @@ from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.pieces import CorpusUnfit
 
 WRONG, WITHOUT = 0.05, 0.15
-"""Shares of the mentions at which the network reads another entity, and none."""
+"""The shares of mentions at which the network reads a wrong entity, and none."""
 
 
 def fill(table: FrozenTable, corpus: Corpus) -> None:
-    """Set ``table`` to the vectors of the entities that ``corpus`` is annotated with.
+    """Sets ``table`` to the vectors of the entities in the annotations of ``corpus``.
 
-    Raises `CorpusUnfit` unless the corpus has such vectors, of the table's shape.
+    Raises `CorpusUnfit` unless the corpus has such vectors, in the shape of the table.
     """
     check_layers(corpus, ("entities",))
     found, wanted = corpus.vectors.get("entities"), tuple(table.table.shape)
@@ -54,10 +54,11 @@ def fill(table: FrozenTable, corpus: Corpus) -> None:
 
 
 def noise(batch: Batch, rng: np.random.Generator, *, wrong: float = WRONG, without: float = WITHOUT) -> Batch:
-    """``batch`` with ``entities`` [B, T] corrupted, and ``entity_candidates`` and ``entity_labels`` int32 [B, T].
+    """Returns ``batch`` with ``entities`` [B, T] corrupted, and ``entity_candidates`` and ``entity_labels``
+    int32 [B, T].
 
-    A candidate's number stands where the row mentions it first, and 0 elsewhere. A label is the column of the right
-    candidate, at the tokens with which mentions begin, and 0 elsewhere.
+    A candidate has its entity's number, in the column where the row first mentions the entity; other columns have 0. A
+    label is the column of the correct candidate, at the first token of a mention; other tokens have 0.
     """
     entities = batch["entities"]
     candidates, labels, changed = np.zeros_like(entities), np.zeros_like(entities), entities.copy()
@@ -73,7 +74,7 @@ def noise(batch: Batch, rng: np.random.Generator, *, wrong: float = WRONG, witho
     draw = rng.random(len(numbers))
     read = np.where(draw < wrong, other, np.where(draw < wrong + without, 0, numbers))
     changed[rows, columns] = read
-    # The other tokens of a mention follow its first one; at the start of a text they have none.
+    # The other tokens of a mention copy its first one, unless the text is cut inside the mention.
     before = np.pad(entities[:, :-1], [(0, 0), (1, 0)])
     begins = ~((entities < 0) & (np.abs(before) == -entities))
     run = np.maximum.accumulate(np.where(begins, np.arange(entities.shape[1]), 0), axis=1)
@@ -84,8 +85,8 @@ def noise(batch: Batch, rng: np.random.Generator, *, wrong: float = WRONG, witho
 
 @made_from(EntitiesConfig)
 class DenoisingEntities(Part, Layer):
-    """The head: a product, an activation, layer-norm, then the candidates' vectors as the output layer, which come from
-    the frozen table of ``owner``, the encoder."""
+    """The head: a product, an activation and layer-norm, then a product with the candidates' vectors, which come from
+    the frozen table of the encoder, ``owner``."""
 
     reports = ("dea_loss", "dea_accuracy")
     OTHERS = ("owner",)
@@ -96,7 +97,7 @@ class DenoisingEntities(Part, Layer):
 
     def logits(self, tokens: tf.Tensor, candidates: tf.Tensor) -> tf.Tensor:
         """Scores float32 [B, T, T] of the ``candidates`` [B, T] for each of the ``tokens`` [B, T, D]. Column 0, [CLS],
-        is no entity; columns without a candidate are hidden."""
+        means no entity; columns without a candidate are masked."""
         flat = ACTIVATIONS[self.config.activation](self.transform(tf.reshape(tokens, [-1, tokens.shape[-1]])))
         x = self.norm(flat)  # [B * T, E]
         vectors = tf.cast(self.owner.entities(candidates), x.dtype)  # [B, T, E]

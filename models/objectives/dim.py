@@ -2,17 +2,17 @@
 
     L_DIM = - ln [exp(s(x_ij)) / sum_{y in S} exp(s(y))]        s(y) = g(x^)' g(y) / sqrt(D)
 
-x^ is the text with the n-gram x_ij hidden, and g(.) the vector of the first token, [CLS], that the encoder gives for a
-text or for an n-gram alone. S has x_ij and random n-grams. InfoNCE bounds the mutual information of a text and its
-parts from below. The length of n-grams is normal around 5 with deviation 1, cut to 1 ... 10.
+x^ is the text with the n-gram x_ij hidden. g(.) is the encoder's vector of the first token, [CLS], for a text or for an
+n-gram alone. S contains x_ij and random n-grams. InfoNCE is a lower bound on the mutual information of a text and its
+parts. The length of n-grams is normal with mean 5 and deviation 1, clipped to 1 ... 10.
 
-The paper's score has no sqrt(D). Layer normalisation leaves vectors of length sqrt(D), so inner products are as large
+The paper's score has no sqrt(D). Layer normalisation gives vectors of length sqrt(D), so inner products can be as large
 as D, where the softmax is saturated. Without the division, an encoder of width 256 gave all tokens nearly the same
 vector after 1e14 FLOPs (an effective rank of 6 of 256), and learned neither objective.
 
-Negatives come with their row, from anywhere in the corpus outside of it, and not from the other rows of the batch: so a
-row's loss is the same however a batch is divided among replicas and accumulated parts. There are T / 16 candidates per
-row (at least 4). They are as long as the true one, since the number of [MASK]s tells its length.
+Negatives belong to a row. They come from anywhere in the corpus outside of the row, and not from the other rows of the
+batch. So a row's loss does not depend on how a batch is divided among replicas and accumulated parts. There are T / 16
+candidates per row (at least 4), all as long as the true one, since the number of [MASK]s reveals its length.
 """
 
 from typing import Any
@@ -32,36 +32,36 @@ from ptmbench.models.text.tokenizers import Vocabulary
 
 MEAN, DEVIATION, LONGEST = 5.0, 1.0, 10
 ROOM = LONGEST + 2
-"""Tokens of an n-gram between [CLS] and [SEP]."""
+"""The length of an n-gram with [CLS] and [SEP], at most."""
 WEIGHT = 1.0
-"""Of DIM beside MLM, which the paper leaves open."""
+"""The weight of DIM relative to MLM, which the paper does not give."""
 
 
 def candidates(length: int) -> int:
-    """N-grams per row of ``length`` tokens, the true one and the others."""
+    """Returns the number of n-grams per row of ``length`` tokens, the true one included."""
     return max(4, length // 16)
 
 
 def draw(free: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """The first place and the length of an n-gram for each row of ``free`` bool [B, T], where n-grams may lie: int64
-    [B] twice.
+    """Draws an n-gram for each row of ``free`` bool [B, T], which marks where n-grams may be. Returns the first
+    position and the length, int64 [B] each.
 
-    Every place is as likely as another. A row without room for the length that was drawn has its longest one.
+    All positions are equally likely. A row without room for the drawn length gets its longest n-gram.
     """
     rows, length = free.shape
     sizes = np.clip(np.rint(rng.normal(MEAN, DEVIATION, rows)), 1, LONGEST).astype(np.int64)
     ends = np.minimum.accumulate(np.where(free, length, np.arange(length))[:, ::-1], axis=1)[:, ::-1]
-    room = np.minimum(ends - np.arange(length), sizes[:, None])  # [B, T], 0 where none begins
+    room = np.minimum(ends - np.arange(length), sizes[:, None])  # [B, T], 0 where no n-gram can begin
     first = np.argmax(room + rng.random(free.shape), axis=1)
     return first, room[np.arange(rows), first]
 
 
 @sampled()
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
-    """(step, seed) to what `mlm.noise` gives, with an n-gram hidden besides, and ``ngrams`` int32 [B, C, 12]: the true
-    one, then the others, each between marks.
+    """Returns a function from (step, seed) to the arrays of `mlm.noise`, with an n-gram hidden in addition, and
+    ``ngrams`` int32 [B, C, 12]: the true one first, each between [CLS] and [SEP].
 
-    What MLM had drawn inside of the n-gram is hidden too, and still predicted.
+    Positions inside the n-gram that MLM had drawn are hidden too, and are still predicted.
     """
     texts = FullSentences(corpus, vocabulary, length)
     count = candidates(length)
@@ -71,7 +71,7 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
         rng = generator(seed, step)
         first, size = draw(where >= 0, rng)
         begin = where[np.arange(batch), first]
-        # From behind the row around the end of the corpus to before it; the row itself where there is nothing else.
+        # Anywhere outside the row, around the end of the corpus; inside the row if the corpus has no other text.
         others = max(1, corpus.tokens - length - LONGEST)
         begins = where.max(axis=1)[:, None] + 1 + rng.integers(others, size=(batch, count))
         begins[:, 0] = begin
@@ -88,7 +88,7 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
 
 
 class DeepInfoMax(Objective, keras.layers.Layer):
-    """``loss``: MLM and DIM over one pass of ``encoder`` through the texts, and one through their n-grams."""
+    """The ``loss``: MLM and DIM over one forward pass of ``encoder`` for the texts, and one for their n-grams."""
 
     reports = ("mlm_loss", "mlm_accuracy", "dim_loss", "dim_accuracy")
 
@@ -102,7 +102,7 @@ class DeepInfoMax(Objective, keras.layers.Layer):
         return self.mlm.totals(batch) | {"rows": tf.shape(batch["ngrams"])[0]}
 
     def fill(self, batch: dict[str, Any]) -> tf.Tensor:
-        """Scores [B, V] of every piece at ``places`` [B] of ``tokens`` [B, T], where [MASK] stands."""
+        """Scores [B, V] of every piece at ``places`` [B] of ``tokens`` [B, T], which hold [MASK]."""
         return self.mlm.fill(self.encoder(batch, seed=None), batch["places"])
 
     def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:

@@ -5,13 +5,13 @@ Sanh et al. (2019), section 2.
     L_soft = t^2 / |P| sum_{p in P} KL(softmax(z_p / t) || softmax(y_p / t))
     L_cos = 1/|P| sum_{p in P} 1 - cos(g_p, h_p)
 
-P are all places that are no padding, z_p and y_p the scores of teacher and student for every piece at the place p, g_p
-and h_p their vectors in the last layer, and t = 2 the temperature. Both read the same masked text. t^2 keeps the
+P are all positions that are not padding. z_p and y_p are the logits of teacher and student at position p, g_p and h_p
+their vectors in the last layer, and t = 2 is the temperature. Both read the same masked text. The factor t^2 keeps the
 gradient of soft targets as large as at t = 1 (Hinton et al., 2015, section 2). KL differs from the cross-entropy with
 soft targets by the teacher's entropy, which has no gradient.
 
-The paper leaves weights, temperature and places open: they are those of the authors' code (huggingface/transformers,
-research_projects/distillation), in the command that its README gives.
+The paper does not give weights, temperature and positions. They are from the authors' code (huggingface/transformers,
+research_projects/distillation), in the command of its README.
 """
 
 from typing import Any
@@ -31,18 +31,19 @@ TEMPERATURE = 2.0
 SOFT, HARD, COSINE = 5.0, 2.0, 1.0
 """Weights of the three losses."""
 SMOOTHING = 0.7
-"""Rare pieces are hidden more readily: in proportion to their count to the power of minus this, as in XLM's code."""
+"""The weight of a piece for masking is its count to the power of minus this, as in XLM's code. Rare pieces are hidden
+more often."""
 
 
 def rarity(corpus: Corpus, vocabulary: Vocabulary) -> np.ndarray:
-    """How readily each piece of the ``vocabulary`` is hidden, float64 [V]; reads the ``corpus`` once."""
+    """Returns the masking weight of each piece of the ``vocabulary``, float64 [V]. Reads the ``corpus`` once."""
     counts = corpus.counts()
     return np.maximum(np.pad(counts, (0, vocabulary.size - len(counts))), 1.0) ** -SMOOTHING
 
 
 def divergence(targets: tf.Tensor, logits: tf.Tensor, temperature: float = TEMPERATURE) -> tf.Tensor:
-    """KL [N] from the softened distribution of ``targets`` [N, V] to the one of ``logits`` [N, V], both scores, times
-    the square of ``temperature``."""
+    """KL [N] from the softened distribution of ``targets`` [N, V] to that of ``logits`` [N, V], times the square of
+    ``temperature``. Both arguments are logits."""
     wanted, found = (tf.nn.log_softmax(scores / temperature) for scores in (targets, logits))
     return temperature**2 * tf.reduce_sum(tf.exp(wanted) * (wanted - found), -1)
 
@@ -56,8 +57,8 @@ def angle(targets: tf.Tensor, vectors: tf.Tensor) -> tf.Tensor:
 
 
 def begin(student: Joint, teacher: Pretrainable) -> None:
-    """Give ``student`` the weights of ``teacher``: its embeddings, its head for masked words, and equally spaced
-    layers, the first and the last among them. Of twelve, six are 0, 2, 4, 7, 9 and 11, as in the authors' code."""
+    """Copies weights of ``teacher`` to ``student``: embeddings, the head for masked words, and equally spaced layers,
+    including the first and the last. Six of twelve layers are 0, 2, 4, 7, 9 and 11, as in the authors' code."""
     head, theirs = student.heads[0], masked_lm(teacher)
     blocks, layers = list(student.encoder.stack), list(teacher.encoder.stack)
     spaced = np.rint(np.linspace(0, len(layers) - 1, len(blocks))).astype(int)
@@ -71,20 +72,20 @@ def begin(student: Joint, teacher: Pretrainable) -> None:
 
 
 def masked_lm(network: Pretrainable) -> MaskedLm:
-    """The head of ``network`` that predicts masked words."""
+    """Returns the head of ``network`` that predicts masked words."""
     return next(head for head in network.loss.heads if isinstance(head, MaskedLm))
 
 
 class Distillation(Joint):
-    """``loss`` of a student: soft targets, MLM by ``head``, and the cosine of last vectors.
+    """The ``loss`` of a student: soft targets, MLM by ``head``, and the cosine of the last layer's vectors.
 
-    The teacher's weights are frozen, and none of ``variables``. Without a ``teacher`` the layer holds the student's
-    weights, for adaptations; calling it is a `ValueError`.
+    The teacher's weights are frozen and are not among ``variables``. Without a ``teacher`` the layer only holds the
+    student's weights, for adaptations; calling it raises `ValueError`.
     """
 
     def __init__(self, encoder: keras.layers.Layer, head: MaskedLm, teacher: Pretrainable | None):
         super().__init__(encoder, [head])
-        self.teacher = teacher  # Keras does not look for layers in it
+        self.teacher = teacher  # Keras does not track layers inside it
         if teacher is not None:
             teacher.loss.trainable = False
             begin(self, teacher)

@@ -6,18 +6,18 @@ and Shared Projections", arXiv:1909.11687v1.
     L_p = sum_theta || U theta_t V - theta_s ||^2        (down)
     L_p = sum_theta || U theta_s V - theta_t ||^2        (up)
 
-The student reads text cut by its own vocabulary. The teacher reads the same text, in which each word is cut by the
-student's vocabulary with the probability p_DT, and else by the teacher's (`models.text.mixed_words`). It predicts
-a hidden piece among those of the vocabulary that cut the word, so there are two softmax layers. theta are the weights
-of embeddings and layers; of the token vectors the student's pieces, which the teacher has learnt at its own width. U
-and V are learnt, shared by all layers, and left behind after pre-training, as is the teacher.
+The student reads text split by its own vocabulary. The teacher reads the same text, in which each word is split by the
+student's vocabulary with the probability p_DT, and otherwise by the teacher's (`models.text.mixed_words`). It predicts
+a hidden piece among those of the vocabulary that split the word, so there are two softmax layers. theta are the weights
+of embeddings and layers. Of the token vectors, only those of the student's pieces count, which the teacher has learnt
+at its own width. U and V are learnt and shared by all layers. After pre-training they are discarded, as is the teacher.
 
-Checked: abstracts of both versions of the paper, and three readers' notes on the first one. These have the mixture by
-words for the teacher only, the two softmax layers, the projection of all weights of the layers up or down with a
-squared loss, equal depths, and the three summands. The paper itself could not be read. Our own choices: p_DT = 0.5,
-epsilon, one U and one V for each width (the paper shares matrices, in a way that we do not know), projected embeddings,
-single pieces that are hidden on both sides independently, no dropout in the teacher, and where the teacher's vectors of
-the student's pieces begin: at the vectors of its own pieces with the same spelling, or else at random.
+Sources: the abstracts of both versions of the paper, and three readers' notes on the first one. The notes describe the
+mixture by words for the teacher only, the two softmax layers, the projection of all weights of the layers up or down
+with a squared loss, equal depths, and the three summands. The paper itself could not be read. Our own choices are:
+p_DT = 0.5; epsilon; one U and one V for each width (the paper shares matrices in a way that we do not know); projected
+embeddings; single pieces, hidden on both sides independently; no dropout in the teacher; and the initial vectors of the
+student's pieces in the teacher: those of its own pieces with the same spelling, or else random.
 """
 
 from typing import Any
@@ -38,17 +38,18 @@ from ptmbench.models.text.mixed_words import MixedWords, Union
 from ptmbench.models.text.tokenizers import Vocabulary
 
 SHARE = 0.5
-"""p_DT: the share of the words that the teacher reads in the student's pieces."""
+"""p_DT: the share of words that the teacher reads in the student's pieces."""
 EPSILON = 0.1
-"""Weight of the projection."""
+"""The weight of the projection loss."""
 _OWN = "mixed_"
 """Prefix of the teacher's arrays in a batch."""
 
 
 @sampled()
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int, share: float | None = None) -> Batches:
-    """Full sentences with hidden pieces as in `models.objectives.mlm`, and the teacher's: ``mixed_tokens`` [B, T],
-    ``mixed_positions``, ``mixed_labels`` and ``mixed_weights`` [B, M], whose ids are those of a `Union`."""
+    """Returns a function from (step, seed) to full sentences with hidden pieces as in `models.objectives.mlm`, and the
+    teacher's arrays ``mixed_tokens`` [B, T], ``mixed_positions``, ``mixed_labels`` and ``mixed_weights`` [B, M]. The
+    ids of the latter are those of a `Union`."""
     union = Union(vocabulary.teacher or vocabulary, vocabulary)
     texts = sampling.FullSentences(corpus, vocabulary, length)
     mix = MixedWords(union, SHARE if share is None else share)
@@ -64,12 +65,12 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int, sha
 
 
 class DualTraining(Joint):
-    """``loss`` of a student that reads ``union.student``: MLM by ``head``, and with a ``teacher`` the MLM of
-    ``encoder_with`` and ``head_with``, networks of the teacher's shape over the union of both vocabularies, and the
-    distance of projected weights.
+    """The ``loss`` of a student that reads ``union.student``: MLM by ``head`` and, with a ``teacher``, the teacher's
+    MLM and the distance of projected weights.
 
-    These networks begin with the weights of the ``teacher`` and learn; they and the projections are `scaffold`. Without
-    a teacher the layer holds the student's weights, for adaptations; calling it is a `ValueError`.
+    ``teacher`` has an encoder and a head of the teacher's shape over the union of both vocabularies, which start from
+    the teacher's weights (see `begin`), and the projections. All three are trained and are `scaffold`. Without a
+    teacher the layer only holds the student's weights, for adaptations; calling it raises `ValueError`.
     """
 
     scaffold = ("teacher/", "teacher_mlm/", "projections/")
@@ -110,7 +111,7 @@ class DualTraining(Joint):
         logits = self.one_softmax(self.mixed_head.logits(given, mixed["masked_positions"]), mixed["masked_labels"])
         other = self.mixed_head.score(logits, mixed, {"masked": totals["mixed"]})
         parts |= {"teacher_loss": other["mlm_loss"], "teacher_accuracy": other["mlm_accuracy"]}
-        # A part of a batch has its share of what is the same for all rows.
+        # The distance is the same for all rows, so each part of a batch adds its share of it.
         share = tf.cast(tf.math.count_nonzero(batch["mixed_weights"], dtype=tf.int32), tf.float32) / tf.cast(
             tf.maximum(totals["mixed"], 1), tf.float32
         )
@@ -119,8 +120,8 @@ class DualTraining(Joint):
         return {"loss": loss, **parts}
 
     def one_softmax(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """Scores [B * M, V'] of the union, in which only the pieces of the vocabulary of each of ``labels`` [B, M] and
-        the special tokens have a probability."""
+        """Returns the logits [B * M, V'] of the union with all pieces masked, except the special tokens and the pieces
+        of the vocabulary that each of ``labels`` [B, M] belongs to."""
         number, first = tf.range(self.union.size), self.union.teacher.first
         theirs = number < self.union.teacher.size
         student = tf.reshape(labels, [-1, 1]) >= self.union.teacher.size  # [B * M, 1]
@@ -138,8 +139,9 @@ class DualTraining(Joint):
 
 
 def begin(encoder: keras.layers.Layer, head: MaskedLm, union: Union, teacher: Pretrainable) -> None:
-    """Gives ``encoder`` and ``head``, which have the ids of ``union``, the weights of ``teacher``. The student's pieces
-    begin at the vectors and biases of the teacher's pieces with their spelling; others keep what they have."""
+    """Copies the weights of ``teacher`` to ``encoder`` and ``head``, whose ids are those of ``union``. The student's
+    pieces start with the vectors and biases of the teacher's pieces with the same spelling; other pieces keep their
+    values."""
     theirs, pairs = masked_lm(teacher), union.pairs()
     known = {variable.path.partition("/")[2]: variable for variable in teacher.encoder.variables}
     for variable in encoder.variables:

@@ -1,14 +1,16 @@
-"""Future n-gram prediction: at each step write the next n tokens, not one. Qi et al. (2020), sections 2.2 and 2.4.
+"""Future n-gram prediction: predict the next n tokens at each step instead of one. Qi et al. (2020), sections 2.2 and
+2.4.
 
     L = sum_{i < n} alpha_i / S sum_s - ln p_i(y_s | y_{< s - i}, x with spans hidden)        alpha_i = g^i / sum_j g^j
 
-with n = 2 and g = 1. A model that may look at the last token leans on it; predicting stream i has to say token s
-without the i tokens before it, and so learns to plan. Only the first stream serves for writing.
+with n = 2 and g = 1. A model that sees the previous token relies on it too much. Predicting stream i has to predict
+token s without the i tokens before it, and so learns to plan. Only the first stream is used for generation.
 
-The text is hidden as in MASS, but in one span of 9 tokens out of each 64. The decoder writes the spans one after the
-other, each token given the one before it in the text, at its position in the text.
+The text is hidden as in MASS, but in one span of 9 tokens out of each 64. The decoder generates the spans one after the
+other. Each token is predicted from the one before it in the text, at its position in the text.
 
-What fits into a blank is the first token of a span that begins there, by the stream that knows the token before it.
+A blank is filled with the first token of a span that begins there, predicted by the stream that sees the token before
+it.
 """
 
 from typing import Any
@@ -26,20 +28,21 @@ from ptmbench.models.text.tokenizers import Vocabulary
 STREAMS, DECAY = 2, 1.0
 """n and g."""
 BLOCK, RATE = 64, 0.15
-"""Each run of 64 tokens has a span of 15 % hidden (9 tokens); of these 80 % become [MASK] and 10 % a random token."""
+"""Each block of 64 tokens has a hidden span of 15 % (9 tokens). Of its tokens 80 % become [MASK] and 10 % a random
+token."""
 
 
 def plan(length: int) -> list[tuple[int, int]]:
-    """(tokens, hidden tokens) of each block of a text of ``length`` tokens; the last block may be shorter, and has no
-    span where it is too short for one, unless it is the only one."""
+    """Returns (tokens, hidden tokens) of each block of a text of ``length`` tokens. The last block may be shorter. It
+    has no span if it is too short for one, unless it is the only block."""
     sizes = [min(BLOCK, length - begin) for begin in range(0, length, BLOCK)]
     hidden = [int(RATE * size) for size in sizes]
     return list(zip(sizes, hidden if any(hidden) else [1, *hidden[1:]], strict=True))
 
 
 def spans(rows: int, length: int, rng: np.random.Generator) -> np.ndarray:
-    """Which places of texts of ``length`` tokens are hidden, int64 [B, S] in rising order: a span in each block, every
-    place inside it equally likely."""
+    """Draws the hidden positions of texts of ``length`` tokens, int64 [B, S] in ascending order: one span in each
+    block, with all positions inside it equally likely."""
     found, begin = [], 0
     for size, hidden in plan(length):
         first = begin + rng.integers(0, size - hidden + 1, (rows, 1))
@@ -50,8 +53,9 @@ def spans(rows: int, length: int, rng: np.random.Generator) -> np.ndarray:
 
 @sampled()
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
-    """(step, seed) to ``tokens`` int32 [B, T], [CLS] text [SEP] with spans hidden; ``targets`` [B, S], the hidden
-    tokens; ``previous`` [B, S], the token before each in the text; and ``positions`` [B, S], where that one stands."""
+    """Returns a function from (step, seed) to ``tokens`` int32 [B, T], [CLS] text [SEP] with spans hidden; ``targets``
+    [B, S], the hidden tokens; ``previous`` [B, S], the token before each in the text; and ``positions`` [B, S], the
+    position of that previous token. Raises `ValueError` if ``length`` is less than 4."""
     if length < 4:
         raise ValueError(f"Rows of {length} tokens are too short to hold a hidden token and another: use at least 4.")
     runs = Runs(corpus.ids, length - 2)
@@ -74,8 +78,8 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
 
 
 class FutureNgramLm(Objective, keras.layers.Layer):
-    """``loss`` of an encoder-decoder whose decoder has predicting streams (`models.layers.streams`).
-    The ids ``absent`` have no probability (see `models.objectives._absent`)."""
+    """The ``loss`` of an encoder-decoder whose decoder has predicting streams (`models.layers.streams`). The ids
+    ``absent`` have no probability (see `models.objectives._absent`)."""
 
     reports = ("next_token_loss",)
 
@@ -91,16 +95,16 @@ class FutureNgramLm(Objective, keras.layers.Layer):
         self.built = True
 
     def decode(self, batch: dict[str, Any], seed: Any = None) -> tf.Tensor:
-        """Next-token logits [B, S, V] after each of ``targets`` [B, S], given ``tokens`` [B, T]: the first stream's,
-        the only one that is computed."""
+        """Next-token logits [B, S, V] after each of ``targets`` [B, S], given ``tokens`` [B, T]. Only the first stream
+        is computed."""
         tokens = tf.convert_to_tensor(batch["tokens"], tf.int32)
         memory = self.encoder({"tokens": tokens}, seed=seed).tokens  # [B, T, D]
         logits = self.decoder(tf.convert_to_tensor(batch["targets"], tf.int32), memory, tokens, seed, streams=1)
         return _absent.masked(logits[:, 0], self.absent)
 
     def fill(self, batch: dict[str, Any]) -> tf.Tensor:
-        """Scores [B, V] of every piece at ``places`` [B] of ``tokens`` [B, T], where [MASK] stands. Before the first
-        token of a row that has no mark in front, the decoder reads [CLS] at position 0, as it does when it writes."""
+        """Scores [B, V] of every piece at ``places`` [B] of ``tokens`` [B, T], which hold [MASK]. For place 0, which
+        has no token before it, the decoder reads [CLS] at position 0, as in generation."""
         tokens, places = (tf.convert_to_tensor(batch[name], tf.int32) for name in ("tokens", "places"))
         before = tf.maximum(places - 1, 0)[:, None]  # [B, 1]
         previous = tf.where(places[:, None] > 0, tf.gather(tokens, before, batch_dims=1), self.start)
@@ -109,12 +113,12 @@ class FutureNgramLm(Objective, keras.layers.Layer):
         return tf.cast(_absent.masked(logits[:, 0, 0], self.absent), tf.float32)
 
     def begin(self, tokens: Any) -> tuple[Any, Any]:
-        """Encodes ``tokens`` [B, T], once (see `models.pretrainable.Writer`)."""
+        """Encodes ``tokens`` [B, T] (see `models.pretrainable.Writer`)."""
         tokens = tf.convert_to_tensor(tokens, tf.int32)
         return self.decoder.begin(self.encoder({"tokens": tokens}).tokens, tokens)
 
     def step(self, memory: Any, past: Any, written: tf.Tensor, seen: tf.Tensor) -> tuple[tf.Tensor, Any]:
-        """Logits [B, K, V] after ``written`` [B, K, S], and the past for the next step."""
+        """Returns logits [B, K, V] after ``written`` [B, K, S], and the past for the next step."""
         logits, past = self.decoder.step(memory, past, written, seen)
         return _absent.masked(logits, self.absent), past
 

@@ -1,17 +1,18 @@
-"""Gap sentences generation (GSG): write the sentences that matter most. Zhang, Zhao et al. (2020), section 3.1.
+"""Gap sentences generation (GSG): generate the most important sentences of a document. Zhang, Zhao et al. (2020),
+section 3.1.
 
     L_GSG = - 1/S sum_s ln p(y_s | y_{<s}, x with gap sentences hidden)
 
-30 % of a document's sentences are replaced by one mask each, and the target is those, one after the other: a summary
-of sorts, if they are the sentences that tell most of the rest. How much one tells is its ROUGE-1 F1 against the rest
-of its document, each scored by itself and repeated words counted as often as they match ("Ind-Orig", the paper's
-best). [MASK] stands for the paper's [MASK1]; masking of single words was dropped from the large model (section 6.1.2).
+30 % of a document's sentences are replaced by one mask each, and the target is their concatenation. If they are the
+sentences that say most about the rest, this resembles a summary. The score of a sentence is its ROUGE-1 F1 against the
+rest of its document. Each sentence is scored independently, and repeated words count as often as they match
+("Ind-Orig", the best variant in the paper). [MASK] stands for the paper's [MASK1]; masking of single words was dropped
+from the large model (section 6.1.2).
 
-Inputs are full: three halves of what fits are read, and what the gaps free is filled by the text that follows. Only
-sentences that begin in the first two halves can become gaps, so that every mask is inside.
+Inputs are full: one and a half times the input length is read, and the text that follows replaces the hidden sentences.
+Only sentences that begin in the first two thirds can become gaps, so every mask is inside the input.
 
-How probable a sentence is by itself is asked for as the gap of a text that has nothing but this gap:
-p(y_s | y_{<s}, [MASK]).
+The probability of a single sentence is that of the gap in a text that has only this gap: p(y_s | y_{<s}, [MASK]).
 """
 
 from typing import Any
@@ -32,11 +33,11 @@ RATIO = 0.3
 
 
 def rouge_1(text: np.ndarray, pieces: np.ndarray, documents: np.ndarray) -> np.ndarray:
-    """ROUGE-1 F1 of each sentence against the rest of its document, float [B, P], 0 where there is no sentence.
+    """ROUGE-1 F1 of each sentence against the rest of its document, float [B, P], 0 if there is no sentence.
 
-    ``text``, ``pieces`` and ``documents`` [B, L]: ids, and numbers of sentences and documents, both from 0 in each row.
-    A sentence of n tokens with c in common with the other N - n has precision c / n and recall c / (N - n), so that F1
-    is 2 c / N.
+    ``text`` [B, L] are ids; ``pieces`` and ``documents`` [B, L] are numbers of sentences and documents, both from 0 in
+    each row. A sentence of n tokens that shares c tokens with the other N - n has precision c / n and recall
+    c / (N - n), so F1 is 2 c / N.
     """
     rows, count, words = len(text), int(pieces.max()) + 1, int(text.max()) + 1
     row = np.arange(rows)[:, None] * count
@@ -53,7 +54,7 @@ def rouge_1(text: np.ndarray, pieces: np.ndarray, documents: np.ndarray) -> np.n
 
 
 def cut(sentences: np.ndarray, longest: int) -> np.ndarray:
-    """Numbers of sentences [B, L] counted from 0 in each row; one of more than ``longest`` tokens becomes several."""
+    """Numbers sentences [B, L] from 0 in each row. A sentence of more than ``longest`` tokens is split into several."""
     length = sentences.shape[1]
     opens = np.diff(sentences, axis=1, prepend=sentences[:, :1] - 1) != 0
     begin = np.maximum.accumulate(np.where(opens, np.arange(length), 0), axis=1)
@@ -61,11 +62,11 @@ def cut(sentences: np.ndarray, longest: int) -> np.ndarray:
 
 
 def principal(text: np.ndarray, pieces: np.ndarray, documents: np.ndarray, room: int, longest: int) -> np.ndarray:
-    """Which sentences become gaps: bool [B, P].
+    """Selects the sentences that become gaps: bool [B, P].
 
-    Of each document with more than one sentence the best `RATIO`, at least one, of those that begin before ``room``;
-    where a row has no such document, all of it is taken as one. What does not fit into ``longest`` tokens is left out,
-    the worst first.
+    The number of gaps of a document with more than one sentence is `RATIO` of its sentences, at least one. The best
+    ones that begin before ``room`` are taken. If a row has no such document, the whole row counts as one document. Gaps
+    are dropped, the worst first, until the others fit into ``longest`` tokens.
     """
     rows, count = len(text), int(pieces.max()) + 1
     row = np.arange(rows)[:, None]
@@ -79,7 +80,7 @@ def principal(text: np.ndarray, pieces: np.ndarray, documents: np.ndarray, room:
     lone = ~((siblings > 1) & able).any(axis=1)
     owner[lone], siblings[lone] = 0, (size[lone] > 0).sum(axis=1, keepdims=True)
     score = np.where(able, rouge_1(text, pieces, np.where(lone[:, None], 0, documents)), -1.0)
-    order = np.argsort(-score, axis=1, kind="stable")  # the best first, the earlier one of equals
+    order = np.argsort(-score, axis=1, kind="stable")  # the best first; ties go to the earlier sentence
     score, owner, siblings, size = (np.take_along_axis(a, order, axis=1) for a in (score, owner, siblings, size))
     same = owner[:, :, None] == owner[:, None]
     rank = np.tril(np.ones((count, count), bool), -1) & same & (score >= 0)[:, None]
@@ -93,10 +94,11 @@ def principal(text: np.ndarray, pieces: np.ndarray, documents: np.ndarray, room:
 
 @sampled()
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
-    """(step, seed) to ``tokens`` [B, T]: [CLS] text with gaps [SEP], and ``targets`` [B, (T - 2) / 2 + 2]: [CLS] gap
-    sentences [SEP], padded.
+    """Returns a function from (step, seed) to ``tokens`` [B, T]: [CLS] text with gaps [SEP], and ``targets``
+    [B, (T - 2) / 2 + 2]: [CLS] gap sentences [SEP], padded.
 
-    Inputs of 512 tokens have targets of half as many in the authors' settings too. Nothing is random but the text.
+    The authors' inputs of 512 tokens also have targets of half that length. Only the choice of text is random. Raises
+    `ValueError` if ``length`` is less than 10.
     """
     room = length - 2
     longest = room // 2
@@ -116,7 +118,7 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
 
 
 class GapSentencesLm(Seq2SeqLm):
-    """``loss`` of an encoder-decoder that writes gap sentences, and so can be asked for one."""
+    """The ``loss`` of an encoder-decoder that generates gap sentences, and can therefore score a single sentence."""
 
     def __init__(self, encoder: keras.layers.Layer, decoder: keras.layers.Layer, vocabulary: Vocabulary):
         super().__init__(encoder, decoder, vocabulary.absent)

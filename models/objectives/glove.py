@@ -1,14 +1,14 @@
 """Weighted least squares on the logarithms of co-occurrence counts. Pennington et al. (2014), section 3, equation 8:
 
-    L = mean over pairs i, j that meet of  f(X_ij) (w_i . w~_j + b_i + b~_j - ln X_ij)^2
+    L = mean over pairs i, j that co-occur of  f(X_ij) (w_i . w~_j + b_i + b~_j - ln X_ij)^2
 
     f(x) = min(1, (x / x_max)^(3/4)),        x_max = 100
 
-Two words that stand d places apart in a sentence, 10 at most, add 1 / d to X, in both directions (section 4.2). The
-corpus is counted before the first step, and the table of pairs that met stays in memory: 16 bytes for each.
+Two words at a distance of d words in a sentence, at most 10, add 1 / d to X, in both directions (section 4.2). The
+corpus is counted before the first step. The table of pairs stays in memory: 12 bytes per pair.
 
-Such a pair is what elsewhere is a token: a row has T of them. Every pair comes once per epoch, in an order that has
-nothing to do with the text, like that of the authors' program.
+A row consists of T pairs instead of T tokens. Every pair occurs once per epoch, in an order that is independent of the
+text, as in the authors' program.
 """
 
 from typing import Any
@@ -25,16 +25,16 @@ from ptmbench.models.objectives.sampling import Runs, generator, take
 from ptmbench.models.text.corpus import Corpus
 
 WINDOW, MOST, POWER = 10, 100.0, 0.75
-"""Places to either side, x_max and the exponent of f."""
-_BLOCK = 1 << 18  # tokens that are counted together
+"""The largest distance, x_max and the exponent of f."""
+_BLOCK = 1 << 18  # tokens that are counted in one pass
 
 
 def count(corpus: Corpus) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The pairs that meet, as i and j int32 [N] in ascending order, and X_ij float64 [N]."""
+    """Counts the pairs that co-occur. Returns i and j int32 [N] in ascending order, and X_ij float64 [N]."""
     size = len(corpus.counts())
     keys, sums = np.zeros(0, np.int64), np.zeros(0)
     for begin in range(0, corpus.tokens, _BLOCK):
-        end = min(begin + _BLOCK + WINDOW, corpus.tokens)  # the last words of a block look into the next one
+        end = min(begin + _BLOCK + WINDOW, corpus.tokens)  # windows of the last words extend into the next block
         where = np.arange(begin, end)
         ids = corpus.ids.take(where, mode="wrap").astype(np.int64)
         sentence = corpus.sentences.searchsorted(where, side="right")
@@ -52,8 +52,9 @@ def count(corpus: Corpus) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 @sampled()
 def batches(corpus: Corpus, batch: int, length: int) -> Batches:
-    """(step, seed) to ``tokens`` and ``others`` int32 [B, T], i and j of pairs, and ``counts``, X_ij: float32 [B, T],
-    whose bits travel as int32, since Keras would round floats to bfloat16."""
+    """Returns a function from (step, seed) to ``tokens`` and ``others`` int32 [B, T], i and j of pairs, and ``counts``,
+    X_ij float32 [B, T]. The bits of the counts are passed as int32, since Keras would round floats to bfloat16. Raises
+    `ValueError` if the corpus has no pairs."""
     one, other, counts = count(corpus)
     if not len(counts):
         raise ValueError("No two words share a sentence of this corpus: GloVe has nothing to count. Give longer text.")
@@ -70,7 +71,7 @@ def batches(corpus: Corpus, batch: int, length: int) -> Batches:
 
 @made_from(GloveConfig)
 class Glove(Loss):
-    """``loss`` of a `models.layers.vectors.SummedVectors`: holds the biases."""
+    """The ``loss`` of a `models.layers.vectors.SummedVectors`. It owns the biases."""
 
     over_vocabulary = False
 
@@ -82,7 +83,7 @@ class Glove(Loss):
         one, other = batch["tokens"], batch["others"]  # [B, T]
         words = dropout(self.encoder.tokens(one), self.encoder.dropout, seed, 0)  # [B, T, D]
         contexts = dropout(self.encoder.contexts(other), self.encoder.dropout, seed, 1)
-        # Not a product of matrices of one row and one column, which takes 2.3 times as long.
+        # A batched matrix product of single rows and columns would take 2.3 times as long.
         product = tf.cast(tf.reduce_sum(words * contexts, axis=2), tf.float32)  # [B, T]
         biases = tf.gather(self.bias.value, one) + tf.gather(self.context_bias.value, other)
         counts = tf.bitcast(tf.convert_to_tensor(batch["counts"]), tf.float32)

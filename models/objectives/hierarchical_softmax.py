@@ -1,15 +1,15 @@
-"""Hierarchical softmax: the probability of a word as that of the turns on its way down a binary tree.
+"""Hierarchical softmax: the probability of a word is the product of the decisions on its path in a binary tree.
 
 Morin and Bengio (2005); Mikolov, Sutskever et al. (2013), section 2.1, equation 3, with a Huffman tree:
 
-    p(w | h) = prod over inner nodes n on the way to w of  s(+- u_n . h),        + where the way goes left
+    p(w | h) = prod over inner nodes n on the path to w of  s(+- u_n . h),        + if the path goes left
 
-The probabilities of all words add up to one, and one costs about log2 V products where a softmax costs V. h is the
+The probabilities of all words add up to one. One word costs about log2 V products, where a softmax costs V. h is the
 vector of a neighbour (skip-gram, `HierarchicalSkipGram`) or the mean of all of them (CBOW, `HierarchicalCbow`). Words,
 subsampling and windows are those of `models.objectives.skipgram`.
 
-Frequent words have short ways, so that rows come with ways of one length only if they are padded. Where the tree
-would be deeper than ``depth(V)``, the smallest counts are raised until it is not.
+Frequent words have short paths, so paths are padded to one length. If the tree is deeper than ``depth(V)``, the
+smallest counts are raised until it is not.
 """
 
 import heapq
@@ -28,14 +28,14 @@ from ptmbench.models.objectives.cbow import context_means, words_with_context
 from ptmbench.models.text.corpus import Corpus
 
 SLOTS = 2 * skipgram.WINDOW
-"""Words at most whose windows hold a given word."""
+"""The maximal number of words whose windows contain a given word."""
 
 
 def tree(counts: np.ndarray, deepest: int) -> np.ndarray:
-    """The ways to the words of a Huffman tree for ``counts`` int [V]: int32 [V, deepest].
+    """Returns the paths to the words of a Huffman tree for ``counts`` int [V]: int32 [V, deepest].
 
-    A way lists its inner nodes from the root on: n + 1 where it goes left at node n, -(n + 1) where right, 0 behind its
-    end. Words that never occur have none.
+    A path lists its inner nodes from the root: n + 1 where it goes left at node n, -(n + 1) where it goes right, and 0
+    after its end. Words that never occur have no path.
     """
     words = np.flatnonzero(counts)
     floor = 1
@@ -51,7 +51,7 @@ def tree(counts: np.ndarray, deepest: int) -> np.ndarray:
 
 
 def _huffman(counts: list[int]) -> list[list[int]]:
-    """The ways to the leaves: Huffman (1952), ties to what was made first."""
+    """Returns the paths to the leaves: Huffman (1952). Ties go to the node that was created first."""
     leaves = len(counts)
     heap = [(count, number) for number, count in enumerate(counts)]
     heapq.heapify(heap)
@@ -61,7 +61,7 @@ def _huffman(counts: list[int]) -> list[list[int]]:
         children.append((left, right))
         heapq.heappush(heap, (one + other, number))
     ways: list[list[int]] = [[] for _ in range(2 * leaves - 1)]
-    for node in reversed(range(len(children))):  # parents were made after their children
+    for node in reversed(range(len(children))):  # parents are created after their children
         left, right = children[node]
         above = ways[leaves + node]
         ways[left], ways[right] = [*above, node + 1], [*above, -(node + 1)]
@@ -70,9 +70,9 @@ def _huffman(counts: list[int]) -> list[list[int]]:
 
 @sampled()
 def batches(corpus: Corpus, vocabulary: int, batch: int, length: int) -> Batches:
-    """(step, seed) to `models.objectives.skipgram`'s ``tokens``, ``places`` and ``windows`` int32 [B, T], and with them
-    ``paths`` int32 [B, T, L], the way to each token, and ``centres`` int32 [B, T, C], the places in the row of the
-    tokens whose windows hold it, -1 where there are fewer."""
+    """Returns a function from (step, seed) to the ``tokens``, ``places`` and ``windows`` int32 [B, T] of
+    `models.objectives.skipgram`, with ``paths`` int32 [B, T, L], the path to each token, and ``centres``
+    int32 [B, T, C] (see `holders`)."""
     make_rows = skipgram.batches(corpus, batch, length)
     paths = tree(corpus.counts(), depth(vocabulary))
 
@@ -85,30 +85,30 @@ def batches(corpus: Corpus, vocabulary: int, batch: int, length: int) -> Batches
 
 
 def holders(places: np.ndarray, windows: np.ndarray) -> np.ndarray:
-    """The places in the row of the tokens whose windows hold each token: int32 [B, T, C], -1 where there are fewer."""
+    """Returns the columns of the tokens whose windows contain each token: int32 [B, T, C], -1 in unused slots."""
     rows, length = windows.shape
     kept = windows > 0
-    order = np.argsort(~kept, axis=1, kind="stable")  # where the first, second ... kept token of a row stands
+    order = np.argsort(~kept, axis=1, kind="stable")  # columns of the first, second ... kept token of a row
     rank, count = np.cumsum(kept, axis=1) - 1, kept.sum(axis=1)[:, None]
     found = np.full((rows, length, SLOTS), -1, np.int32)
     for slot, distance in enumerate([*range(-skipgram.WINDOW, 0), *range(1, skipgram.WINDOW + 1)]):
         other = rank + distance
         there = kept & (other >= 0) & (other < count)
         centre = np.take_along_axis(order, np.clip(other, 0, length - 1), axis=1)
-        there &= np.take_along_axis(places, centre, axis=1) - places == distance  # of the same sentence
+        there &= np.take_along_axis(places, centre, axis=1) - places == distance  # in the same sentence
         there &= np.take_along_axis(windows, centre, axis=1) >= abs(distance)
         found[:, :, slot] = np.where(there, centre, -1)
     return found
 
 
 class _Hierarchical(Loss):
-    """Holds the vectors of the tree's inner nodes, of which a tree of V words has V - 1."""
+    """Owns the vectors of the tree's inner nodes, V - 1 for a tree of V words."""
 
     over_vocabulary = False
 
     def surprise(self, paths: tf.Tensor, vectors: tf.Tensor) -> tf.Tensor:
-        """- ln p(w | h) of the words with ``paths`` [B, T, L], each for its own ``vectors`` [B, T, C, D]: float32
-        [B, T, C]."""
+        """- ln p(w | h) of the words with ``paths`` [B, T, L], each given its own ``vectors`` [B, T, C, D]:
+        float32 [B, T, C]."""
         nodes = self.nodes(tf.maximum(tf.abs(paths) - 1, 0))  # [B, T, L, D]
         turns = tf.cast(tf.matmul(nodes, vectors, transpose_b=True), tf.float32)  # [B, T, L, C]
         signs = tf.cast(tf.sign(paths), tf.float32)[:, :, :, None]  # [B, T, L, 1]
@@ -117,7 +117,7 @@ class _Hierarchical(Loss):
 
 @made_from(TreeConfig)
 class HierarchicalSkipGram(_Hierarchical):
-    """``loss``: each word from each neighbour."""
+    """The ``loss`` that predicts each word from each neighbour."""
 
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
         return {"pairs": tf.math.count_nonzero(tf.convert_to_tensor(batch["centres"]) >= 0, dtype=tf.int32)}
@@ -135,7 +135,7 @@ class HierarchicalSkipGram(_Hierarchical):
 
 @made_from(MeansTreeConfig)
 class HierarchicalCbow(_Hierarchical):
-    """``loss``: each word from the mean of its neighbours."""
+    """The ``loss`` that predicts each word from the mean of its neighbours."""
 
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
         return {"words": words_with_context(batch)}

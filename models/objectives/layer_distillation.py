@@ -1,20 +1,20 @@
 """Distillation of every layer: a student learns the hidden states and the attention scores of a frozen teacher.
 Jiao et al. (2020), "TinyBERT: Distilling BERT for Natural Language Understanding", section "Transformer Distillation".
 
-The student has M layers, the teacher N. H_0 are the vectors of the embeddings, H_m those of layer m, and A_m the scores
-of the attention of layer m before the softmax, scaled, for h heads; those of the teacher have a prime:
+The student has M layers, the teacher N. H_0 are the embeddings, and H_m the output vectors of layer m. A_m are the
+scaled attention scores of layer m before the softmax, for h heads. A prime marks those of the teacher:
 
     L = sum_{m=0}^{M} hidden_m + sum_{m=1}^{M} attention_m
     hidden_m = MSE(H_m W + b, H'_g(m))        attention_m = 1 / h sum_{i=1}^{h} MSE(A_m,i, A'_g(m),i)
 
-W is learnt and maps the student's width to the teacher's. The map g is uniform, g(m) = m N / M; the paper compares it
-with top, g(m) = m + N - M, and bottom, g(m) = m. The embeddings imitate the embeddings under each. Student and teacher
-have the same number of heads.
+W is learnt and maps the student's width to the teacher's. The layer map g is uniform, g(m) = m N / M; the paper
+compares it with top, g(m) = m + N - M, and bottom, g(m) = m. In all three, embeddings learn from embeddings. Student
+and teacher have the same number of heads.
 
-Read in the authors' code (huawei-noah/Pretrained-Language-Model, `TinyBERT/task_distill.py` at 008b180,
-`TinyBERT/general_distill.py` at 1bb9b3e and `TinyBERT/transformer/modeling.py` at e670706), which is followed where the
-paper writes more: one product with a bias serves the embeddings and all layers (W_e and W_h in the paper). Here means
-run over tokens, and pairs of tokens, that are no padding; there, over padding too, with scores of padded keys as 0.
+Checked against the authors' code (huawei-noah/Pretrained-Language-Model, `TinyBERT/task_distill.py` at 008b180,
+`TinyBERT/general_distill.py` at 1bb9b3e and `TinyBERT/transformer/modeling.py` at e670706). As in that code, the
+embeddings and all layers share one product with a bias, where the paper has W_e and W_h. Here means are over tokens,
+and pairs of tokens, that are not padding. The authors' code includes padding, and sets the scores of padded keys to 0.
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ MAPS = ("uniform", "top", "bottom")
 
 
 class Told(NamedTuple):
-    """What the teacher says of a batch, of its layers g(0) to g(M)."""
+    """The teacher's outputs for a batch, of its layers g(0) to g(M)."""
 
     layers: Sequence[tf.Tensor]
     """M + 1 tensors [B, T, D']."""
@@ -47,8 +47,8 @@ class Told(NamedTuple):
 
 
 def mapped(student: int, teacher: int, way: str) -> list[int]:
-    """g(0) to g(M) for numbers of layers of ``student`` and ``teacher``, M and N; layer 0 are the embeddings. Raises
-    `ValueError` with a reason if there are none."""
+    """Returns g(0) to g(M) for a ``student`` of M layers and a ``teacher`` of N layers. Layer 0 is the embeddings.
+    Raises `ValueError` with a reason if the map ``way`` does not exist for M and N."""
     if student > teacher or (way == "uniform" and teacher % student):
         raise ValueError(f"the student has {student} layers and the teacher {teacher}, which is no multiple of that.")
     if way == "uniform":
@@ -57,15 +57,16 @@ def mapped(student: int, teacher: int, way: str) -> list[int]:
 
 
 def vectors_loss(student: tf.Tensor, teacher: tf.Tensor, share: tf.Tensor) -> tf.Tensor:
-    """MSE [] between [B, T, D] and [B, T, D]; the tokens count by their ``share`` [B, T], which adds up to 1."""
+    """MSE [] between [B, T, D] and [B, T, D]. Each token is weighted by its ``share`` [B, T]; the shares of a whole
+    batch add up to 1."""
     each = tf.reduce_mean(tf.square(tf.cast(student, tf.float32) - tf.cast(teacher, tf.float32)), axis=-1)
     return tf.reduce_sum(share * each)
 
 
 def scores_loss(student: tf.Tensor, teacher: tf.Tensor, share: tf.Tensor) -> tf.Tensor:
-    """MSE [] between [B, H, T, T] and [B, H, T, T], as a mean over heads; pairs of tokens count by their ``share``
-    [B, T, T], which adds up to 1."""
-    used = share[:, None, :, :] > 0  # padded keys have scores of -1e9, whose rounding errors are no differences
+    """MSE [] between [B, H, T, T] and [B, H, T, T], as a mean over heads. Each pair of tokens is weighted by its
+    ``share`` [B, T, T]; the shares of a whole batch add up to 1."""
+    used = share[:, None, :, :] > 0  # padded keys have scores of -1e9, whose rounding errors must not count
     each = tf.square(tf.where(used, student - teacher, 0.0))
     return tf.reduce_sum(share * tf.reduce_mean(each, axis=1))
 
@@ -78,10 +79,10 @@ def pairs(present: tf.Tensor) -> tf.Tensor:
 def layer_losses(
     states: Any, told: Told, fit: Any, present: tf.Tensor, tokens: tf.Tensor, squares: tf.Tensor
 ) -> dict[str, tf.Tensor]:
-    """The scalars "hidden_loss" and "attention_loss" of a student's `models.layers.states.InnerStates`.
+    """Returns the scalars "hidden_loss" and "attention_loss" of a student's `models.layers.states.InnerStates`.
 
-    ``fit`` maps vectors [N, D] to [N, D']. ``present`` float32 [B, T] is 1 for the tokens that count; ``tokens`` and
-    ``squares`` are how many of these there are, and how many pairs of them.
+    ``fit`` maps vectors [N, D] to [N, D']. ``present`` float32 [B, T] is 1 for tokens that are not padding. ``tokens``
+    and ``squares`` are the numbers of these tokens and of their pairs.
     """
     width, both = states.layers[0].shape[-1], pairs(present)
     share, square = present / tokens, both / squares
@@ -96,7 +97,7 @@ def layer_losses(
 
 @sampled()
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
-    """Full sentences without hidden words: ``tokens`` [B, T]."""
+    """Returns a function from (step, seed) to full sentences without hidden words: ``tokens`` [B, T]."""
     texts = sampling.FullSentences(corpus, vocabulary, length)
 
     def make(step: int, seed: int) -> Batch:
@@ -106,11 +107,11 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
 
 
 class LayerDistillation(Joint):
-    """``loss`` of a student that reads the same texts as its ``teacher``: the losses of all layers. ``config`` has the
-    projection to the teacher's width.
+    """The ``loss`` of a student that reads the same texts as its ``teacher``: the losses of all layers. ``config`` has
+    the projection to the teacher's width.
 
-    The teacher's weights are frozen, and none of ``variables``. Without a ``teacher`` the layer holds the student's
-    weights, for adaptations; calling it is a `ValueError`.
+    The teacher's weights are frozen and are not among ``variables``. Without a ``teacher`` the layer only holds the
+    student's weights, for adaptations; calling it raises `ValueError`.
     """
 
     over_vocabulary = False
@@ -119,7 +120,7 @@ class LayerDistillation(Joint):
     def __init__(self, encoder: keras.layers.Layer, config: FitConfig, teacher: Pretrainable | None):
         super().__init__(encoder, [])
         self.fit = built(config.fit, name="fit")
-        self.teacher = teacher  # Keras does not look for layers in it
+        self.teacher = teacher  # Keras does not track layers inside it
         if teacher is not None:
             teacher.loss.trainable = False
 

@@ -2,10 +2,10 @@
 
     L_LM = - 1/(T - 1) sum_{t >= 1} ln p(x_t | x_0 ... x_{t-1})
 
-Text comes as runs of exactly T tokens cut from [CLS] document [SEP] [CLS] document [SEP] ...: no padding, and
-nothing is left out. Where several documents share a row, attention does not cross from one to another. A recurrent
-network reads on from one to the next, and begins each run with states of zero: runs come in random order, where the
-papers of ULMFiT, ELMo and Flair have them follow each other and carry the states over.
+Rows are runs of exactly T tokens of [CLS] document [SEP] [CLS] document [SEP] ...: nothing is padded or left out. If
+several documents share a row, attention does not cross from one to another. A recurrent network reads on into the next
+document. It starts each run with zero states, because runs are in random order. In the papers of ULMFiT, ELMo and
+Flair, runs follow each other and states are carried over.
 """
 
 from typing import Any
@@ -24,7 +24,8 @@ from ptmbench.models.text.tokenizers import Vocabulary
 
 @sampled()
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
-    """(step, seed) to ``tokens`` int32 [B, T], and ``documents`` int32 [B, T], which numbers the documents of a row."""
+    """Returns a function from (step, seed) to ``tokens`` int32 [B, T], and ``documents`` int32 [B, T], the number of
+    each token's document in its row."""
     runs = Runs(stream(corpus, vocabulary), length)
 
     def make(step: int, seed: int) -> dict[str, np.ndarray]:
@@ -35,11 +36,11 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
 
 
 class CausalLm(Objective, keras.layers.Layer):
-    """``loss`` of a decoder with tied embeddings, and the ways of asking it for probabilities.
+    """The ``loss`` of a decoder with tied embeddings, and its methods for likelihoods, blanks and generation.
 
-    ``encoder`` gives ``hidden(tokens, seed, gaps, documents)`` (see `models.layers.transformers.CausalTransformer`) and
-    ``token_embedding`` [V, D]. The ids ``absent`` have no probability (see `models.objectives._absent`), and where a
-    text has one of them, nothing is predicted.
+    ``encoder`` has ``hidden(tokens, seed, gaps, documents)`` (see `models.layers.transformers.CausalTransformer`) and
+    ``token_embedding`` [V, D]. The ids ``absent`` have no probability (see `models.objectives._absent`), and are not
+    predicted where they occur in a text.
     """
 
     def __init__(self, encoder: keras.layers.Layer, absent: tuple[int, ...] = (), name: str = "loss"):
@@ -62,8 +63,8 @@ class CausalLm(Objective, keras.layers.Layer):
         return tf.pad(-nll, [[0, 0], [1, 0]])
 
     def fill(self, batch: dict[str, Any]) -> tf.Tensor:
-        """Scores [B, V] of every piece at ``places`` [B] of ``tokens`` [B, T], from what stands before; all alike where
-        nothing does."""
+        """Scores [B, V] of every piece at ``places`` [B] of ``tokens`` [B, T], from the tokens before; all equal at
+        place 0."""
         tokens, places = (tf.convert_to_tensor(batch[name], tf.int32) for name in ("tokens", "places"))
         rows, length = tf.shape(tokens)[0], tf.shape(tokens)[1]
         before = tf.range(rows) * length + tf.maximum(places - 1, 0)
@@ -73,8 +74,8 @@ class CausalLm(Objective, keras.layers.Layer):
     def decode(self, batch: dict[str, Any], seed: Any = None) -> tf.Tensor:
         """Next-token logits [B, S, V] for ``targets`` [B, S] as the continuation of ``tokens`` [B, T].
 
-        The padding between the two is masked and takes up no position, so a row's result does not depend on how
-        long the others are.
+        The padding between the two is masked and takes up no position, so a row's result does not depend on the length
+        of the others.
         """
         tokens = tf.convert_to_tensor(batch["tokens"], tf.int32)
         targets = tf.convert_to_tensor(batch["targets"], tf.int32)
@@ -85,11 +86,11 @@ class CausalLm(Objective, keras.layers.Layer):
         return tf.reshape(logits, [rows, length, logits.shape[-1]])
 
     def begin(self, tokens: Any) -> tuple[Any, Any]:
-        """Reads ``tokens`` [B, T], once (see `models.pretrainable.Writer`)."""
+        """Reads ``tokens`` [B, T] (see `models.pretrainable.Writer`)."""
         return self.encoder.begin(tf.convert_to_tensor(tokens, tf.int32))
 
     def step(self, memory: Any, past: Any, written: tf.Tensor, seen: tf.Tensor) -> tuple[tf.Tensor, Any]:
-        """Logits [B, K, V] after ``written`` [B, K, S], and the past for the next step."""
+        """Returns logits [B, K, V] after ``written`` [B, K, S], and the past for the next step."""
         x, past = self.encoder.step(memory, past, written, seen)
         logits = self._logits(x)  # [B * K, V]
         return tf.reshape(logits, [tf.shape(written)[0], tf.shape(written)[1], logits.shape[-1]]), past
@@ -103,8 +104,8 @@ class CausalLm(Objective, keras.layers.Layer):
         return tf.cast(product(x, self.encoder.token_embedding, transposed=True), tf.float32)
 
     def _nll(self, tokens: tf.Tensor, seed: Any, documents: tf.Tensor | None = None) -> tf.Tensor:
-        """-ln p of tokens 1 ... T - 1, [B, T - 1], 0 at padding and absent ids; each given only what its own document
-        said before."""
+        """-ln p of tokens 1 ... T - 1, [B, T - 1], 0 at padding and absent ids; each given the tokens before it in its
+        own document."""
         rows, length = tf.shape(tokens)[0], tf.shape(tokens)[1]
         x = self.encoder.hidden(tokens, seed, documents=documents)[-1]  # [B * T, D]
         x = tf.reshape(tf.reshape(x, [rows, length, -1])[:, :-1], [-1, x.shape[-1]])  # [B * (T - 1), D]

@@ -1,16 +1,16 @@
-"""Distillation at hidden words: a student learns which words a frozen teacher expects in the gaps. Song et al. (2020),
-"LightPAFF: A Two-Stage Distillation Framework for Pre-training and Fine-tuning".
+"""Distillation at hidden words: a student learns the predictions of a frozen teacher at masked positions. Song et al.
+(2020), "LightPAFF: A Two-Stage Distillation Framework for Pre-training and Fine-tuning".
 
     L = (1 - lambda) L_MLM + lambda L_KD
     L_KD = 1/|M| sum_{t in M} KL(p_t || q_t)
 
-M are the hidden places of `models.objectives.mlm`. p_t and q_t are the probabilities that teacher and student give to
-all pieces at the place t; both read the same masked text, and there is no temperature. KL differs from the
-cross-entropy with soft targets by the teacher's entropy, which has no gradient. The paper's lambda is a
-hyper-parameter; 1/2 is our choice.
+M are the masked positions of `models.objectives.mlm`. p_t and q_t are the probabilities of all pieces at position t for
+teacher and student. Both read the same masked text, and there is no temperature. KL differs from the cross-entropy with
+soft targets by the teacher's entropy, which has no gradient. The paper's lambda is a hyper-parameter; 1/2 is our
+choice.
 
-`models.objectives.distillation` (DistilBERT) has soft targets at all places, at temperature 2, and a loss of the last
-vectors.
+`models.objectives.distillation` (DistilBERT) has soft targets at all positions, at temperature 2, and a loss of the
+last layer's vectors.
 """
 
 from typing import Any
@@ -25,19 +25,19 @@ from ptmbench.models.objectives.mlm import MaskedLm
 from ptmbench.models.pretrainable import Pretrainable
 
 LAMBDA = 0.5
-"""Weight of the teacher in the loss; the hidden words have the rest."""
+"""Weight of the teacher in the loss; the hidden words have weight 1 - lambda."""
 
 
 class MaskedDistillation(Joint):
-    """``loss`` of a student: MLM by ``head``, and the teacher's probabilities at the hidden places.
+    """The ``loss`` of a student: MLM by ``head``, and the teacher's probabilities at the masked positions.
 
-    The teacher's weights are frozen, and none of ``variables``. Without a ``teacher`` the layer holds the student's
-    weights, for adaptations; calling it is a `ValueError`.
+    The teacher's weights are frozen and are not among ``variables``. Without a ``teacher`` the layer only holds the
+    student's weights, for adaptations; calling it raises `ValueError`.
     """
 
     def __init__(self, encoder: keras.layers.Layer, head: MaskedLm, teacher: Pretrainable | None):
         super().__init__(encoder, [head])
-        self.teacher = teacher  # Keras does not look for layers in it
+        self.teacher = teacher  # Keras does not track layers inside it
         if teacher is not None:
             teacher.loss.trainable = False
 

@@ -3,11 +3,11 @@ Song et al. (2020), sections 2.2 and 2.3, equation 4.
 
     L = - 1/|M| sum_{t > c} ln p(x_{z_t} | x_{z_<t}, M_{z_>c})
 
-The last 15 % of a random order z are predicted. Beside the tokens before it in that order, a prediction sees a mask at
-every place that is still to come, its own included: unlike PLM it knows how long the text is, and unlike MLM it knows
-what the other hidden tokens turned out to be.
+The last 15 % of a random order z are predicted. A prediction sees the tokens before it in that order, and a mask at
+every position that is still to be predicted, its own included. Unlike in PLM, the length of the text is known. Unlike
+in MLM, the other hidden tokens are known once they have been predicted.
 
-Whole words are hidden (section 3.1), and their pieces then predicted in any order, as in the authors' code. Of the
+Whole words are hidden (section 3.1), and their pieces are then predicted in any order, as in the authors' code. Of the
 masks 80 % are [MASK], 10 % random pieces, and 10 % the token itself. Rows are full sentences without segments.
 """
 
@@ -29,7 +29,8 @@ SLOTS = ("masked_positions", "masked_labels", "masked_weights")
 
 
 def shuffle(batch: dict[str, np.ndarray], rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """``batch`` with its masked slots [B, M] in random order, which is that of prediction; unused ones stay behind."""
+    """Returns ``batch`` with its masked slots [B, M] in a random order, the order of prediction. Unused slots stay
+    last."""
     drawn = np.where(batch["masked_weights"] > 0, rng.random(batch["masked_weights"].shape), 2.0)
     order = np.argsort(drawn, axis=1, kind="stable")
     return batch | {name: np.take_along_axis(batch[name], order, axis=1) for name in SLOTS}
@@ -37,7 +38,8 @@ def shuffle(batch: dict[str, np.ndarray], rng: np.random.Generator) -> dict[str,
 
 @sampled()
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
-    """(step, seed) to what `models.objectives.mlm.noise` gives, slots in the order of prediction."""
+    """Returns a function from (step, seed) to the arrays of `models.objectives.mlm.noise`, with slots in the order of
+    prediction."""
     texts = FullSentences(corpus, vocabulary, length)
 
     def make(step: int, seed: int) -> dict[str, np.ndarray]:
@@ -49,7 +51,7 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
 
 
 class MaskedPermutedLm(Objective, keras.layers.Layer):
-    """``loss`` of a `models.layers.compensated.PositionCompensated`: its queries, through the head of MLM."""
+    """The ``loss`` of a `models.layers.compensated.PositionCompensated`: the MLM head over its queries."""
 
     reports = ("accuracy",)
 
@@ -68,8 +70,8 @@ class MaskedPermutedLm(Objective, keras.layers.Layer):
         return self.mlm.totals(batch)
 
     def fill(self, batch: dict[str, Any]) -> tf.Tensor:
-        """Scores [B, V] of every piece at ``places`` [B] of ``tokens`` [B, T], where [MASK] stands: the query of a lone
-        mask sees what the row's own vector there sees."""
+        """Scores [B, V] of every piece at ``places`` [B] of ``tokens`` [B, T], which hold [MASK]. The row's own vectors
+        are used, since the query of a single mask sees the same tokens."""
         return self.mlm.fill(self.encoder(batch, seed=None), batch["places"])
 
     def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:

@@ -1,19 +1,19 @@
-"""Masked sentences: hide whole sentences of a document and write them from what stands around them. Zhang et al.
-(2019), section 3.2.
+"""Masked sentences: hide whole sentences of a document and generate them from the others. Zhang et al. (2019), section
+3.2.
 
     L = - 1/S sum_{k in K} sum_j ln p(w_j of sentence k | w_1 ... w_{j-1}, d_k)
 
 K are 15 % of the sentences. Of these 80 % have every word replaced by [MASK], 10 % stay, and 10 % become another
-sentence. The decoder has the words before and one vector d_k, which knows of a masked sentence no more than its length
-and its place.
+sentence. The decoder is given the words before and one vector d_k, which contains only the length and the position of a
+masked sentence.
 
-The authors cut documents to 30 sentences of 50 words and pad. Here a row is filled with sentence after sentence, each
-ended by [SEP], on over the ends of documents; what is written stands side by side in a row with room for 20 % of the
-text, and a sentence is cut where the room ends. The other sentence is as long as what it replaces: it is read on, or
-cut, so that all else stays in its place.
+The authors cut documents to 30 sentences of 50 words and pad. Here a row is filled with consecutive sentences, each
+followed by [SEP], across document boundaries. The sentences to generate are concatenated in a row that has room for
+20 % of the text, and are cut at its end. The other sentence is read on or cut to the length of the one that it
+replaces, so that all other tokens keep their positions.
 
-How probable a sentence is by itself is asked for as the masked sentence of a document that has no other. Its length is
-then known.
+The probability of a single sentence is that of the masked sentence in a document that has no other. It is given the
+length of the sentence.
 """
 
 import math
@@ -31,17 +31,17 @@ from ptmbench.models.text.tokenizers import Vocabulary
 
 RATE, MASK, KEEP = 0.15, 0.8, 0.1
 ROOM = 0.2
-"""The decoder's share of a row: RATE and some more, since sentences differ in length."""
+"""The decoder's share of a row: more than `RATE`, since sentences differ in length."""
 
 
 def slots(length: int) -> int:
-    """Tokens that the decoder writes per row of ``length``, at most."""
+    """The maximal number of tokens that the decoder generates per row of ``length`` tokens."""
     return math.ceil(ROOM * length)
 
 
 class Rows:
-    """[CLS] sentence [SEP] sentence [SEP] ... of exactly ``length`` tokens, beginning with a sentence; the last one is
-    cut where the row is full."""
+    """[CLS] sentence [SEP] sentence [SEP] ... of exactly ``length`` tokens. The first sentence is complete; the last
+    one is cut at the end of the row."""
 
     def __init__(self, corpus: Corpus, vocabulary: Vocabulary, length: int):
         if length < 8:
@@ -50,15 +50,15 @@ class Rows:
         self.runs = Runs(corpus.ids, length - 1)
 
     def __call__(self, step: int, batch: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """The rows of ``step``, int32 [B, T], and where the sentences end in them, int64 [B, N]: the places of their
-        [SEP], T and more for sentences that do not end in the row."""
+        """Returns the rows of ``step``, int32 [B, T], and the positions of the [SEP] after each sentence, int64 [B, N]:
+        T or more for sentences that do not end in the row."""
         bounds, room = self.corpus.sentences, self.length - 1
         count = len(bounds) - 1
         first = bounds.searchsorted(self.runs.starts(step, batch, seed) % self.corpus.tokens) % count  # [B]
         begin = bounds.take(first)
-        most = np.arange(room // 2 + 1)  # a sentence has a token and a mark
+        most = np.arange(room // 2 + 1)  # every sentence has at least a token and a [SEP]
         rounds, index = np.divmod(first[:, None] + most, count)
-        ends = bounds.take(index + 1) + rounds * self.corpus.tokens - begin[:, None] + most  # a mark moves what follows
+        ends = bounds.take(index + 1) + rounds * self.corpus.tokens - begin[:, None] + most  # [SEP]s shift the rest
         mark = np.zeros((batch, room), bool)
         row, _ = np.nonzero(ends < room)
         mark[row, ends[ends < room]] = True
@@ -68,8 +68,8 @@ class Rows:
 
 
 def chosen(whole: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Which sentences to hide where ``whole`` [B] are candidates, the first of the row: numbers int64 [B, K] in random
-    order, and which of the K count. A share `RATE` of the candidates, rounded, at least one."""
+    """Draws the sentences to hide among the first ``whole`` [B] of each row. Returns their numbers int64 [B, K] in
+    random order, and which of the K are used. The share is `RATE`, rounded, and at least one sentence."""
     order = rng.random((len(whole), whole.max()))
     order[np.arange(whole.max()) >= whole[:, None]] = 2.0
     count = np.maximum(np.rint(RATE * whole), 1)
@@ -80,11 +80,12 @@ def chosen(whole: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.
 def written(
     tokens: np.ndarray, begin: np.ndarray, end: np.ndarray, numbers: np.ndarray, room: int, vocabulary: Vocabulary
 ) -> dict[str, np.ndarray]:
-    """What the decoder reads and writes, int32 [B, ``room``] each: the sentences from ``begin`` up to and with ``end``
-    [B, K] of ``tokens`` [B, T], one after the other; nothing where the end is before the beginning.
+    """Returns the inputs and outputs of the decoder, int32 [B, ``room``] each: the concatenated sentences from
+    ``begin`` to ``end`` inclusive, [B, K] each, of ``tokens`` [B, T]. A sentence whose end is before its beginning is
+    empty.
 
-    ``targets`` (0 where unused), ``previous``, the word before or [CLS], its ``places`` in the sentence, and
-    ``sentences``, the sentence's own of ``numbers`` [B, K].
+    The arrays are ``targets`` (0 if unused); ``previous``, the token before or [CLS]; ``places``, the position of a
+    target in its sentence; and ``sentences``, the number of its sentence, from ``numbers`` [B, K].
     """
     row, column = np.arange(len(tokens))[:, None], np.arange(room)
     sizes = np.maximum(end - begin + 1, 0)
@@ -105,21 +106,22 @@ def written(
 
 @sampled()
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
-    """(step, seed) to ``tokens`` int32 [B, T] with sentences hidden, and what `written` gives."""
+    """Returns a function from (step, seed) to ``tokens`` int32 [B, T] with sentences hidden, and the arrays of
+    `written`."""
     rows, row = Rows(corpus, vocabulary, length), np.arange(batch)[:, None]
     most, column = places(length) - 1, np.arange(length)  # the last place may have several sentences
 
     def make(step: int, seed: int) -> dict[str, np.ndarray]:
         rng = generator(seed, step)
         tokens, ends = rows(step, batch, seed)
-        # Sentences that end in the row; where there is none, the one that fills it.
+        # The sentences that end in the row, or the one that fills it.
         whole = np.clip((ends < length).sum(axis=1), 1, most)  # [B]
         begins = np.concatenate([np.ones((batch, 1), np.int64), ends[:, :-1] + 1], axis=1)
         ends = np.minimum(ends, length - 1)
         numbers, used = chosen(whole, rng)
         end = np.where(used, ends[row, numbers], 0)
         given = written(tokens, begins[row, numbers], end, numbers, slots(length), vocabulary)
-        draw = np.full((batch, ends.shape[1]), KEEP / 2 + MASK)  # of each sentence: what is left alone
+        draw = np.full((batch, ends.shape[1]), KEEP / 2 + MASK)  # of each sentence; this value keeps it unchanged
         draw[np.broadcast_to(row, numbers.shape)[used], numbers[used]] = rng.random(used.shape)[used]
         other = corpus.sentences.take(rng.integers(0, len(corpus.sentences) - 1, draw.shape))
         mark = tokens == vocabulary.sep
@@ -134,8 +136,8 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
 
 
 class MaskedSentencesLm(Objective, keras.layers.Layer):
-    """``loss`` of `models.layers.hierarchical`: the hidden sentences' negative log-likelihood per
-    token, end marks included."""
+    """The ``loss`` of `models.layers.hierarchical`: the negative log-likelihood of the hidden sentences per token,
+    [SEP] included."""
 
     def __init__(
         self, encoder: keras.layers.Layer, decoder: keras.layers.Layer, vocabulary: Vocabulary, name: str = "loss"
@@ -145,8 +147,8 @@ class MaskedSentencesLm(Objective, keras.layers.Layer):
         self.built = True
 
     def gap_likelihood(self, batch: dict[str, Any]) -> tf.Tensor:
-        """ln p(token t | tokens before t, a masked sentence as long) of ``tokens`` [B, T] that begin with [CLS], float
-        [B, T]; 0 at t = 0 and at padding."""
+        """ln p(token t | tokens before t, a masked sentence of the same length) of ``tokens`` [B, T] that begin with
+        [CLS], float [B, T]; 0 at t = 0 and at padding."""
         tokens = tf.pad(tf.convert_to_tensor(batch["tokens"], tf.int32), [[0, 0], [0, 1]])
         column = tf.range(tf.shape(tokens)[1])
         size = tf.math.count_nonzero(tokens, axis=1, dtype=tf.int32)[:, None]

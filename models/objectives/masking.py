@@ -1,20 +1,20 @@
-"""Which tokens masked language modelling hides, and for how long: the variants beside `models.objectives.mlm.noise`.
+"""Variants of `models.objectives.mlm.noise`: which tokens are masked, and how long a mask is kept.
 
-    dynamic     a new mask whenever a text is seen (Liu et al., 2019, section 4.1): what every sampler here gives
+    dynamic     a new mask whenever a text is seen (Liu et al., 2019, section 4.1); the default of all samplers here
     static      masks made once, for some copies of the text (BERT as released, and Liu et al., 2019, section 4.1)
     whole words all pieces of a word together (Devlin et al., release of May 2019)
     n-grams     1 to 3 words together, p(n) proportional to 1/n (Lan et al., 2020, section 4.1)
-    spans       geometrically many words together (Joshi et al., 2020, section 3.1)
+    spans       a geometrically distributed number of words together (Joshi et al., 2020, section 3.1)
 
-All hide 15 % of the text and turn 80 % of that into [MASK], 10 % into random pieces and leave 10 %. Words are never
-cut; SpanBERT's code cuts the last one where the 15 % are reached. `choose` says how runs are laid. The 15 % cut the
-last run of each row, so runs come out shorter than they are drawn; where spans meet they come out longer. Measured in
-rows of 128 tokens of WikiText-2 with 1.1 pieces a word, 10,000 to 20,000 runs each:
+All mask 15 % of the text and turn 80 % of that into [MASK], 10 % into random pieces and leave 10 %. Words are never
+split; SpanBERT's code splits the last one where the 15 % are reached. `choose` describes how runs are placed. The 15 %
+truncate the last run of each row, so runs are shorter than drawn. Where spans touch they are longer. Measured in rows
+of 128 tokens of WikiText-2 with 1.1 pieces per word, 10,000 to 20,000 runs each:
 
     words per run               drawn               hidden here         hidden by the authors' code, rewritten
     SpanBERT, mean              3.80                3.49                3.46
     ALBERT, 1 / 2 / 3 words     .545 / .273 / .182  .571 / .269 / .160  .594 / .262 / .144, longer ones lose on overlap
-    UniLM, mean of what meets                       1.44                1.45
+    UniLM, mean after merging                       1.44                1.45
 """
 
 import math
@@ -32,13 +32,13 @@ COPIES = 10
 NGRAMS = tuple(1 / n / sum(1 / k for k in (1, 2, 3)) for n in (1, 2, 3))
 """p(n), Lan et al. (2020), section 4.1: 6/11, 3/11, 2/11."""
 SPANS = tuple(0.2 * 0.8 ** (n - 1) / (1 - 0.8**10) for n in range(1, 11))
-"""p(n), Joshi et al. (2020), section 3.1: Geo(0.2) given that n <= 10, which has the mean 3.8 that they state; moving
-longer ones to 10 would have 4.5. Spans that meet become one and can be longer."""
+"""p(n), Joshi et al. (2020), section 3.1: Geo(0.2) given that n <= 10, which has the mean 3.8 that they state. Clipping
+longer ones to 10 would give 4.5. Spans that touch are merged and can be longer."""
 
 
 class Chosen(NamedTuple):
-    """M slots per row: the ``positions`` to hide, whether each is ``used``, and the run of words that it is part of,
-    from ``begins`` up to and without ``ends``; all [B, M], slots of one run side by side."""
+    """M slots per row, [B, M] each: the ``positions`` to mask, whether each slot is ``used``, and the run of words that
+    it belongs to, from ``begins`` to ``ends`` (exclusive). The slots of one run are adjacent."""
 
     positions: np.ndarray
     used: np.ndarray
@@ -47,8 +47,8 @@ class Chosen(NamedTuple):
 
 
 def static(batches: Batches, rows: int, batch: int, copies: int = COPIES) -> Batches:
-    """``batches`` of ``batch`` rows that begin again after ``copies`` epochs of ``rows`` rows: as if the text had been
-    masked ``copies`` times before training, and every mask were seen again and again."""
+    """Returns ``batches`` of ``batch`` rows that repeat after ``copies`` epochs of ``rows`` rows, as if the text had
+    been masked ``copies`` times before training."""
     period = math.ceil(copies * rows / batch)
     return lambda step, seed: batches(step % period, seed)
 
@@ -56,9 +56,10 @@ def static(batches: Batches, rows: int, batch: int, copies: int = COPIES) -> Bat
 def whole_words(
     rows: dict[str, np.ndarray], heads: np.ndarray, rng: np.random.Generator, vocabulary: Vocabulary
 ) -> dict[str, np.ndarray]:
-    """What `mlm.noise` gives, with all pieces of a word hidden or none; each piece draws its 80/10/10 for itself.
+    """Returns the arrays of `mlm.noise`, with all pieces of a word masked or none. Each piece draws its 80/10/10
+    independently.
 
-    ``heads`` bool [B, T] says which tokens begin a word (`models.objectives.sampling.heads`).
+    ``heads`` bool [B, T] marks the first tokens of words (`models.objectives.sampling.heads`).
     """
     return ngrams(rows, heads, rng, vocabulary, (1.0,))
 
@@ -72,7 +73,8 @@ def ngrams(
     *,
     merge: bool = False,
 ) -> dict[str, np.ndarray]:
-    """`whole_words` by runs of words, of n words with probability ``chances[n - 1]``; they may meet if ``merge``."""
+    """Like `whole_words`, but masks runs of n words with probability ``chances[n - 1]``. Runs that overlap or touch are
+    merged if ``merge``; otherwise they do not overlap."""
     chosen = choose(rows["tokens"], heads, rng, vocabulary, chances, merge=merge)
     draw = rng.random(chosen.positions.shape, dtype=np.float32)
     return mlm.hide(rows, chosen.positions, chosen.used, draw, rng, vocabulary)
@@ -81,14 +83,14 @@ def ngrams(
 def spans(
     rows: dict[str, np.ndarray], heads: np.ndarray, rng: np.random.Generator, vocabulary: Vocabulary
 ) -> tuple[dict[str, np.ndarray], Chosen]:
-    """What `mlm.noise` gives, by spans of words, and which; spans that overlap or touch are one, as in the authors'
-    code.
+    """Returns the arrays of `mlm.noise` for spans of words, and the spans. Spans that overlap or touch are merged, as
+    in the authors' code.
 
     80/10/10 is drawn once per span: all of its tokens become [MASK], or random pieces, or stay.
     """
     chosen = choose(rows["tokens"], heads, rng, vocabulary, SPANS, merge=True)
     draw = rng.random(chosen.positions.shape, dtype=np.float32)
-    first = np.arange(draw.shape[1]) - (chosen.positions - chosen.begins)  # the slot of its span's first token
+    first = np.arange(draw.shape[1]) - (chosen.positions - chosen.begins)  # the slot of the span's first token
     draw = np.take_along_axis(draw, np.where(chosen.used, first, 0), axis=1)
     return mlm.hide(rows, chosen.positions, chosen.used, draw, rng, vocabulary), chosen
 
@@ -103,13 +105,14 @@ def choose(
     merge: bool = False,
     rate: float = mlm.RATE,
 ) -> Chosen:
-    """Runs of words that make up a share ``rate`` of each row's text, or as much of it as whole words can.
+    """Chooses runs of words that make up a share ``rate`` of each row's text, or as much of it as whole words can.
 
     Words are tried in random order, each as the first of a run of n words with probability ``chances[n - 1]``. Without
-    ``merge`` runs do not overlap, and a length keeps its turn until it finds a place: were it drawn anew at each place,
-    long runs would lose more often. With ``merge`` any word that is not hidden yet can be the first (the more pieces it
-    has, the more likely), a run ends with its text, and runs that overlap or touch become one. The run that reaches
-    ``rate`` loses words at its end and is the last one, so what remains is not filled with short runs.
+    ``merge``, runs do not overlap, and a drawn length is kept until a run of that length fits. If it were drawn again
+    for each word, long runs would be too rare. With ``merge``, any word that is not masked yet can be the first (with a
+    probability proportional to its number of pieces), a run ends with its text, and runs that overlap or touch are
+    merged. The run that reaches ``rate`` is truncated and is the last one, so the remainder is not filled with short
+    runs.
     """
     rows, length = tokens.shape
     mark = (tokens == vocabulary.pad) | (tokens == vocabulary.cls) | (tokens == vocabulary.sep)
@@ -118,14 +121,14 @@ def choose(
     words = heads.sum(axis=1)  # [B]
     most = max(1, int(words.max()))
     begins, ends, room = _words(heads, mark, most, longest)
-    pieces = ends - begins  # [B, W + n], 0 for words that are not there
+    pieces = ends - begins  # [B, W + n], 0 for missing words
     order = rng.random((rows, most), dtype=np.float32)
-    if merge:  # exponential times over weights: drawn one by one without replacement, each by its weight
+    if merge:  # exponential times over weights: weighted sampling without replacement
         order = -np.log1p(-order) / np.maximum(pieces[:, :most], 1)
     order = np.argsort(np.where(np.arange(most) < words[:, None], order, np.inf), axis=1)
     drawn = 1 + np.searchsorted(np.cumsum(chances)[:-1], rng.random((rows, most)), side="right")
     if not merge:
-        drawn = np.minimum(drawn, np.maximum(room.max(axis=1), 1)[:, None])  # no text of the row has more words
+        drawn = np.minimum(drawn, np.maximum(room.max(axis=1), 1)[:, None])  # at most the longest text of the row
     text = (~mark).sum(axis=1)
     slots = mlm.slots(length, rate)
     left = np.minimum(np.minimum(np.maximum(np.rint(rate * text), 1), text), slots).astype(np.int64)
@@ -153,14 +156,14 @@ def choose(
 
 
 def _words(heads: np.ndarray, mark: np.ndarray, most: int, longest: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Where the words of each row begin and end, [B, W + n], the end of the row for those that are not there; and how
-    many words, n at most, stand from each one on up to the end of its text, [B, W]. ``heads`` and ``mark`` [B, T] say
-    which tokens begin a word and which are no text."""
+    """Returns the beginnings and ends of the words of each row, [B, W + n], with the end of the row for missing words;
+    and the number of words from each one to the end of its text, at most n, [B, W]. ``heads`` and ``mark`` [B, T] tell
+    which tokens begin a word and which are special."""
     rows, length = heads.shape
     begins = np.full((rows, most + longest), length)
     found, place = np.nonzero(heads)
     begins[found, (np.cumsum(heads, axis=1) - 1)[found, place]] = place
-    stop = np.full((rows, length + 1), length)  # the next mark from each place on
+    stop = np.full((rows, length + 1), length)  # the next special token from each position on
     stop[:, :-1] = np.minimum.accumulate(np.where(mark, np.arange(length), length)[:, ::-1], axis=1)[:, ::-1]
     stop = np.take_along_axis(stop, begins, axis=1)  # [B, W + n]
     ends = np.minimum(np.pad(begins[:, 1:], [(0, 0), (0, 1)], constant_values=length), stop)
@@ -171,13 +174,14 @@ def _words(heads: np.ndarray, mark: np.ndarray, most: int, longest: int) -> tupl
 def _merged(
     begins: np.ndarray, ends: np.ndarray, taken: np.ndarray, length: int, slots: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Where the runs of neighbouring ``taken`` words [B, W + n] begin and end, [B, ``slots``]; marks part runs."""
+    """Returns the beginnings and ends of the runs of adjacent ``taken`` words [B, W + n], [B, ``slots``]. Special
+    tokens separate runs."""
     rows = len(taken)
     steps = np.zeros((rows, length + 1), np.int64)
     row, word = np.nonzero(taken)
     np.add.at(steps, (row, begins[row, word]), 1)
     np.add.at(steps, (row, ends[row, word]), -1)
-    hidden = np.pad(np.cumsum(steps, axis=1) > 0, [(0, 0), (1, 0)])  # [B, T + 2], the last one never
+    hidden = np.pad(np.cumsum(steps, axis=1) > 0, [(0, 0), (1, 0)])  # [B, T + 2], the last one is never hidden
     edges = np.zeros((2, rows, slots), np.int64)
     for edge, place in zip(edges, (~hidden[:, :-1] & hidden[:, 1:], hidden[:, :-1] & ~hidden[:, 1:]), strict=True):
         row, where = np.nonzero(place)
@@ -186,7 +190,8 @@ def _merged(
 
 
 def _slots(begins: np.ndarray, ends: np.ndarray) -> Chosen:
-    """One slot per token of the spans [B, K] that ``begins`` and ``ends`` name, an empty one where they are equal."""
+    """Returns one slot per token of the spans [B, K] from ``begins`` to ``ends``. A span is empty if the two are
+    equal."""
     sizes = ends - begins
     after = np.cumsum(sizes, axis=1)  # [B, K]
     slot = np.arange(begins.shape[1])

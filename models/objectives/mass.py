@@ -1,19 +1,19 @@
-"""Masked sequence to sequence (MASS): write one hidden fragment. Song et al. (2019), section 3.2.
+"""Masked sequence to sequence (MASS): generate one hidden fragment. Song et al. (2019), section 3.2.
 
     L_MASS = - 1/k sum_{t = u ... v} ln p(x_t | x_u ... x_{t-1}, x with u ... v hidden),        k = v - u + 1
 
-The fragment is half of the text. Encoder and decoder see opposite halves: what the encoder is without, the decoder is
-given, and nothing else, so that it has to rely on the encoder rather than on its own past. A decoder position holds
-the token before it, as in any language model, the first one [MASK]; positions are those of the whole text.
+The fragment is half of the text. Encoder and decoder see opposite halves: the decoder is given only the tokens that are
+hidden from the encoder, so it has to rely on the encoder rather than on its own past. A decoder position holds the
+token before it, as in any language model, and the first one holds [MASK]. Positions are those of the whole text.
 
-The fragment opens the text in a fifth of the rows, ends it in a fifth, and lies anywhere in the others. The paper names
-no distribution of places; this is that of the authors' code (microsoft/MASS, `shuffle_segments` for unsupervised and,
-but for one place, `mask_start` for supervised translation), with which the scores on the card were made. Fine-tuning
-writes texts from their beginning and ends them, which fragments at uniform places hardly ever show.
+The fragment is at the beginning of the text in a fifth of the rows, at the end in a fifth, and anywhere in the others.
+The paper gives no distribution of positions. This one is from the authors' code (microsoft/MASS, `shuffle_segments` for
+unsupervised and, except for one position, `mask_start` for supervised translation), which produced the scores on the
+card. In fine-tuning, texts are generated from their beginning to their end, which uniform fragments rarely contain.
 
-The masked half of the decoder's input tells nothing and is left out: it is as if attention never went there.
+The masked half of the decoder's input carries no information and is left out, as if it were never attended to.
 
-What fits into a blank is the first token of a fragment that begins there: p(x_u | x with [MASK] at u).
+A blank is filled with the first token of a fragment that begins there: p(x_u | x with [MASK] at u).
 """
 
 from typing import Any
@@ -30,15 +30,15 @@ from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.tokenizers import Vocabulary
 
 RATE, MASK, RANDOM = 0.5, 0.8, 0.1
-"""The share of the text that is hidden (section 4.5: best near a half); of that, what becomes [MASK] and what a random
-token (section 4.1)."""
+"""The share of the text that is hidden (section 4.5: best near a half); of that, the shares that become [MASK] and a
+random token (section 4.1)."""
 EDGE = 0.2
-"""The share of fragments that are put at the beginning, and of those that are put at the end (the authors' code)."""
+"""The share of fragments that are put at the beginning, and at the end (the authors' code)."""
 
 
 def hide(text: np.ndarray, rng: np.random.Generator, vocabulary: Vocabulary) -> tuple[np.ndarray, np.ndarray]:
-    """``text`` [B, L] with a fragment of k tokens hidden, and where it begins, int64 [B]: at 0 and at L - k with the
-    probability `EDGE` each, else anywhere from 0 to L - k."""
+    """Returns ``text`` [B, L] with a fragment of k tokens hidden, and where the fragment begins, int64 [B]: at 0 and at
+    L - k with the probability `EDGE` each, otherwise anywhere from 0 to L - k."""
     rows, length = text.shape
     size = fragment(length)
     first, edge = rng.integers(0, length - size + 1, rows), rng.random(rows)
@@ -60,8 +60,8 @@ def fragment(length: int) -> int:
 
 @sampled()
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
-    """(step, seed) to ``tokens`` [B, T]: [CLS] text [SEP] with the fragment hidden; ``targets`` [B, k + 1]: [MASK] and
-    the fragment; ``first`` int32 [B]: the fragment's place in ``tokens``."""
+    """Returns a function from (step, seed) to ``tokens`` [B, T]: [CLS] text [SEP] with the fragment hidden; ``targets``
+    [B, k + 1]: [MASK] and the fragment; ``first`` int32 [B]: the position of the fragment in ``tokens``."""
     runs = Runs(corpus.ids, length - 2)
 
     def make(step: int, seed: int) -> dict[str, np.ndarray]:
@@ -75,9 +75,9 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
 
 
 class FragmentLm(Seq2SeqLm):
-    """``loss`` of an encoder-decoder whose decoder takes the position of its first token.
+    """The ``loss`` of an encoder-decoder whose decoder takes the position of its first token.
 
-    A text of its own, in `decode`, begins at position 0.
+    In `decode`, the target is a separate text and begins at position 0.
     """
 
     def __init__(self, encoder: keras.layers.Layer, decoder: keras.layers.Layer, mask: int):
@@ -85,8 +85,8 @@ class FragmentLm(Seq2SeqLm):
         self.mask = mask
 
     def fill(self, batch: dict[str, Any]) -> tf.Tensor:
-        """Scores [B, V] of every piece at ``places`` [B] of ``tokens`` [B, T], where [MASK] stands, as do all [MASK]s
-        behind it that belong to the same fragment."""
+        """Scores [B, V] of every piece at ``places`` [B] of ``tokens`` [B, T], which hold [MASK], as do the other
+        tokens of the same fragment after them."""
         tokens, places = (tf.convert_to_tensor(batch[name], tf.int32) for name in ("tokens", "places"))
         first = tf.fill([tf.shape(tokens)[0], 1], self.mask)
         logits = self.decoder(first, self.encoder({"tokens": tokens}).tokens, tokens, first=places)

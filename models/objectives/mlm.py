@@ -3,8 +3,8 @@ appendix A.1.
 
     L_MLM = - 1/|M| sum_{t in M} ln p(x_t | x with M hidden)
 
-Of the 15 % of tokens in M, 80 % become [MASK], 10 % a random token, and 10 % stay, so that the encoder cannot rely
-on seeing where M is. Only the positions in M reach the vocabulary: their number per row is fixed, which saves 85 %
+Of the 15 % of tokens in M, 80 % become [MASK], 10 % a random token, and 10 % stay, so that the encoder cannot tell
+which tokens are in M. Only the positions in M reach the output layer. Their number per row is fixed, which saves 85 %
 of the output layer.
 """
 
@@ -27,7 +27,7 @@ RATE = 0.15
 
 
 def slots(length: int, rate: float = RATE) -> int:
-    """Masked positions per row of ``length`` tokens: room for the share ``rate`` of them, rounded up."""
+    """Returns the number of masked positions per row of ``length`` tokens: the share ``rate`` of them, rounded up."""
     return math.ceil(rate * length)
 
 
@@ -41,17 +41,17 @@ def noise(
     random: float = 0.1,
     readily: np.ndarray | None = None,
 ) -> dict[str, np.ndarray]:
-    """``batch`` with ``tokens`` [B, T] corrupted, and ``masked_positions``, ``masked_labels`` int32 and
+    """Returns ``batch`` with ``tokens`` [B, T] corrupted, and ``masked_positions``, ``masked_labels`` int32 and
     ``masked_weights`` float32 [B, M].
 
-    Of each row's text a share ``rate`` (rounded, at least one token) is drawn without replacement; special tokens
-    are never drawn. Of these a share ``mask`` becomes [MASK] and a share ``random`` another piece of text. Unused
-    slots have weight 0. Pieces are drawn in proportion to ``readily`` [V], or all as likely.
+    A share ``rate`` of each row's text (rounded, at least one token) is drawn without replacement. Special tokens are
+    never drawn. Of these a share ``mask`` becomes [MASK] and a share ``random`` a random piece. Unused slots have
+    weight 0. Pieces are drawn in proportion to ``readily`` [V], or uniformly if it is None.
     """
     tokens = batch["tokens"]
     _, length = tokens.shape
     order = rng.random(tokens.shape, dtype=np.float32)
-    if readily is not None:  # the first of exponential waiting times (Efraimidis and Spirakis, 2006)
+    if readily is not None:  # weighted sampling without replacement (Efraimidis and Spirakis, 2006)
         order = -np.log1p(-order) / readily[tokens]
     special = (tokens == vocabulary.pad) | (tokens == vocabulary.cls) | (tokens == vocabulary.sep)
     order[special] = np.inf
@@ -76,9 +76,10 @@ def hide(
     mask: float = 0.8,
     random: float = 0.1,
 ) -> dict[str, np.ndarray]:
-    """What `noise` gives, once it is known where: ``positions`` [B, M], of which those that are ``used`` count.
+    """Does the same as `noise` at given ``positions`` [B, M], of which only those that are ``used`` count.
 
-    ``draw`` [B, M], uniform below 1, decides what becomes of each: [MASK] below ``mask``, then a random piece.
+    ``draw`` [B, M], uniform in [0, 1), decides about each: [MASK] if below ``mask``, a random piece if below
+    ``mask`` + ``random``, and otherwise unchanged.
     """
     tokens = batch["tokens"]
     row, _ = np.broadcast_arrays(np.arange(len(tokens))[:, None], positions)
@@ -99,7 +100,7 @@ def hide(
 
 
 def gather(tokens: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
-    """The vectors of tokens [B, T, D] at positions [B, M], as [B * M, D]."""
+    """Returns the vectors of tokens [B, T, D] at positions [B, M], as [B * M, D]."""
     rows, length = tf.shape(tokens)[0], tf.shape(tokens)[1]
     flat = tf.reshape(tf.range(rows)[:, None] * length + positions, [-1])
     return tf.gather(tf.reshape(tokens, [-1, tokens.shape[-1]]), flat)
@@ -109,8 +110,8 @@ def gather(tokens: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
 @made_from(MaskedLmConfig)
 class MaskedLm(Part, Layer):
     """The head: a product, an activation, layer-norm, then the token embedding [V, E] as the output layer, with a bias
-    of its own. ``owner`` is the layer whose ``token_embedding`` is tied. Ids that the configuration calls
-    ``absent`` have no probability (see `models.objectives._absent`)."""
+    of its own. ``owner`` is the layer whose ``token_embedding`` is tied. The ids ``config.absent`` have no probability
+    (see `models.objectives._absent`)."""
 
     reports = ("mlm_loss", "mlm_accuracy")
     OTHERS = ("owner",)
@@ -124,7 +125,7 @@ class MaskedLm(Part, Layer):
         return self.logits_of(gather(tokens, positions))
 
     def logits_of(self, vectors: tf.Tensor) -> tf.Tensor:
-        """Scores [N, V] of every piece from the ``vectors`` [N, D] of N places."""
+        """Scores [N, V] of every piece from ``vectors`` [N, D]."""
         x = ACTIVATIONS[self.config.activation](self.transform(vectors))
         x = self.norm(x)  # [N, E]
         logits = tf.nn.bias_add(product(x, self.output_table(), transposed=True), self.output_bias)
@@ -135,7 +136,7 @@ class MaskedLm(Part, Layer):
         return self.owner.token_embedding
 
     def fill(self, encoding: Any, places: tf.Tensor) -> tf.Tensor:
-        """Scores [B, V] of every piece at one place [B] of each row."""
+        """Scores [B, V] of every piece at one position [B] of each row."""
         return self.logits(encoding.tokens, places[:, None])
 
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
@@ -168,9 +169,9 @@ class WidenedLm(MaskedLm):
 
 @made_from(TiedLmConfig)
 class TiedLm(MaskedLm):
-    """A head of nothing but the token embedding [V, E] as the output layer, and a bias."""
+    """A head with only the token embedding [V, E] as the output layer, and a bias."""
 
     def logits_of(self, vectors: tf.Tensor) -> tf.Tensor:
-        """Scores [N, V] of every piece from the ``vectors`` [N, D] of N places."""
+        """Scores [N, V] of every piece from ``vectors`` [N, D]."""
         logits = product(vectors, self.owner.token_embedding, transposed=True)
         return _absent.masked(tf.cast(tf.nn.bias_add(logits, self.output_bias), tf.float32), self.config.absent)

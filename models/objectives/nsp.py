@@ -2,7 +2,7 @@
 
     L_NSP = - ln p(follows | pooled vector),  with as many random second texts as true ones
 
-The survey files it under contrastive objectives: the negatives are drawn from other documents.
+The survey lists it under contrastive learning, since the negatives are drawn from other documents.
 """
 
 from typing import Any

@@ -1,14 +1,15 @@
-"""Paragraph vectors: tell a text's words from random ones by the text's vector. Le and Mikolov (2014), 2.2, 2.3.
+"""Paragraph vectors: distinguish a text's words from random ones by the text's vector. Le and Mikolov (2014), 2.2, 2.3.
 
     L = mean over words w of  - ln s(u_w . h_w) - k E_{n ~ p} ln s(- u_n . h_w),        p(n) ~ count(n)^(3/4)
 
-with h_w the vector of the text alone (DBOW) or its mean with those of the words around w (DM), as
-`models.layers.vectors.Paragraphs` has it. The paper takes a hierarchical softmax; this is the negative sampling
-of Mikolov, Sutskever et al. (2013), equation 4, which gensim's Doc2Vec takes, too.
+where h_w is the vector of the text alone (DBOW), or its mean with those of the words around w (DM), as in
+`models.layers.vectors.Paragraphs`. The paper uses a hierarchical softmax. This is the negative sampling of Mikolov,
+Sutskever et al. (2013), equation 4, which gensim's Doc2Vec also uses.
 
-A text is a document of the corpus. Frequent words are dropped as in `models.objectives.skipgram`, but leave a hole:
-windows do not reach further for it. K noise words are shared by a row. The network needs p for new texts, and learns it
-from the noise that it is shown: - mean ln softmax(q)_n has a gradient for q alone, and its value is not counted.
+A text is a document of the corpus. Frequent words are dropped as in `models.objectives.skipgram`, but windows do not
+extend to fill their places. K noise words are shared by a row. For new texts the network needs p, and learns it from
+the noise words of the batch: - mean ln softmax(q)_n has a gradient for q alone, and its value is not part of the
+reported loss.
 """
 
 from typing import Any
@@ -28,10 +29,11 @@ from ptmbench.models.text.corpus import Corpus
 
 @sampled()
 def batches(corpus: Corpus, rows: int, batch: int, length: int) -> Batches:
-    """(step, seed) to ``tokens``, ``windows``, ``documents`` int32 [B, T] and ``noise`` int32 [B, K].
+    """Returns a function from (step, seed) to ``tokens``, ``windows``, ``documents`` int32 [B, T] and ``noise``
+    int32 [B, K].
 
-    ``windows`` are how far each word looks to either side, 0 for a word that was dropped. ``documents`` number the
-    ``rows`` of the table: texts that are ``rows`` apart share one.
+    ``windows`` are the half widths of the windows, 0 for a dropped word. ``documents`` are rows of a table of ``rows``
+    vectors: the number of the text modulo ``rows``.
     """
     counts = corpus.counts().astype(np.float64)
     keep, _ = subsampling(counts)
@@ -58,7 +60,7 @@ def batches(corpus: Corpus, rows: int, batch: int, length: int) -> Batches:
 
 @made_from(NoiseWordsConfig)
 class ParagraphVectors(Loss):
-    """``loss`` of the tables of a `models.layers.vectors.Paragraphs`, which hold all that learns."""
+    """The ``loss`` of the tables of a `models.layers.vectors.Paragraphs`, which own all trained weights."""
 
     over_vocabulary = False
 

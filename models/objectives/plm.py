@@ -3,16 +3,16 @@ Yang et al. (2019), sections 2.2 and 2.3.
 
     L_PLM = - 1/S sum_{s = 1 ... S} ln p(x_{z_s} | x_{z_1} ... x_{z_{s-1}}, context, memory)
 
-Only the last part of the order is predicted, one token in K = 6: those before have too little to go by (section 2.3,
-partial prediction). Targets are spans of 1 to 5 tokens, each somewhere in K times as much text (section 3.1), and stand
-in random order among each other. The rest, with the special tokens, is context for all of them; its own order
-is left open, as in the authors' code: no context token sees a target, all see each other. Nothing is masked.
+Only the last part of the order is predicted, one token in K = 6, since earlier tokens have too little context (section
+2.3, partial prediction). Targets are spans of 1 to 5 tokens, each at a random place in K times as much text (section
+3.1). Their order is random. All other tokens, special tokens included, are context for all targets. Their own order is
+left open, as in the authors' code: context tokens see each other but no target. Nothing is masked.
 
-Rows are two texts, of which the second follows the first in one half and is random in the other (section 2.5); which
-of the two is not asked. A row brings the M tokens before it, of the same document: the authors keep their hidden
-states from step to step, here they are computed anew in the step (see `models.objectives.segment_lm`), all seeing
-each other. M is half a row, as much as the authors' rows go forward from one to the next. They also read half of the
-rows backwards, with what comes after a row as its memory (section 3.1): here memory is what stands before.
+Rows are two texts. The second follows the first in one half of the rows and is random in the other (section 2.5), but
+this is not predicted. A row has a memory of the M tokens before it in the same document. The authors keep the hidden
+states from step to step. Here they are computed again in each step (see `models.objectives.segment_lm`), and all memory
+tokens see each other. M is half a row, the distance between the authors' consecutive rows. They also read half of the
+rows backwards, with the text after a row as its memory (section 3.1). Here the memory is always the text before.
 """
 
 from typing import Any
@@ -30,27 +30,27 @@ from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.tokenizers import Vocabulary
 
 K, LONGEST = 6, 5
-"""One token in K is predicted, in spans of 1 ... LONGEST."""
+"""One token in K is predicted, in spans of 1 ... LONGEST tokens."""
 
 
 def slots(length: int) -> int:
-    """Predicted positions per row of ``length`` tokens: room for one in K, rounded up."""
+    """Returns the number of predicted positions per row of ``length`` tokens: one in K, rounded up."""
     return -(-length // K)
 
 
 def spans(count: np.ndarray, width: int, rng: np.random.Generator) -> np.ndarray:
-    """Which of the first ``count`` [B] of ``width`` places are targets: bool [B, width].
+    """Draws the targets among the first ``count`` [B] of ``width`` positions: bool [B, width].
 
-    Lengths are uniform in 1 ... LONGEST (the authors' code draws n with a chance like 1 / n); one of length n lies
-    anywhere within a window of K n places, and windows follow each other. The last one is cut, so that exactly
-    round(count / K) places, at least one, are targets.
+    Lengths are uniform in 1 ... LONGEST (the authors' code draws n with probability proportional to 1 / n). A span of
+    length n is at a random place in a window of K n positions, and windows follow each other. The last span is cut, so
+    that exactly round(count / K) positions, at least one, are targets.
     """
     rows = len(count)
     wanted = np.maximum(np.rint(count / K).astype(np.int64), 1)[:, None]  # [B, 1]
     size = rng.integers(1, LONGEST + 1, (rows, slots(width)))
     end = np.minimum(np.cumsum(size, axis=1), wanted)
-    size = np.diff(end, axis=1, prepend=0)  # 0 behind the last
-    left = count[:, None] - K * wanted  # -K / 2 ... K / 2 places that windows do not cover, or have too many
+    size = np.diff(end, axis=1, prepend=0)  # 0 after the last span
+    left = count[:, None] - K * wanted  # -K / 2 ... K / 2: positions that windows do not cover, or exceed
     shift = (rng.random((rows, 1)) * (np.maximum(left, 0) + 1)).astype(np.int64)
     window = K * (end - size) + shift
     room = np.minimum(window + K * size, count[:, None]) - window - size
@@ -61,8 +61,8 @@ def spans(count: np.ndarray, width: int, rng: np.random.Generator) -> np.ndarray
 
 
 def order(batch: dict[str, np.ndarray], rng: np.random.Generator, vocabulary: Vocabulary) -> dict[str, np.ndarray]:
-    """``batch`` with ``ranks`` int32 [B, T], 0 for context and 1 ... S for targets in the order of prediction, and
-    ``predicted_positions``, ``predicted_labels`` int32 and ``predicted_weights`` float32 [B, S]; unused slots have
+    """Returns ``batch`` with ``ranks`` int32 [B, T], 0 for context and 1 ... S for targets in the order of prediction,
+    and ``predicted_positions``, ``predicted_labels`` int32 and ``predicted_weights`` float32 [B, S]. Unused slots have
     weight 0."""
     tokens = batch["tokens"]
     rows, length = tokens.shape
@@ -70,7 +70,7 @@ def order(batch: dict[str, np.ndarray], rng: np.random.Generator, vocabulary: Vo
     count = text.sum(axis=1)
     chosen = spans(count, length, rng) & (np.arange(length) < count[:, None])
     target = np.zeros(tokens.shape, bool)
-    target[text] = chosen[np.arange(length) < count[:, None]]  # text by text, special tokens left out
+    target[text] = chosen[np.arange(length) < count[:, None]]  # places count text only, without special tokens
     drawn = np.where(target, rng.random(tokens.shape), 2.0)
     ranks = np.zeros(tokens.shape, np.int32)
     np.put_along_axis(ranks, np.argsort(drawn, axis=1), np.arange(1, length + 1, dtype=np.int32)[None], axis=1)
@@ -87,8 +87,8 @@ def order(batch: dict[str, np.ndarray], rng: np.random.Generator, vocabulary: Vo
 
 @sampled()
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
-    """(step, seed) to ``tokens`` and ``segments`` int32 [B, T], what `order` adds, and ``memory`` int32 [B, T / 2]:
-    the tokens before the first text, of its document, with 0 where that begins later."""
+    """Returns a function from (step, seed) to ``tokens`` and ``segments`` int32 [B, T], the arrays of `order`, and
+    ``memory`` int32 [B, T / 2]: the tokens before the first text in its document, 0 before the document begins."""
     pairs = Pairs(corpus, vocabulary, length, RANDOM_SECOND)
 
     def make(step: int, seed: int) -> dict[str, np.ndarray]:
@@ -105,8 +105,8 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
 
 
 class PermutedLm(Objective, keras.layers.Layer):
-    """``loss`` of a `models.layers.two_stream.TwoStream`: its queries through the transposed table of token vectors,
-    and a bias of its own. The ids ``absent`` have no probability (see `models.objectives._absent`)."""
+    """The ``loss`` of a `models.layers.two_stream.TwoStream`: its queries, multiplied by the transposed table of token
+    vectors, and a bias of its own. The ids ``absent`` have no probability (see `models.objectives._absent`)."""
 
     reports = ("plm_accuracy",)
 
@@ -126,8 +126,8 @@ class PermutedLm(Objective, keras.layers.Layer):
         return {"predicted": tf.math.count_nonzero(batch["predicted_weights"], dtype=tf.int32)}
 
     def fill(self, batch: dict[str, Any]) -> tf.Tensor:
-        """Scores [B, V] of every piece at ``places`` [B] of ``tokens`` [B, T], whatever stands there: all else is
-        context, and there is no memory."""
+        """Scores [B, V] of every piece at ``places`` [B] of ``tokens`` [B, T], whatever token is there. All other
+        tokens are context, and there is no memory."""
         tokens, places = (tf.convert_to_tensor(batch[name], tf.int32) for name in ("tokens", "places"))
         asked = {
             "tokens": tokens,

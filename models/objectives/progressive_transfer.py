@@ -2,28 +2,28 @@
 Sun et al. (2020), "MobileBERT: a Compact Task-Agnostic BERT for Resource-Limited Devices", sections "Training
 Objectives" and "Training Strategies".
 
-Student and teacher have L layers, as many heads, and vectors of the same width between their layers. H_l are the
-vectors after layer l, A_l the attention of that layer; those of the teacher have a prime. N normalises a vector to mean
-0 and variance 1; mu and v are its mean and variance. Means run over tokens, and over heads or dimensions:
+Student and teacher both have L layers, the same number of heads, and vectors of the same width between layers. H_l are
+the vectors after layer l, and A_l is the attention of that layer. A prime marks those of the teacher. N normalises a
+vector to mean 0 and variance 1; mu and v are its mean and variance. Means are over tokens, and over heads or
+dimensions:
 
     transfer_l = 1 / L (100 MSE(N(H_l), N(H'_l)) + 5000 MSE(mu_l, mu'_l) + 5 mean |v_l - v'_l| + mean KL(A'_l || A_l))
     predict = 1/2 L_MLM + 1/2 KL(p' || p) + L_NSP
 
 p are the predictions at hidden words. Training has L + 1 phases. In the first L, which take 24/74 of all steps, layer l
-learns by transfer_l alone: what is below it is frozen, and nothing above it learns yet. In the last one everything
-learns by "predict".
+is trained by transfer_l alone: the layers below are frozen, and the layers above are not trained yet. In the last phase
+everything is trained by "predict".
 
-Read in the authors' code (google-research/google-research, `mobilebert/run_pretraining.py` at 0c1bbe5, and the command
-in `mobilebert/README.md`): the weights of the losses, the 240,000 and 500,000 steps of the two stages, the split of
-feature maps into normalised vectors, means and variances. There the cross-entropies of attention and of predictions
-stand, which have the gradients of these divergences.
+From the authors' code (google-research/google-research, `mobilebert/run_pretraining.py` at 0c1bbe5, and the command in
+`mobilebert/README.md`): the weights of the losses, the 240,000 and 500,000 steps of the two stages, and the split of
+feature maps into normalised vectors, means and variances. The code uses cross-entropies of attention and of
+predictions, which have the same gradients as these divergences.
 
-Not as there: the code lets lower layers go on at a tenth of the rate; here they are frozen, but for Adam's momentum and
-for weight decay. Their student has no dropout, here it has that of the recipe. Rates follow the schedule of all
-pre-trainings and do not rise anew in each phase. Variances are
-compared layer by layer; the code subtracts those of all of the teacher's layers, which looks like a slip. Tokens of
-padding do not count. The student begins with the teacher's embeddings and head for hidden words; whether the authors
-copy the head was not looked up.
+Differences from the code: it trains lower layers at a tenth of the rate, while here they are frozen except for Adam's
+momentum and weight decay. Its student has no dropout; here it has that of the recipe. Rates follow the schedule of all
+pre-trainings and do not restart in each phase. Variances are compared layer by layer; the code subtracts those of all
+of the teacher's layers, which looks like a mistake. Padding tokens do not count. The student starts with the teacher's
+embeddings and head for hidden words; we did not check whether the authors copy the head.
 """
 
 from typing import Any
@@ -42,7 +42,7 @@ from ptmbench.models.pretrainable import Pretrainable
 FEATURES, MEANS, VARIANCES, ATTENTION = 100.0, 5000.0, 5.0, 1.0
 """Weights of the losses of a layer."""
 GOLD = 0.5
-"""Weight of the hidden words themselves; what the teacher predicts there has the rest."""
+"""Weight of the hidden words in the loss; the teacher's predictions have weight 1 - `GOLD`."""
 TRANSFER = 240_000 / 740_000
 """Share of the steps in which layers are transferred."""
 _COPIED = ("tokens", "positions", "segments", "trigrams")
@@ -51,8 +51,8 @@ _LAYER_LOSSES = ("feature_loss", "mean_loss", "variance_loss", "attention_loss")
 
 
 def layer_losses(ours: tf.Tensor, theirs: tf.Tensor, look: Look, other: Look, share: tf.Tensor) -> dict[str, tf.Tensor]:
-    """The four scalars of one layer, with their weights: of the vectors ``ours`` and ``theirs`` [B, T, D], and of the
-    attention ``look`` of the student and ``other`` of the teacher. Tokens count by their ``share`` [B, T]."""
+    """Returns the four weighted scalars of one layer, from the vectors ``ours`` and ``theirs`` [B, T, D] and the
+    attention of the student (``look``) and the teacher (``other``). Each token is weighted by its ``share`` [B, T]."""
     ours, theirs = tf.cast(ours, tf.float32), tf.cast(theirs, tf.float32)
     (mean, variance), (other_mean, other_variance) = (tf.nn.moments(x, -1, keepdims=True) for x in (ours, theirs))
 
@@ -71,23 +71,23 @@ def layer_losses(ours: tf.Tensor, theirs: tf.Tensor, look: Look, other: Look, sh
 
 
 def phase_of(progress: tf.Tensor, layers: int) -> tf.Tensor:
-    """The number int32 [] of the layer that is transferred after the share ``progress`` [] of the steps; ``layers`` in
-    the last phase."""
+    """Returns the number int32 [] of the layer that is transferred at the share ``progress`` [] of the steps, or
+    ``layers`` in the last phase."""
     phase = tf.cast(tf.floor(progress / TRANSFER * layers), tf.int32)
     return tf.minimum(phase, layers)
 
 
 class ProgressiveTransfer(Joint):
-    """``loss`` of a student with ``heads`` for hidden words and for next sentences.
+    """The ``loss`` of a student with ``heads`` for hidden words and for next sentences.
 
-    The array ``progress`` [B] of a batch says which share of the steps is done; without it the last phase is computed,
-    as for text that is held out. The teacher's weights are frozen, and none of ``variables``. Without a ``teacher`` the
-    layer holds the student's weights, for adaptations; calling it is a `ValueError`.
+    The array ``progress`` [B] of a batch is the share of the steps that are done. Without it, as for held-out text, the
+    loss is that of the last phase. The teacher's weights are frozen and are not among ``variables``. Without a
+    ``teacher`` the layer only holds the student's weights, for adaptations; calling it raises `ValueError`.
     """
 
     def __init__(self, encoder: keras.layers.Layer, heads: tuple[MaskedLm, NextSentence], teacher: Pretrainable | None):
         super().__init__(encoder, heads)
-        self.teacher = teacher  # Keras does not look for layers in it
+        self.teacher = teacher  # Keras does not track layers inside it
         if teacher is not None:
             teacher.loss.trainable = False
             begin(self, teacher)
@@ -113,7 +113,7 @@ class ProgressiveTransfer(Joint):
         )
 
     def _transferring(self, batch: dict[str, Any], totals: Any, seed: Any, phase: tf.Tensor) -> dict[str, Any]:
-        """The losses of the layer ``phase``, of which no gradient leaves the layer."""
+        """Returns the losses of the layer ``phase``. Gradients do not reach other layers."""
         stack = self.encoder.stack
         stack.detour = lambda block, x, *_: block(tf.stop_gradient(x))
         try:
@@ -134,7 +134,7 @@ class ProgressiveTransfer(Joint):
         return {"loss": sum(found.values()), **others, **found}
 
     def _predicting(self, batch: dict[str, Any], totals: Any, seed: Any) -> dict[str, Any]:
-        """The losses of the last phase."""
+        """Returns the losses of the last phase."""
         words, follows = self.heads
         encoding = self.encoder(batch, seed=seed)
         with rematerialising(False):  # the teacher has no backward pass
@@ -151,8 +151,8 @@ class ProgressiveTransfer(Joint):
 
 
 def begin(student: ProgressiveTransfer, teacher: Pretrainable) -> None:
-    """Gives ``student`` the weights of ``teacher`` where both have the same part: the embeddings, but for their norm,
-    and the head for hidden words."""
+    """Copies the weights of ``teacher`` to ``student`` for the parts that both have: the embeddings, except for their
+    norm, and the head for hidden words."""
     head, theirs = student.heads[0], masked_lm(teacher)
     pairs = [(getattr(student.encoder.embeddings, n), getattr(teacher.encoder.embeddings, n)) for n in _COPIED]
     pairs += [(getattr(head, name), getattr(theirs, name)) for name, _ in head.config.parts()]

@@ -5,15 +5,15 @@ tokens in one pass. Bao et al. (2020), section 2.
     L_AE  = - 1/|M| sum_{t in M} ln p(x_t | x without M)
     L_PAR = - 1/|M| sum_i sum_{t in M_i} ln p(x_t | x without M_i, M_{i+1} ...)
 
-M is hidden in blocks of neighbours M_1 ... M_n, put into random order. The input is the text with M as [MASK], for
-L_AE, and behind it, at the positions of M, each original token and a pseudo mask, for L_PAR. Who sees whom:
+M is hidden in blocks of adjacent tokens M_1 ... M_n, in random order. The input is the text with M as [MASK], for L_AE,
+and after it, at the positions of M, each original token and a pseudo mask, for L_PAR. Each token attends to:
 
     text and [MASK]      text and [MASK]
     originals of M_i     text and [MASK], originals of M_1 ... M_i
     pseudo masks of M_i  text and [MASK], originals of M_1 ... M_{i-1}, pseudo masks of M_i
 
-So the text is encoded once for both, and no prediction sees its token. That needs all of M to be [MASK] in the text:
-a token that stayed, as 10 % do in BERT, would reach its own pseudo mask through its neighbours. The pseudo mask is the
+So the text is encoded once for both losses, and no prediction sees its own token. All of M must be [MASK] in the text:
+a token left in place, as 10 % are in BERT, would reach its own pseudo mask through the text. The pseudo mask is the
 first of the free special tokens. 15 % of the text is hidden, one token in 60 % of the draws, 2 to 6 in 40 %.
 """
 
@@ -33,13 +33,14 @@ from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.tokenizers import Vocabulary
 
 NGRAMS = (0.6, 0.08, 0.08, 0.08, 0.08, 0.08)
-"""p(n) of the block of tokens that one draw hides."""
+"""p(n) for the number n of tokens in a block."""
 
 
 @sampled()
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
-    """(step, seed) to what `models.objectives.mlm.noise` gives over two texts of which the second follows the first,
-    and ``order`` int32 [B, M]: hidden tokens of one block have one number, and blocks are asked for by these."""
+    """Returns a function from (step, seed) to the arrays of `models.objectives.mlm.noise` for two texts of which the
+    second follows the first, and ``order`` int32 [B, M]. The hidden tokens of one block have the same number, and
+    blocks are predicted in the order of their numbers."""
     pairs = Pairs(corpus, vocabulary, length, random_second=0.0)
 
     def make(step: int, seed: int) -> dict[str, np.ndarray]:
@@ -48,15 +49,15 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
         tokens = rows["tokens"]
         chosen = masking.choose(tokens, np.ones(tokens.shape, bool), rng, vocabulary, NGRAMS)
         rows = mlm.hide(rows, chosen.positions, chosen.used, chosen.positions * 0.0, rng, vocabulary, mask=1.0)
-        ranks = np.argsort(rng.random(tokens.shape), axis=1)  # a random order of all places where blocks may begin
+        ranks = np.argsort(rng.random(tokens.shape), axis=1)  # a random order of all positions where blocks may begin
         return rows | {"order": np.take_along_axis(ranks, chosen.begins, axis=1).astype(np.int32)}
 
     return make
 
 
 def visible(order: tf.Tensor, length: Any) -> tf.Tensor:
-    """Who sees whom among ``length`` places of text, M originals and M pseudo masks: bool [B, T + 2 M, T + 2 M],
-    queries first, from ``order`` [B, M]."""
+    """Returns the attention mask for ``length`` positions of text, M originals and M pseudo masks: bool
+    [B, T + 2 M, T + 2 M], queries first, from ``order`` [B, M]."""
     rows, hidden = shape(order)
     kind = tf.concat([tf.fill([length], 0), tf.fill([hidden], 1), tf.fill([hidden], 2)], 0)
     place = tf.concat([tf.zeros([rows, length], order.dtype), order, order], axis=1)  # [B, T + 2 M]
@@ -67,7 +68,7 @@ def visible(order: tf.Tensor, length: Any) -> tf.Tensor:
 
 
 class PseudoMaskedLm(Objective, keras.layers.Layer):
-    """``loss`` of a `models.layers.masked.MaskedEncoder` with distances; one MLM head serves both parts."""
+    """The ``loss`` of a `models.layers.masked.MaskedEncoder` with distances. One MLM head serves both parts."""
 
     reports = ("mlm_loss", "mlm_accuracy", "par_loss", "par_accuracy")
 
@@ -87,7 +88,7 @@ class PseudoMaskedLm(Objective, keras.layers.Layer):
         tokens, labels = batch["tokens"], tf.convert_to_tensor(batch["masked_labels"])
         positions = tf.convert_to_tensor(batch["masked_positions"])  # [B, M]
         (rows, length), hidden = shape(tokens), shape(positions)[1]
-        pseudo = tf.where(tf.equal(labels, 0), 0, self.pseudo)  # slots that are not used are padding
+        pseudo = tf.where(tf.equal(labels, 0), 0, self.pseudo)  # unused slots are padding
         every = tf.concat([tokens, labels, pseudo], axis=1)  # [B, T + 2 M]
         text = tf.broadcast_to(tf.range(length), tf.shape(tokens))
         segments = tf.convert_to_tensor(batch["segments"])
@@ -105,7 +106,7 @@ class PseudoMaskedLm(Objective, keras.layers.Layer):
         return tf.reshape(scores, [rows, 2 * hidden, scores.shape[-1]])
 
     def fill(self, batch: dict[str, Any]) -> tf.Tensor:
-        """Scores [B, V] of every piece at ``places`` [B] of ``tokens`` [B, T], where [MASK] stands: those of L_AE."""
+        """Scores [B, V] of every piece at ``places`` [B] of ``tokens`` [B, T], which hold [MASK], as for L_AE."""
         return self.mlm.fill(self.encoder(batch, seed=None), batch["places"])
 
     def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:

@@ -1,14 +1,15 @@
-"""Pairwise ranking of windows: what was written has to score higher than the same with a random word in the middle.
+"""Pairwise ranking of windows: a window has to score higher than its copy with a random word in the middle.
 
 Collobert and Weston (2008), section 5; Collobert et al. (2011), section 4.2, equation 17, and section 3.2 for f:
 
     L = mean over windows x of  max(0, 1 - f(x) + f(x^(w)))        f(x) = a . HardTanh(M [v_1; ...; v_11] + d)
 
-x^(w) has in the middle w, any word of the dictionary as likely as any other. A dictionary here is what occurs in the
-corpus. Beyond the ends of a row there are zeros. A constant added to f changes no difference, so f has none.
+x^(w) has the word w in the middle, drawn uniformly from the dictionary. The dictionary here is the set of words that
+occur in the corpus. Vectors beyond the ends of a row are zeros. f has no additive constant, since it would cancel in
+the difference.
 
-M applied to a window is a sum over its 11 places: what each token contributes to each place is one product, and the
-second window differs from the first in one place.
+M applied to a window is a sum over its 11 positions. One product gives the contributions of each token to all
+positions. The second window differs from the first in one position only.
 """
 
 from typing import Any
@@ -28,7 +29,8 @@ from ptmbench.models.text.corpus import Corpus
 
 @sampled()
 def batches(corpus: Corpus, batch: int, length: int) -> Batches:
-    """(step, seed) to ``tokens`` int32 [B, T] and ``others`` int32 [B, T], the random word for each."""
+    """Returns a function from (step, seed) to ``tokens`` int32 [B, T] and ``others`` int32 [B, T], a random word for
+    each token."""
     runs = Runs(corpus.ids, length)
     dictionary = np.flatnonzero(corpus.counts()).astype(np.int32)
 
@@ -44,7 +46,7 @@ def batches(corpus: Corpus, batch: int, length: int) -> Batches:
 
 @made_from(WindowRankingConfig)
 class WindowRanking(Loss):
-    """``loss`` of a table of word vectors: holds the network that scores windows."""
+    """The ``loss`` of a table of word vectors. It owns the network that scores windows."""
 
     over_vocabulary = False
     reports = ("ranking_accuracy",)
@@ -61,7 +63,7 @@ class WindowRanking(Loss):
         parts = tf.reshape(self.places(vectors), [rows, length, window, hidden])
         padded = tf.pad(parts, [[0, 0], [side, side], [0, 0], [0, 0]])
         written = sum(padded[:, place : place + length, place] for place in range(window)) + self.bias  # [B, T, F]
-        # With the same seed what is dropped of a word is dropped of the other one, too: it must not tell them apart.
+        # The same seed gives both words the same dropout, so that it cannot tell them apart.
         others = tf.reshape(self.encoder({"tokens": batch["others"]}, seed=seed).tokens, [-1, width])
         middle = self.places.whole()[:, side * hidden : (side + 1) * hidden]
         other = tf.reshape(tf.matmul(others, tf.cast(middle, others.dtype)), [rows, length, hidden])
@@ -74,6 +76,6 @@ class WindowRanking(Loss):
         }
 
     def _scored(self, hidden: tf.Tensor) -> tf.Tensor:
-        """[B, T, F] before the HardTanh to scores, float32 [B * T]."""
+        """Maps hidden values [B, T, F], before the HardTanh, to scores, float32 [B * T]."""
         flat = tf.clip_by_value(tf.reshape(hidden, [-1, self.config.inner]), -1.0, 1.0)
         return tf.cast(self.score(flat), tf.float32)[:, 0]

@@ -3,18 +3,18 @@ relations between its values. Wang et al. (2020), "MiniLM: Deep Self-Attention D
 Compression of Pre-Trained Transformers", sections "Self-Attention Distribution Transfer" and "Self-Attention
 Value-Relation Transfer".
 
-The last layer has h heads. Of head a, A_a = softmax(Q_a K_a^T / sqrt(d)) is its attention over a text x, and V_a [T, d]
-are its values. Those of the teacher have a prime, and d' dimensions:
+The last layer has h heads. For head a, A_a = softmax(Q_a K_a^T / sqrt(d)) is its attention over a text x, and V_a
+[T, d] are its values. A prime marks those of the teacher, which have d' dimensions:
 
     L = L_AT + L_VR
     L_AT = 1 / (h |x|) sum_{a=1}^{h} sum_{t=1}^{|x|} KL(A'_a,t || A_a,t)
     L_VR = 1 / (h |x|) sum_{a=1}^{h} sum_{t=1}^{|x|} KL(R'_a,t || R_a,t)        R_a = softmax(V_a V_a^T / sqrt(d))
 
-Both are distributions over tokens, so student and teacher may differ in width and depth, but not in heads. The authors
-have published no code of this loss. The equations leave open how texts are averaged: here the mean runs over all tokens
-of a batch that are no padding, and no token looks at padding.
+Both are distributions over tokens, so student and teacher may differ in width and depth, but not in the number of
+heads. The authors have published no code of this loss. The equations do not define the average over texts. Here the
+mean is over all tokens of a batch that are not padding, and no token attends to padding.
 
-The equations reach neither what the last layer does after its attention nor a pooler. These weights begin to learn in
+The loss has no gradient for the weights after the last attention, or for a pooler. These are first trained in
 adaptation.
 """
 
@@ -32,8 +32,8 @@ from ptmbench.models.pretrainable import Pretrainable
 
 
 def relation_losses(student: Look, teacher: Look, tokens: tf.Tensor, share: tf.Tensor) -> dict[str, tf.Tensor]:
-    """The scalars "attention_loss" and "relation_loss". ``tokens`` [B, T] are 0 at padding; ``share`` float32 [B, T] is
-    how much each token counts."""
+    """Returns the scalars "attention_loss" and "relation_loss". ``tokens`` [B, T] are 0 at padding; ``share``
+    float32 [B, T] are the weights of tokens."""
     bias = padding_bias(tokens)  # [B, 1, 1, T]
     attended = divergence(teacher.scores, student.scores, 1.0)  # [B, H, T]
     related = divergence(relations(teacher.values) + bias, relations(student.values) + bias, 1.0)
@@ -42,16 +42,16 @@ def relation_losses(student: Look, teacher: Look, tokens: tf.Tensor, share: tf.T
 
 
 def relations(values: tf.Tensor) -> tf.Tensor:
-    """V V^T / sqrt(d) [B, H, T, T] of ``values`` [B, H, T, d], the scores of the relations."""
+    """V V^T / sqrt(d) [B, H, T, T] of ``values`` [B, H, T, d]: the logits of the relations."""
     values = tf.cast(values, tf.float32)
     return tf.matmul(values, values, transpose_b=True) * values.shape[-1] ** -0.5
 
 
 class RelationDistillation(Joint):
-    """``loss`` of a student that reads the same texts as its ``teacher``.
+    """The ``loss`` of a student that reads the same texts as its ``teacher``.
 
-    The teacher's weights are frozen, and none of ``variables``. Without a ``teacher`` the layer holds the student's
-    weights, for adaptations; calling it is a `ValueError`.
+    The teacher's weights are frozen and are not among ``variables``. Without a ``teacher`` the layer only holds the
+    student's weights, for adaptations; calling it raises `ValueError`.
     """
 
     over_vocabulary = False
@@ -59,13 +59,13 @@ class RelationDistillation(Joint):
 
     def __init__(self, encoder: keras.layers.Layer, teacher: Pretrainable | None):
         super().__init__(encoder, [])
-        self.teacher = teacher  # Keras does not look for layers in it
+        self.teacher = teacher  # Keras does not track layers inside it
         if teacher is not None:
             teacher.loss.trainable = False
 
     @property
     def unreached(self) -> tuple[str, ...]:
-        """Prefixes of the paths of weights that the loss has no gradient for: what follows the last attention."""
+        """Prefixes of the paths of weights without a gradient: those after the last attention."""
         last = list(self.encoder.stack)[-1].path
         parts = ("attention/projection", "attention_norm", "feed_forward", "norm")
         return tuple(f"{last}/{part}/" for part in parts)

@@ -1,10 +1,10 @@
-"""Replaced-token detection (RTD): which tokens did a small generator put in? Clark et al. (2020), sections 2 and 3.
+"""Replaced-token detection (RTD): which tokens are samples of a small generator? Clark et al. (2020), sections 2 and 3.
 
     L = L_MLM(generator) + 50 L_RTD        L_RTD = - 1/T sum_t ln p(token t is the original | x with samples put in)
 
-The survey tells of two stages; the authors train both networks jointly, from the first step, and so does this. No
-gradient passes through the samples. 85 % of the drawn positions become [MASK] and the rest stay as they are, as in
-the authors' code.
+The survey describes two stages. The authors train both networks jointly, from the first step, and so does this
+objective. No gradient passes through the samples. 85 % of the drawn positions become [MASK] and the rest stay as they
+are, as in the authors' code.
 """
 
 from typing import Any
@@ -27,13 +27,14 @@ from ptmbench.models.text.tokenizers import Vocabulary
 WEIGHT = 50.0
 MASK = 0.85
 DRAWS = 1 << 24
-"""Random numbers travel as integers below this, which float32 tells apart: Keras would round floats to bfloat16."""
+"""Random numbers are passed as integers below this limit, which float32 can represent exactly. Keras would round floats
+to bfloat16."""
 
 
 @sampled()
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
-    """(step, seed) to what `models.objectives.mlm.noise` gives, ``original`` int32 [B, T], and ``draws`` int32
-    [B, M], uniform below `DRAWS`; second texts always follow the first."""
+    """Returns a function from (step, seed) to the arrays of `models.objectives.mlm.noise`, ``original`` int32 [B, T],
+    and ``draws`` int32 [B, M], uniform below `DRAWS`. Second texts always follow the first."""
     pairs = Pairs(corpus, vocabulary, length, random_second=0.0)
 
     def make(step: int, seed: int) -> dict[str, np.ndarray]:
@@ -48,12 +49,13 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
 
 
 def sample(logits: tf.Tensor, draws: tf.Tensor | None) -> tf.Tensor:
-    """One id per row of logits [N, V], int32 [N]: drawn from the softmax, or the likeliest without ``draws`` int32 [N].
+    """Returns one id per row of ``logits`` [N, V], int32 [N]: drawn from the softmax, or the most likely one if
+    ``draws`` int32 [N] is None.
 
-    Never padding, id 0, which the encoder would hide: its probability is shared out among the others.
+    Padding, id 0, is never drawn, since the encoder would mask it. Its probability is distributed among the other ids.
 
-    By the inverse of the cumulative distribution: one random number per row, where the Gumbel trick takes V of them
-    and two logarithms each. The numbers come with the batch, so a row has the same ones wherever it is computed.
+    The inverse of the cumulative distribution needs one random number per row, where the Gumbel trick takes V numbers
+    and two logarithms each. The random numbers are part of the batch, so a row has the same ones on any device.
     """
     if draws is None:
         return 1 + tf.argmax(logits[:, 1:], -1, output_type=tf.int32)
@@ -66,10 +68,11 @@ def sample(logits: tf.Tensor, draws: tf.Tensor | None) -> tf.Tensor:
 
 
 class ReplacedTokens(Objective, keras.layers.Layer):
-    """``loss`` of ELECTRA: the generator, its samples, and the discriminator, which is the ``encoder`` that is kept.
+    """The ``loss`` of ELECTRA: the generator, its samples, and the discriminator. The discriminator is the ``encoder``,
+    which is kept after pre-training.
 
-    The generator shares the encoder's embeddings through a projection of its own. Its head knows which ids have no
-    probability.
+    The generator shares the encoder's embeddings through its own projection. The configuration of its head has the ids
+    without a probability.
     """
 
     reports = ("mlm_loss", "mlm_accuracy", "rtd_loss", "rtd_accuracy", "rtd_replaced")
@@ -87,7 +90,7 @@ class ReplacedTokens(Objective, keras.layers.Layer):
         self.built = True
 
     def generate(self, batch: dict[str, Any], seed: Any = None) -> tf.Tensor:
-        """The generator's logits [B * M, V] at the masked positions."""
+        """Returns the generator's logits [B * M, V] at the masked positions."""
         tokens, drop = batch["tokens"], Drop(self.encoder.dropout, fold(seed, 2000), 0)
         rows, length = shape(tokens)
         x = self.projection(self.encoder.embedded(batch, drop))  # [B * T, G]
@@ -101,8 +104,8 @@ class ReplacedTokens(Objective, keras.layers.Layer):
         return tf.reshape(tf.cast(self.score(gelu(self.hidden(x))), tf.float32), [rows, length])
 
     def originality(self, batch: dict[str, Any]) -> tf.Tensor:
-        """ln p(token t is the original) [B, T], 0 at padding: what stays of a sentence's energy where the samples of
-        the generator are left out (Clark et al., 2020, Electric, section 2, has the exact one)."""
+        """ln p(token t is the original) [B, T], 0 at padding. This is the part of a sentence's energy that needs no
+        samples of the generator (Clark et al., 2020, Electric, section 2, has the exact energy)."""
         scores = self.replaced(self.encoder(batch))
         present = tf.cast(tf.not_equal(batch["tokens"], 0), tf.float32)
         return -tf.nn.softplus(scores) * present

@@ -1,10 +1,9 @@
-"""Which text a training step sees: stateless samplers over a corpus. No TensorFlow.
+"""Stateless samplers over a corpus, which choose the text of each training step.
 
-A sampler maps (step, batch size, seed) to rows of ids, so that any step of any run can be made again, in any
-process, in any order. An epoch is a permutation of equal windows, drawn anew for each (seed, epoch), and the
-windows start at another offset each time: the cuts between windows differ from epoch to epoch. Windows are filled
-to the last token; there is no padding. Neither the permutation nor the corpus is ever held in memory: the one is
-computed where it is asked, the other looked up.
+A sampler maps (step, batch size, seed) to rows of ids. Any step of any run can be repeated, in any process and in any
+order. An epoch is a permutation of windows of equal length, drawn again for each (seed, epoch). The windows start at a
+different offset in each epoch, so the boundaries between windows differ. Windows are full and have no padding. Neither
+the permutation nor the corpus is held in memory: the permutation is computed on demand, and the corpus is looked up.
 """
 
 import math
@@ -20,20 +19,21 @@ from ptmbench.models.text.pieces import CorpusUnfit
 from ptmbench.models.text.tokenizers import Vocabulary
 
 _ROUNDS = 10
-_REACH = 64  # documents of one sentence that are passed over in search of one with two
-_BLOCK = 1024  # rows whose places are computed together: a step costs a thirtieth of that
+_REACH = 64  # documents of one sentence that are skipped in search of one with two
+_BLOCK = 1024  # rows whose positions are computed together; a step pays about a thirtieth of their cost
 
 
 def generator(seed: int, index: int) -> np.random.Generator:
-    """Random numbers that follow from (seed, index): Philox (Salmon et al., 2011) with the pair as its key."""
-    # As a list, a key of which one number needs 64 bits and the other does not would be rounded to floats.
+    """Returns the random generator of (seed, index): Philox (Salmon et al., 2011) with the pair as its key."""
+    # NumPy would convert a list to floats if only one of its numbers needs 64 bits.
     return np.random.Generator(np.random.Philox(key=np.array([seed % 2**64, index], np.uint64)))
 
 
 def shuffled(slots: np.ndarray, count: int, keys: np.ndarray) -> np.ndarray:
-    """Where a permutation of ``count`` numbers takes ``slots`` int64 [N]; ``keys`` uint64 [N] choose the permutation.
+    """Maps ``slots`` int64 [N] by a permutation of ``count`` numbers, which ``keys`` uint64 [N] choose.
 
-    A Feistel network over pairs of numbers, that is walked until it ends inside: Black & Rogaway (2002), section 4.
+    The permutation is a Feistel network over pairs of numbers, repeated until the result is below ``count``: Black &
+    Rogaway (2002), section 4.
     """
     left = np.uint64(math.isqrt(count - 1) + 1)
     right = np.uint64(-(-count // int(left)))
@@ -53,7 +53,8 @@ def shuffled(slots: np.ndarray, count: int, keys: np.ndarray) -> np.ndarray:
 
 @lru_cache(maxsize=64)
 def _places(count: int, length: int, seed: int, block: int) -> np.ndarray:
-    """Where the rows of ``block`` begin, int64 [_BLOCK]: ``count`` windows of ``length`` tokens make an epoch."""
+    """Returns the beginnings of the rows of ``block``, int64 [_BLOCK]. An epoch has ``count`` windows of ``length``
+    tokens."""
     epochs, slots = np.divmod(np.arange(block * _BLOCK, (block + 1) * _BLOCK), count)
     keys = mixed(mixed(np.uint64([seed % 2**64])) + epochs.astype(np.uint64))
     offsets = np.where(epochs, (mixed(keys ^ np.uint64(1)) % np.uint64(length)).astype(np.int64), 0)
@@ -61,7 +62,7 @@ def _places(count: int, length: int, seed: int, block: int) -> np.ndarray:
 
 
 class Runs:
-    """Equal runs of a flat array of ids, each once per epoch."""
+    """Runs of equal length of a flat array of ids, each once per epoch."""
 
     def __init__(self, ids: "np.ndarray | Joined | Marked", length: int):
         if not len(ids):
@@ -70,28 +71,29 @@ class Runs:
         self.count = max(1, len(ids) // length)
 
     def starts(self, step: int, batch: int, seed: int) -> np.ndarray:
-        """Where the ``batch`` windows of ``step`` begin, int64 [B]."""
+        """Returns the beginnings of the ``batch`` windows of ``step``, int64 [B]."""
         return self.at(step * batch, batch, seed)
 
     def at(self, number: int, count: int, seed: int) -> np.ndarray:
-        """Where ``count`` windows begin from the one with this ``number`` on, int64 [count]."""
+        """Returns the beginnings of ``count`` windows, the first of which has this ``number``, int64 [count]."""
         first, last = number // _BLOCK, max(number, number + count - 1) // _BLOCK
         blocks = [_places(self.count, self.length, seed, block) for block in range(first, last + 1)]
         begin = number - first * _BLOCK
         return np.concatenate(blocks)[begin : begin + count]
 
     def __call__(self, step: int, batch: int, seed: int) -> np.ndarray:
-        """The rows of ``step``, int32 [B, length]; the last run of an epoch goes on at the beginning of the corpus."""
+        """Returns the rows of ``step``, int32 [B, length]. The last run of an epoch continues at the beginning of the
+        corpus."""
         return take(self.ids, self.starts(step, batch, seed)[:, None] + np.arange(self.length))
 
 
 def take(ids: "np.ndarray | Joined | Marked", where: np.ndarray) -> np.ndarray:
-    """``ids`` at ``where``, counted around the end of the array: int32."""
+    """Returns ``ids`` at ``where``, int32. Positions beyond the end continue at the beginning."""
     return ids.take(where, mode="wrap").astype(np.int32, copy=False)
 
 
 class Marked:
-    """A corpus as one array that is nowhere: [CLS] document [SEP] [CLS] document [SEP] ..., N + 2 D ids."""
+    """A corpus as one virtual array: [CLS] document [SEP] [CLS] document [SEP] ..., N + 2 D ids."""
 
     def __init__(self, corpus: Corpus, vocabulary: Vocabulary):
         self.corpus, self.vocabulary = corpus, vocabulary
@@ -100,7 +102,7 @@ class Marked:
         return len(self.corpus.ids) + 2 * (len(self.corpus.documents) - 1)
 
     def take(self, where: np.ndarray, mode: str = "wrap") -> np.ndarray:
-        """The ids at ``where``, counted around the end: int32 in its shape."""
+        """Returns the ids at ``where``, int32 in its shape. Positions beyond the end continue at the beginning."""
         where = where % len(self)
         openings = self.corpus.openings
         document = openings.searchsorted(where.ravel(), side="right").reshape(where.shape) - 1
@@ -111,7 +113,8 @@ class Marked:
 
 
 def stream(corpus: Corpus, vocabulary: Vocabulary) -> np.ndarray | Marked:
-    """The whole corpus with marks around its documents; spelled out, int32 [N + 2 D], where the corpus is one array."""
+    """Returns the whole corpus with [CLS] and [SEP] around its documents: an array int32 [N + 2 D] if the ids of the
+    corpus are one array, and otherwise a `Marked`."""
     marked = Marked(corpus, vocabulary)
     return marked.take(np.arange(len(marked))) if isinstance(corpus.ids, np.ndarray) else marked
 
@@ -119,9 +122,11 @@ def stream(corpus: Corpus, vocabulary: Vocabulary) -> np.ndarray | Marked:
 def laid(
     corpus: Corpus, vocabulary: Vocabulary, length: int, first: np.ndarray, size: np.ndarray, second: np.ndarray
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Rows [CLS] A [SEP] B [SEP]: A is the ``size`` [B] tokens from ``first`` [B] on, B fills the row from ``second``.
+    """Makes rows [CLS] A [SEP] B [SEP]. A is the ``size`` [B] tokens from ``first`` [B] on; B fills the row from
+    ``second``.
 
-    ``tokens`` and ``segments`` int32 [B, T], and where each token stands in the corpus, int64 [B, T], -1 for marks.
+    Returns ``tokens`` and ``segments`` int32 [B, T], and the position of each token in the corpus, int64 [B, T], -1 for
+    special tokens.
     """
     column, inside = np.arange(length)[None], size[:, None]
     where = np.where(column <= inside, first[:, None] + column - 1, second[:, None] + column - inside - 2)
@@ -135,11 +140,11 @@ def laid(
 def bracketed(
     corpus: Corpus, vocabulary: Vocabulary, length: int, begins: np.ndarray, sizes: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows [CLS] text [SEP] [CLS] text [SEP] ... of texts that begin at ``begins`` [B, K] of the corpus and have
-    ``sizes`` [B, K] with both marks, 0 for none.
+    """Makes rows [CLS] text [SEP] [CLS] text [SEP] ... of texts that begin at ``begins`` [B, K] in the corpus.
+    ``sizes`` [B, K] include [CLS] and [SEP]; a text of size 0 is left out.
 
-    The tokens int32 [B, T], which are 0 behind the last text; the number of each token's text, int64 [B, T], K behind
-    the last one; and its place in the text, int64 [B, T], 0 for [CLS].
+    Returns the tokens int32 [B, T], 0 after the last text; the number of each token's text, int64 [B, T], K after the
+    last one; and the token's position in its text, int64 [B, T], 0 for [CLS].
     """
     which, begin, size, inside = columns(length, begins, sizes)
     tokens = take(corpus.ids, begin + inside - 1)
@@ -148,8 +153,10 @@ def bracketed(
 
 
 def columns(length: int, begins: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, ...]:
-    """For each column of rows in which texts of ``sizes`` [B, K] that begin at ``begins`` [B, K] follow each other:
-    the number of its text, K behind the last one; where that begins; its size; and the place in it. int64 [B, T] each.
+    """Locates the columns of rows that are a sequence of texts of ``sizes`` [B, K], which begin at ``begins`` [B, K].
+
+    Returns for each column the number of its text, K after the last one; the beginning of the text; its size; and the
+    position in it. int64 [B, T] each.
     """
     ends, column = np.cumsum(sizes, axis=1), np.arange(length)
     which = (ends[:, :, None] <= column).sum(axis=1)  # [B, T]
@@ -159,7 +166,8 @@ def columns(length: int, begins: np.ndarray, sizes: np.ndarray) -> tuple[np.ndar
 
 
 def annotations(corpus: Corpus, where: np.ndarray, layers: Sequence[str]) -> dict[str, np.ndarray]:
-    """The values of annotation ``layers`` in the rows that ``where`` [B, T] describes: int32 [B, T] each, 0 for marks.
+    """Returns the values of annotation ``layers`` at the corpus positions ``where`` [B, T]: int32 [B, T] each, 0 for
+    special tokens.
 
     Raises `CorpusUnfit` if ``corpus`` lacks a layer.
     """
@@ -178,9 +186,10 @@ def check_layers(corpus: Corpus, layers: Sequence[str]) -> None:
 
 
 def heads(corpus: Corpus, where: np.ndarray) -> np.ndarray:
-    """Which tokens of the rows that ``where`` [B, T] describes begin a word: bool [B, T], false for marks.
+    """Returns which tokens begin a word, for rows with the corpus positions ``where`` [B, T]: bool [B, T], false for
+    special tokens.
 
-    The text after a mark begins a word, whatever it was cut from.
+    The first token after a special token begins a word, even if the row was cut inside a word.
     """
     begins = corpus.heads.take(where, mode="wrap").astype(bool)
     begins[:, 1:] |= where[:, :-1] < 0
@@ -188,11 +197,11 @@ def heads(corpus: Corpus, where: np.ndarray) -> np.ndarray:
 
 
 class FullSentences:
-    """[CLS] text [SEP] of exactly ``length`` tokens: full sentences, on over the ends of documents, with a [SEP]
-    between two (Liu et al., 2019, section 4.2, "full-sentences").
+    """[CLS] text [SEP] of exactly ``length`` tokens: full sentences across document boundaries, with a [SEP] between
+    two documents (Liu et al., 2019, section 4.2, "full-sentences").
 
-    A row begins with a sentence. Where the authors leave out a last sentence that does not fit, it is cut here, which
-    keeps every row full; what was cut off comes back in another epoch.
+    A row begins with a sentence. The authors leave out a last sentence that does not fit. Here it is cut, which keeps
+    every row full; its remainder is sampled in another epoch.
     """
 
     def __init__(self, corpus: Corpus, vocabulary: Vocabulary, length: int):
@@ -202,17 +211,17 @@ class FullSentences:
         self.runs = Runs(corpus.ids, length - 2)
 
     def __call__(self, step: int, batch: int, seed: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """``tokens`` int32 [B, T], and where each stands in the corpus, int64 [B, T], -1 for marks."""
+        """Returns ``tokens`` int32 [B, T], and their positions in the corpus, int64 [B, T], -1 for special tokens."""
         corpus, room = self.corpus, self.length - 2
         sentences, documents = corpus.sentences, corpus.documents
         count = len(documents) - 1
         first = sentences.searchsorted(self.runs.starts(step, batch, seed) % corpus.tokens) % (len(sentences) - 1)
         begin = sentences.take(first)
-        # Every document has a token, so that no more than half of the places are marks between documents.
+        # Every document has a token, so at most half of the positions are a [SEP] between documents.
         ends = documents.searchsorted(first, side="right")[:, None] + np.arange(room // 2 + 1)  # [B, K]
         rounds, ends = np.divmod(ends - 1, count)
         ends = sentences.take(documents.take(ends + 1)) + rounds * corpus.tokens - begin[:, None]
-        marks = ends + np.arange(room // 2 + 1)  # each mark moves what follows by one
+        marks = ends + np.arange(room // 2 + 1)  # each [SEP] shifts the rest by one
         is_mark = np.zeros((batch, room), bool)
         row, _ = np.nonzero(marks < room)
         is_mark[row, marks[marks < room]] = True
@@ -227,10 +236,10 @@ class FullSentences:
 class Pairs:
     """[CLS] A [SEP] B [SEP] of exactly ``length`` tokens (Devlin et al., 2019, appendix A.2).
 
-    A begins and ends with a sentence. B is what follows A in its document or, in a share ``random_second`` of the
-    rows, what follows a random sentence of another document. Where the authors pad a pair that reaches the end of
-    its document, B runs on into the next document here, which keeps every row full; the half of a window that a
-    random B displaces comes back in another epoch. The values of annotation ``layers`` come with the tokens.
+    A begins and ends with a sentence. B is the text that follows A in its document or, in a share ``random_second`` of
+    the rows, the text that follows a random sentence of another document. The authors pad a pair that reaches the end
+    of its document. Here B continues into the next document, which keeps every row full. The part of a window that a
+    random B displaces is sampled in another epoch. The values of annotation ``layers`` are added to the tokens.
     """
 
     def __init__(
@@ -245,7 +254,7 @@ class Pairs:
         self.layers, self.runs = layers, Runs(corpus.ids, length - 3)
 
     def __call__(self, step: int, batch: int, seed: int) -> tuple[dict[str, np.ndarray], np.random.Generator]:
-        """The rows of ``step``, and the generator to go on with.
+        """Returns the rows of ``step``, and the random generator for later draws.
 
         ``tokens``, ``segments`` and the layers are int32 [B, T], ``next`` int32 [B]: 1 where B follows A.
         """
@@ -257,8 +266,8 @@ class Pairs:
         return rows | annotations(self.corpus, where, self.layers) | {"next": follows.astype(np.int32)}, rng
 
     def drawn(self, step: int, batch: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.random.Generator]:
-        """Where each A begins and how many tokens it has, the sentence that it begins with, all int64 [B], and the
-        generator to go on with. What follows A fills the row."""
+        """Returns the beginning of each A, its number of tokens and its first sentence, all int64 [B], and the random
+        generator for later draws. The text after A fills the row."""
         rng = generator(seed, step)
         room, bounds = self.length - 3, self.corpus.sentences
         first, end = self._opening(self.runs.starts(step, batch, seed) % len(self.corpus.ids))
@@ -271,11 +280,12 @@ class Pairs:
         return begin, np.where(cut - begin < room, cut - begin, room // 2), first, rng
 
     def either_way(self, begin: np.ndarray, size: np.ndarray, first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """How many tokens A and B of what was `drawn` have, int64 [B] twice, if either may come first in the row.
+        """Returns the numbers of tokens of A and B from `drawn`, int64 [B] each, for rows in which either may come
+        first.
 
-        The one that comes second is cut where the row ends, whichever it is: were it always B, a first text that ends
-        within a sentence would be B. So B goes up to the end of its last sentence, and A is longer than what is too
-        much then: one that is not takes in more sentences. Where its document has none B ends within a sentence.
+        The second text of a row is cut at the end of the row. If that were always B, a first text that ends within a
+        sentence would have to be B. So B extends to the end of its last sentence, and A must be longer than the excess.
+        A shorter A takes in more sentences. If its document has none left, B ends within a sentence.
         """
         corpus, room, bounds = self.corpus, self.length - 3, self.corpus.sentences
         rounds, inside = np.divmod(begin + room, corpus.tokens)
@@ -287,10 +297,10 @@ class Pairs:
         return size, room - size + over * possible
 
     def _opening(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The next sentence after each of ``places`` [B] that another one of its document follows, and the end of
-        the document: int64 [B] twice.
+        """Returns the next sentence after each of ``places`` [B] that is followed by another one in its document, and
+        the end of the document: int64 [B] each.
 
-        Where `_REACH` documents have one sentence each, a pair runs on over their ends.
+        If the next `_REACH` documents have one sentence each, a pair continues across document boundaries.
         """
         documents = self.corpus.documents
         count = len(documents) - 1
@@ -309,7 +319,8 @@ class Pairs:
         return first, end
 
     def elsewhere(self, first: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """For each sentence of ``first`` a random one of another document (of the same when it is the only one)."""
+        """Draws a random sentence of another document for each sentence of ``first`` (of the same document if it is the
+        only one)."""
         documents = self.corpus.documents
         count = len(documents) - 1
         own = documents.searchsorted(first, side="right") - 1
@@ -319,17 +330,17 @@ class Pairs:
 
 
 class Sentences:
-    """Full rows of text that begin with a sentence, and where its sentences and documents are."""
+    """Full rows of text that begin with a sentence, with the sentence and document numbers of their tokens."""
 
     def __init__(self, corpus: Corpus, length: int):
         self.corpus, self.length = corpus, length
         self.runs = Runs(corpus.ids, length)
 
     def __call__(self, step: int, batch: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The rows of ``step`` int32 [B, length], and the numbers of each token's sentence and document, int64 [B,
-        length] twice: they count up from the beginning of the corpus, and on where a row runs over its end.
+        """Returns the rows of ``step`` int32 [B, length], and the sentence and document numbers of each token, int64
+        [B, length] each. Numbers count from the beginning of the corpus, and continue where a row wraps around its end.
 
-        A window of `Runs` opens with its first sentence; the last one of a row is cut off where the row ends.
+        A row begins with the first sentence of a window of `Runs`. Its last sentence is cut at the end of the row.
         """
         bounds, documents = self.corpus.sentences, self.corpus.documents
         count = len(bounds) - 1

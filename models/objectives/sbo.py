@@ -1,10 +1,10 @@
-"""Span boundary objective (SBO): write a hidden span from the two tokens around it. Joshi et al. (2020), section 3.2.
+"""Span boundary objective (SBO): predict a hidden span from the two tokens around it. Joshi et al. (2020), section 3.2.
 
     L_SBO = - 1/|M| sum_{i in M} ln p(x_i | h_{s-1}, h_{e+1}, p_{i-s+1})        for the span (s, e) that i lies in
     u = [h_{s-1}; h_{e+1}; p_{i-s+1}],  v = LayerNorm(GELU(W_1 u)),  y = LayerNorm(GELU(W_2 v)),  p(x_i) = softmax(E y)
 
-So the tokens at a span's edges learn to summarise it, which is what a head that picks spans reads. The first 20 tokens
-of a span count, which is as many relative positions as the authors' code has; E is the table of token vectors.
+So the tokens at a span's boundaries learn to summarise it, which is useful for heads that select spans. Only the first
+20 tokens of a span count, since the authors' code has 20 relative positions. E is the table of token vectors.
 """
 
 from typing import Any
@@ -22,12 +22,12 @@ from ptmbench.models.objectives.masking import Chosen
 from ptmbench.models.objectives.mlm import gather
 
 LONGEST = SpanBoundaryConfig.longest
-"""Tokens of a span that are predicted from its edges."""
+"""The number of tokens of a span that are predicted from its boundaries."""
 
 
 def boundaries(chosen: Chosen) -> dict[str, np.ndarray]:
-    """``span_lefts``, ``span_rights`` (the places s - 1 and e + 1) and ``span_offsets`` (i - s) int32, ``span_weights``
-    float32, all [B, M]; what they surround are the ``masked_labels``."""
+    """Returns ``span_lefts``, ``span_rights`` (the positions s - 1 and e + 1) and ``span_offsets`` (i - s) int32, and
+    ``span_weights`` float32, all [B, M]. The tokens to predict are the ``masked_labels``."""
     counted = chosen.used & (chosen.positions - chosen.begins < LONGEST)
     arrays = {
         "span_lefts": chosen.begins - 1,
@@ -40,8 +40,8 @@ def boundaries(chosen: Chosen) -> dict[str, np.ndarray]:
 
 
 class SpanBoundary(Part, Layer):
-    """The head: two layers over the edges and a position, then the token embedding [V, D] as the output layer.
-    ``owner`` is the layer whose ``token_embedding`` is tied."""
+    """The head: two layers over the boundary tokens and a relative position, then the token embedding [V, D] as the
+    output layer. ``owner`` is the layer whose ``token_embedding`` is tied."""
 
     reports = ("sbo_loss", "sbo_accuracy")
     OTHERS = ("owner",)
@@ -51,7 +51,8 @@ class SpanBoundary(Part, Layer):
         self.owner = owner
 
     def logits(self, tokens: tf.Tensor, batch: dict[str, Any]) -> tf.Tensor:
-        """Scores [B * M, V] of every piece at the masked positions, from tokens [B, T, D] at the edges alone."""
+        """Scores [B * M, V] of every piece at the masked positions, computed from the ``tokens`` [B, T, D] at the
+        boundaries only."""
         left, right = gather(tokens, batch["span_lefts"]), gather(tokens, batch["span_rights"])  # [B * M, D]
         place = self.places(tf.reshape(batch["span_offsets"], [-1]))
         x = tf.concat([left, right, tf.cast(place, left.dtype)], axis=1)

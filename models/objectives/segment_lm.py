@@ -1,16 +1,16 @@
-"""Left-to-right language modelling (LM) with segment recurrence: each token of a segment from those before it,
-and from the hidden states of the segment before. Dai et al. (2019), section 3.2.
+"""Left-to-right language modelling (LM) with segment recurrence: predict each token of a segment from those before it,
+and from the hidden states of the previous segment. Dai et al. (2019), section 3.2.
 
     L_LM = - 1/(T - 1) sum_{t >= 1} ln p(x_t | x_0 ... x_{t-1}, memory of the M tokens before x_0)
 
-The authors walk through the corpus and keep the states of the last segment from one step to the next. Here a row
-brings the tokens of that segment, and the step computes their states anew, without gradient: then any step can be
-made again without the one before it. What differs: the states come from the weights of this step and not of the last
-one; and they have seen their own M tokens only, where the authors' cached states had a memory too, so that the text
-reaches M tokens back and not L M. It costs a forward pass over M tokens per step.
+The authors step through the corpus and keep the states of the last segment from one step to the next. Here a row
+contains the tokens of that segment, and each step computes their states again, without gradient. So any step can be
+repeated without the one before it. There are two differences. The states come from the weights of this step and not of
+the last one. And they have seen only their own M tokens, while the authors' cached states had a memory too; the context
+is M tokens and not L M. The cost is a forward pass over M tokens per step.
 
-Text comes as in `models.objectives.lm`, and attention does not cross from one document to another, into the memory
-neither.
+Batches are those of `models.objectives.lm`, with a memory. Attention does not cross from one document to another, nor
+from one into the memory of another.
 """
 
 from typing import Any
@@ -28,8 +28,8 @@ from ptmbench.models.text.tokenizers import Vocabulary
 
 @sampled()
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
-    """(step, seed) to ``tokens`` and ``memory`` int32 [B, T], the T tokens before them (M = T, as the authors train),
-    and ``documents`` int32 [B, M + T], which numbers the documents of both."""
+    """Returns a function from (step, seed) to ``tokens`` and ``memory`` int32 [B, T], the T tokens before them (M = T,
+    as in the authors' training), and ``documents`` int32 [B, M + T], the document numbers of memory and tokens."""
     runs = Runs(stream(corpus, vocabulary), length)
 
     def make(step: int, seed: int) -> dict[str, np.ndarray]:
@@ -45,11 +45,11 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
 
 
 class SegmentLm(Objective, keras.layers.Layer):
-    """``loss`` of a decoder with tied embeddings, and the two ways of asking it for probabilities.
+    """The ``loss`` of a decoder with tied embeddings, and its methods for likelihoods, blanks and generation.
 
-    ``encoder`` gives ``hidden(tokens, seed, memory, documents)`` (see `models.layers.relative_causal`) and
-    ``token_embedding`` [V, D]. The output layer has a bias of its own, and is a plain softmax: the authors' adaptive
-    one serves vocabularies of 267,735 words, and subwords are few enough without it.
+    ``encoder`` has ``hidden(tokens, seed, memory, documents)`` (see `models.layers.relative_causal`) and
+    ``token_embedding`` [V, D]. The output layer has a bias of its own, and is a plain softmax. The authors' adaptive
+    softmax is for vocabularies of 267,735 words; vocabularies of subwords do not need it.
     """
 
     def __init__(self, encoder: keras.layers.Layer, name: str = "loss"):
@@ -67,14 +67,14 @@ class SegmentLm(Objective, keras.layers.Layer):
         return {"loss": tf.reduce_sum(self._nll(batch, seed)) / total}
 
     def log_likelihood(self, batch: dict[str, Any]) -> tf.Tensor:
-        """ln p(token t | tokens before t, and the ``memory`` where the batch has one), float [B, T]; 0 at t = 0 and at
+        """ln p(token t | tokens before t, and the ``memory`` if the batch has one), float [B, T]; 0 at t = 0 and at
         padding."""
         batch = {name: tf.convert_to_tensor(value, tf.int32) for name, value in batch.items()}
         return tf.pad(-self._nll(batch, None), [[0, 0], [1, 0]])
 
     def fill(self, batch: dict[str, Any]) -> tf.Tensor:
-        """Scores [B, V] of every piece at ``places`` [B] of ``tokens`` [B, T], from what stands before; all alike where
-        nothing does."""
+        """Scores [B, V] of every piece at ``places`` [B] of ``tokens`` [B, T], from the tokens before; all equal at
+        place 0."""
         tokens, places = (tf.convert_to_tensor(batch[name], tf.int32) for name in ("tokens", "places"))
         before = tf.range(tf.shape(tokens)[0]) * tf.shape(tokens)[1] + tf.maximum(places - 1, 0)
         logits = self._logits(tf.gather(self.encoder.hidden(tokens)[-1], before))
@@ -83,8 +83,8 @@ class SegmentLm(Objective, keras.layers.Layer):
     def decode(self, batch: dict[str, Any], seed: Any = None) -> tf.Tensor:
         """Next-token logits [B, S, V] for ``targets`` [B, S] as the continuation of ``tokens`` [B, T].
 
-        Each row's targets are moved to the end of its own source, so the result does not depend on how long the
-        others are: with relative positions, padding between the two would put them further apart.
+        Each row's targets are moved to the end of its own source, so the result does not depend on the length of the
+        others. With relative positions, padding between the two would increase their distance.
         """
         tokens = tf.convert_to_tensor(batch["tokens"], tf.int32)
         targets = tf.convert_to_tensor(batch["targets"], tf.int32)

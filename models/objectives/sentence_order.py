@@ -1,9 +1,9 @@
-"""Sentence structural objective: does the second text come next, did it come before, or is it from elsewhere? Wang et
-al. (2020), section 2.3.
+"""Sentence structural objective: is the second text the next one, the previous one, or from another document?
+Wang et al. (2020), section 2.3.
 
     L_SSO = - ln p(next, previous or random | pooled vector),  a third of the rows each
 
-Between NSP, which the topic gives away, and SOP (`models.objectives.sop`), which has no unrelated texts.
+It combines NSP, which can be solved by topic, with SOP (`models.objectives.sop`), which has no unrelated texts.
 """
 
 from typing import Any
@@ -20,11 +20,11 @@ NEXT, PREVIOUS, RANDOM = 0, 1, 2
 
 
 def pairs(texts: Pairs, step: int, batch: int, seed: int) -> tuple[dict[str, np.ndarray], np.random.Generator]:
-    """Rows of two texts: ``tokens`` and ``segments`` int32 [B, T], ``order`` int32 [B], and the generator to go on
-    with.
+    """Returns rows of two texts: ``tokens`` and ``segments`` int32 [B, T], ``order`` int32 [B]; and the random
+    generator for later draws.
 
-    Two consecutive texts A B give "A then B" or "B then A", or B gives way to a text of another document. Whichever
-    comes second is cut with the row.
+    Two consecutive texts A B become "A then B" or "B then A", or B is replaced by a text of another document. The
+    second text is cut at the end of the row.
     """
     begin, size, first, rng = texts.drawn(step, batch, seed)
     order = rng.integers(3, size=batch, dtype=np.int32)

@@ -1,4 +1,4 @@
-"""The rows of T5's comparison of objectives: seven ways to make an input and a target of one text.
+"""The objectives of T5's comparison: six ways to make an input and a target from one text.
 
 Source: Raffel et al. (2020), sections 3.3.1 and 3.3.2, table 3. The loss of all is that of `seq2seq_mlm`:
 
@@ -12,8 +12,8 @@ Source: Raffel et al. (2020), sections 3.3.1 and 3.3.2, table 3. The loss of all
     replace_spans   one <0> three four <1> six                               <0> two <1> five
     drop_tokens     one three four six                                       two five
 
-The seventh, random spans, is T5's own: `seq2seq_mlm`. In the four middle rows of the hidden kind, 15 % of the tokens
-are drawn one by one (i.i.d. noise); their number is fixed per row, which keeps rows full.
+The seventh, random spans, is T5's own: `seq2seq_mlm`. In bert_style, mask_tokens, replace_spans and drop_tokens, 15 %
+of the tokens are drawn one by one (i.i.d. noise). Their number is fixed per row, which keeps rows full.
 """
 
 from collections.abc import Callable
@@ -28,23 +28,24 @@ from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.tokenizers import Vocabulary
 
 Rows = tuple[np.ndarray, np.ndarray]
-"""Input and target without marks, int32 [B, T'] and [B, S'], padded with 0 at the right end."""
+"""Input and target without [CLS] and [SEP], int32 [B, T'] and [B, S'], padded with 0 at the right end."""
 
 
 def hidden(text: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """bool [B, L]: the drawn tokens of each row, `noisy` of L, without replacement."""
+    """Draws `noisy` of the L tokens of each row, without replacement: bool [B, L]."""
     drawn = np.zeros(text.shape, bool)
     np.put_along_axis(drawn, np.argsort(rng.random(text.shape), axis=1)[:, : noisy(text.shape[1])], True, axis=1)
     return drawn
 
 
 def noisy(length: int) -> int:
-    """How many of ``length`` tokens are drawn."""
+    """Returns how many of ``length`` tokens are drawn."""
     return max(1, round(RATE * length))
 
 
 def prefix_lm(text: np.ndarray, rng: np.random.Generator, vocabulary: Vocabulary) -> Rows:
-    """The first half, and the second. The paper cuts at a random point: here at its mean, so that rows are full."""
+    """The first half of the text, and the second. The paper splits at a random point; here it is the middle, which
+    keeps rows full."""
     half = text.shape[1] // 2
     return text[:, :half], text[:, half:]
 
@@ -62,13 +63,14 @@ def deshuffling(text: np.ndarray, rng: np.random.Generator, vocabulary: Vocabula
 
 
 def mask_tokens(text: np.ndarray, rng: np.random.Generator, vocabulary: Vocabulary) -> Rows:
-    """All drawn tokens become [MASK]; the target is the original. The paper's "MASS-style" (section 3.3.2): MASS
-    itself hides one fragment, see `models.objectives.mass`."""
+    """All drawn tokens become [MASK]; the target is the original. This is the paper's "MASS-style" (section 3.3.2).
+    MASS itself hides one fragment, see `models.objectives.mass`."""
     return np.where(hidden(text, rng), vocabulary.mask, text), text
 
 
 def replace_spans(text: np.ndarray, rng: np.random.Generator, vocabulary: Vocabulary) -> Rows:
-    """Drawn neighbours become one sentinel; the target lists the sentinels, each with what it hides."""
+    """Each run of drawn tokens becomes one sentinel; the target lists the sentinels, each followed by the tokens that
+    it replaces. Raises `ValueError` if the vocabulary has too few sentinels."""
     drawn, width = hidden(text, rng), noisy(text.shape[1])
     opens = drawn & ~np.pad(drawn[:, :-1], [(0, 0), (1, 0)])
     if width > len(vocabulary.sentinels):
@@ -79,12 +81,12 @@ def replace_spans(text: np.ndarray, rng: np.random.Generator, vocabulary: Vocabu
     number = np.cumsum(opens, axis=1) - 1
     sentinel = np.asarray(vocabulary.sentinels)[np.maximum(number, 0)]
     source = packed(np.where(opens, sentinel, text), ~drawn | opens, text.shape[1])
-    pairs = np.stack([sentinel, text], axis=2).reshape(len(text), -1)  # before each token its sentinel
+    pairs = np.stack([sentinel, text], axis=2).reshape(len(text), -1)  # each token after its sentinel
     return source, packed(pairs, np.stack([opens, drawn], axis=2).reshape(len(text), -1), 2 * width)
 
 
 def drop_tokens(text: np.ndarray, rng: np.random.Generator, vocabulary: Vocabulary) -> Rows:
-    """Drawn tokens are left out; the target is those, in order."""
+    """Drawn tokens are removed; the target is these tokens, in order."""
     drawn = hidden(text, rng)
     return text[~drawn].reshape(len(text), -1), text[drawn].reshape(len(text), -1)
 
@@ -95,7 +97,7 @@ NOISES: dict[str, Callable[[np.ndarray, np.random.Generator, Vocabulary], Rows]]
 
 
 def text_length(length: int, noise: str) -> int:
-    """Tokens of text whose input fills ``length``, [CLS] and [SEP] included."""
+    """Returns the number of tokens of text whose input fills ``length``, [CLS] and [SEP] included."""
     room = length - 2
     if noise == "prefix_lm":
         return 2 * room
@@ -106,7 +108,8 @@ def text_length(length: int, noise: str) -> int:
 
 @sampled()
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int, noise: str) -> Batches:
-    """(step, seed) to ``tokens`` [B, T] and ``targets`` [B, S], each [CLS] ... [SEP]; ``noise`` is one of `NOISES`."""
+    """Returns a function from (step, seed) to ``tokens`` [B, T] and ``targets`` [B, S], each [CLS] ... [SEP]. ``noise``
+    is one of `NOISES`. Raises `ValueError` for another one, and for a ``length`` of less than 8."""
     if noise not in NOISES:
         raise ValueError(f"There is no noise {noise}: choose from {', '.join(NOISES)}.")
     if length < 8:

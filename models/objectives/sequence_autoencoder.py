@@ -1,10 +1,10 @@
-"""Sequence autoencoding: read a text to its end, then write it from the state that is left.
+"""Sequence autoencoding: read a text to its end, then generate it from the final state.
 
-Dai and Le (2015), section 2, after Sutskever et al. (2014); the same weights read and write:
+Dai and Le (2015), section 2, after Sutskever et al. (2014); the same weights read and generate:
 
     L_SA = - 1/(T - 1) sum_{t >= 1} ln p(x_t | h, x_0 ... x_{t-1})        h the state after x_0 ... x_{T-1}
 
-Rows are [CLS] text [SEP]; writing begins with [CLS].
+Rows are [CLS] text [SEP]; generation begins with [CLS].
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ from ptmbench.models.text.tokenizers import Vocabulary
 
 @sampled()
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
-    """(step, seed) to ``tokens`` int32 [B, T], which are the targets too."""
+    """Returns a function from (step, seed) to ``tokens`` int32 [B, T], which are the targets too."""
     texts = FullSentences(corpus, vocabulary, length)
 
     def make(step: int, seed: int) -> dict[str, np.ndarray]:
@@ -31,10 +31,11 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
 
 
 class SequenceAutoencoder(CausalLm):
-    """``loss`` of an encoder as `models.objectives.lm.CausalLm` has it: its ``decode``, asked for the source itself."""
+    """The ``loss`` of an encoder as for `models.objectives.lm.CausalLm`: its ``decode``, with the source itself as the
+    target."""
 
     fill = None
-    """The network has learned to repeat what it read, and not to guess."""
+    """Not available: the network has learned to repeat its input, not to predict missing tokens."""
 
     def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
         totals = totals or self.totals(batch)

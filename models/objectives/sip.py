@@ -1,10 +1,10 @@
-"""Sentence-image prediction: are both captions of the picture? Li et al. (2019), section 3.3.
+"""Sentence-image prediction: are both captions of the same picture? Li et al. (2019), section 3.3.
 
     L_SIP = - ln p(both are | pooled vector),  with as many drawn second captions as true ones
 
-The first caption is of the picture. The second one is another caption of it in half of the rows, and in the other half
-one of another picture. Every caption is first once in an epoch. In the authors' code a drawn caption is any of another
-picture with the same probability; here pictures have the same probability, and then captions of one.
+The first caption belongs to the picture. The second one is another caption of it in half of the rows, and a caption of
+another picture in the other half. Every caption is the first one once per epoch. In the authors' code, all captions of
+other pictures are equally likely. Here all other pictures are equally likely, and then all captions of the picture.
 """
 
 from typing import Any
@@ -24,11 +24,11 @@ DRAWN = 0.5
 
 
 class Captions:
-    """[CLS] A [SEP] B [SEP] with the first ``room`` regions of the picture of A. The sentences of a document with a
-    picture are its captions; documents with one sentence are passed over.
+    """[CLS] A [SEP] B [SEP] with the first ``room`` regions of the picture of A. The captions of a picture are the
+    sentences of its document; documents with one sentence are skipped.
 
-    The longer caption loses its last token until both fit, of equals the second, as in BERT's code. Shorter rows are
-    padded.
+    The longer caption loses its last token until both fit; if they are equally long, the second does, as in BERT's
+    code. Shorter rows are padded.
     """
 
     def __init__(self, corpus: Corpus, vocabulary: Vocabulary, length: int, room: int):
@@ -49,14 +49,14 @@ class Captions:
                 "learns to tell the captions of two pictures apart. Use a corpus with at least two such documents."
             )
         self.first, self.sizes = bounds[self.pictured], sizes[self.pictured]  # [P]
-        self.owner = np.repeat(np.arange(len(self.pictured)), self.sizes)  # [C], the picture of each caption
+        self.owner = np.repeat(np.arange(len(self.pictured)), self.sizes)  # [C] the picture of each caption
         self.place = np.arange(len(self.owner)) - np.repeat(np.cumsum(self.sizes) - self.sizes, self.sizes)
         self.order = Runs(self.owner, 1)
 
     def __call__(self, step: int, batch: int, seed: int) -> tuple[Batch, np.random.Generator]:
-        """The rows of ``step``, and the generator to go on with.
+        """Returns the rows of ``step``, and the random generator for later draws.
 
-        ``tokens`` and ``segments`` int32 [B, T], ``next`` int32 [B]: 1 where B is of the picture too, ``regions``
+        ``tokens`` and ``segments`` int32 [B, T], ``next`` int32 [B]: 1 where B belongs to the picture too, ``regions``
         float32 [B, room, F] and ``boxes`` float32 [B, room, 4].
         """
         rng = generator(seed, step)
@@ -74,7 +74,7 @@ class Captions:
         return rows | pictures | {"next": related.astype(np.int32)}, rng
 
     def _laid(self, first: np.ndarray, second: np.ndarray) -> Batch:
-        """``tokens`` and ``segments`` of the sentences ``first`` and ``second`` [B]."""
+        """Returns ``tokens`` and ``segments`` of the sentences ``first`` and ``second`` [B]."""
         bounds, room, column = self.corpus.sentences, self.length - 3, np.arange(self.length)[None]
         begins = [bounds.take(one, mode="wrap").astype(np.int64)[:, None] for one in (first, second)]
         a, b = (
@@ -93,7 +93,7 @@ class Captions:
 
 
 class SentenceImage(NextSentence):
-    """The head: two scores from the pooled vector [B, D]; class 1 is "both are of the picture"."""
+    """The head: two scores from the pooled vector [B, D]; class 1 is "both belong to the picture"."""
 
     reports = ("sip_loss", "sip_accuracy")
 

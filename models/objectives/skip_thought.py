@@ -1,13 +1,13 @@
-"""Skip-thought: write the sentence before and the sentence after, given the vector of a sentence. Kiros et al. (2015),
+"""Skip-thought: generate the previous and the next sentence, given the vector of a sentence. Kiros et al. (2015),
 section 2.1.
 
     L = - mean over words of  ln p(w_{i+1}^t | w_{i+1}^{<t}, h_i)  and  ln p(w_{i-1}^t | w_{i-1}^{<t}, h_i)
 
-The two decoders have weights of their own, words' vectors and output layer are shared, and h_i is the last state of the
-encoder over sentence i. The paper takes triples of sentences; here a row is running text, whose states begin anew with
-each sentence, and every sentence of it is both read and written: from the one before it and from the one after it in
-its document, if they stand in the row. So no place is padding, and a sentence is read once for both of its neighbours.
-The last sentence of a row is what fits. Each sentence is written from [CLS] on; its end is not.
+The two decoders have separate weights; word vectors and output layer are shared. h_i is the last state of the encoder
+over sentence i. The paper takes triples of sentences. Here a row is running text, whose states are reset at each
+sentence. Every sentence of the row is both read and generated: from the previous and from the next sentence in its
+document, if they are in the row. So rows have no padding, and a sentence is read once for both of its neighbours. The
+last sentence of a row is cut at its end. Each sentence is generated from [CLS] on; its end is not predicted.
 """
 
 from typing import Any
@@ -27,9 +27,9 @@ from ptmbench.models.text.tokenizers import Vocabulary
 
 @sampled()
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
-    """(step, seed) to ``tokens``; ``inputs``, what stands before each token in its sentence, [CLS] at the first; and
-    ``before`` and ``after``, the places in the row where the sentences before and after its own one end, -1 where there
-    is none in the row and the document. All int32 [B, T]."""
+    """Returns a function from (step, seed) to ``tokens``; ``inputs``, the token before each token in its sentence,
+    [CLS] at the first; and ``before`` and ``after``, the positions in the row at which the previous and the next
+    sentence end, -1 if there is none in the row and the document. All are int32 [B, T]."""
     texts = Sentences(corpus, length)
 
     def make(step: int, seed: int) -> dict[str, np.ndarray]:
@@ -44,7 +44,7 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
             own = np.cumsum(first[row]) - 1  # the number of each token's sentence in the row
             ends = np.append(starts[1:], length) - 1
             texts_of = document[row, starts]
-            joined = texts_of[1:] == texts_of[:-1]  # with the next one
+            joined = texts_of[1:] == texts_of[:-1]  # with the next sentence
             before[row] = np.append(-1, np.where(joined, ends[:-1], -1))[own]
             after[row] = np.append(np.where(joined, ends[1:], -1), -1)[own]
         return {"tokens": tokens, "inputs": inputs, "before": before, "after": after}
@@ -54,11 +54,12 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
 
 @made_from(SkipThoughtConfig)
 class SkipThought(Loss):
-    """``loss`` of a `models.layers.recurrent_networks.SentenceGru`: holds the two decoders and the output layer."""
+    """The ``loss`` of a `models.layers.recurrent_networks.SentenceGru`. It owns the two decoders and the output
+    layer."""
 
     @property
     def decoders(self) -> dict[str, Layer]:
-        """The decoder that is told the sentence before its own one, and the one that is told the sentence after."""
+        """The decoder that is given the previous sentence of its target, and the one that is given the next."""
         return {"before": self.from_before, "after": self.from_after}
 
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:

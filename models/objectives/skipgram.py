@@ -1,17 +1,19 @@
-"""Skip-gram with negative sampling (SGNS): tell the words around a word from random ones.
+"""Skip-gram with negative sampling (SGNS): distinguish the words around a word from random ones.
 
 Mikolov, Sutskever, Chen, Corrado and Dean (2013), section 2.2 (equation 4) and 2.3:
 
     L = - mean over pairs (w, c) of  ln s(u_c . v_w) + k E_{n ~ p} ln s(- u_n . v_w),        p(n) ~ count(n)^(3/4)
 
-Frequent words are dropped with probability 1 - sqrt(t / frequency) before windows are laid (so windows reach further),
-and each window's half width is drawn from 1 ... W, which weighs near words more. Windows end at sentence ends. A row of
-T tokens is what is left of about T / s tokens of text, s the share that is kept: what is dropped costs nothing.
+Frequent words are dropped with probability 1 - sqrt(t / frequency) before windows are formed (so windows reach
+further). The half width of each window is drawn from 1 ... W, which gives near words a larger weight. Windows end at
+sentence ends. A row has the T tokens that are kept of about T / s tokens of text, where s is the share that is kept:
+dropped words cost nothing.
 
-The authors' program walks pair by pair. Here the row is cut into blocks of S tokens, and a block is one product: the
-scores of its tokens with each other and with W to either side, of which the band inside the windows counts. Another one
-has the scores with K noise words that the row shares (Ji et al., 2016, share them within a window). It is the same
-objective, its expectation over noise estimated from K samples instead of k, and no vector is gathered twice.
+The authors' program processes pair by pair. Here a row is cut into blocks of S tokens. One product gives the scores of
+a block's tokens with each other and with W tokens on either side; only the band inside the windows counts. Another
+product gives the scores with K noise words, which are shared by the row (Ji et al., 2016, share them within a window).
+It is the same objective. Its expectation over noise is estimated from K samples instead of k, and no vector is gathered
+twice.
 """
 
 import math
@@ -31,25 +33,26 @@ from ptmbench.models.text.corpus import Corpus
 NEGATIVES = 5
 """k. W and K are `WINDOW` and `SHARED`."""
 THRESHOLD = 1e-3
-"""t of the authors' program (the paper's 1e-5 is for a billion words), raised where it would drop words of average
-frequency: a vocabulary of subwords, or of a small world, has few rare ones."""
+"""t of the authors' program (the paper's 1e-5 is for a billion words). It is raised if it would drop words of average
+frequency, since a vocabulary of subwords, or of a small domain, has few rare words."""
 FAR = 1 << 16
-"""Between the places of two texts; wider than any window."""
+"""The distance between texts in ``places``; larger than any window."""
 
 
 @sampled()
 def batches(corpus: Corpus, batch: int, length: int) -> Batches:
-    """(step, seed) to ``tokens``, ``places``, ``windows`` int32 [B, T] and ``noise`` int32 [B, K].
+    """Returns a function from (step, seed) to ``tokens``, ``places``, ``windows`` int32 [B, T] and ``noise``
+    int32 [B, K].
 
-    ``places`` number the tokens of a row, with a gap wider than any window at sentence ends; ``windows`` are the half
-    widths. A token with the window 0 is neither a centre nor a context: padding, where less than T of a stretch of text
-    was kept. Rows are cut so that this is rare; what a stretch has too much of comes back in another epoch.
+    ``places`` number the tokens of a row, with a gap larger than any window at sentence ends; ``windows`` are the half
+    widths. A token with window 0 is neither a centre nor a context: it is padding, if fewer than T tokens of a stretch
+    of text were kept. Rows are cut so that this is rare. The excess tokens of a stretch are sampled in another epoch.
     """
     counts = corpus.counts().astype(np.float64)
     keep, share = subsampling(counts)
     span = round(length / share)
     runs = Runs(corpus.ids, span)
-    reach = span + math.ceil(5 * math.sqrt(span * (1 - share) / share))  # five deviations of what is kept
+    reach = span + math.ceil(5 * math.sqrt(span * (1 - share) / share))  # a margin of five standard deviations
     noise = np.cumsum(counts**0.75)
     noise /= noise[-1]
 
@@ -63,10 +66,10 @@ def batches(corpus: Corpus, batch: int, length: int) -> Batches:
         row, column, where = np.nonzero(kept)[0], column[kept], where[kept]
         rounds, inside = np.divmod(where, corpus.tokens)
         sentence = corpus.sentences.searchsorted(inside, side="right")
-        sentence += rounds * len(corpus.sentences)  # the last window goes on at the beginning
+        sentence += rounds * len(corpus.sentences)  # the last window continues at the beginning
         tokens, places = np.zeros((2, batch, length), np.int32)
         tokens[row, column] = text[kept]
-        first = sentence[np.searchsorted(row, row)]  # of each token's row; where no token is kept, there is none
+        first = sentence[np.searchsorted(row, row)]  # the first sentence of each token's row
         places[row, column] = column + FAR * (sentence - first)
         return {
             "tokens": tokens,
@@ -79,8 +82,8 @@ def batches(corpus: Corpus, batch: int, length: int) -> Batches:
 
 
 def subsampling(counts: np.ndarray) -> tuple[np.ndarray, float]:
-    """For words that occur ``counts`` [V] times, the probabilities to keep them, float32 [V], of which those above 1
-    mean always; and the share of a text that is kept."""
+    """Returns the probabilities to keep words that occur ``counts`` [V] times, float32 [V], where values above 1 mean
+    always; and the share of the text that is kept."""
     frequency = counts / counts.sum()
     threshold = max(THRESHOLD, 1.0 / np.count_nonzero(counts))
     keep = np.sqrt(threshold / np.maximum(frequency, 1e-12)).astype(np.float32)
@@ -89,7 +92,7 @@ def subsampling(counts: np.ndarray) -> tuple[np.ndarray, float]:
 
 @made_from(NegativeSamplingConfig)
 class SkipGram(Loss):
-    """``loss`` of a table of word vectors: holds the second table, of the words as contexts."""
+    """The ``loss`` of a table of word vectors. It owns the second table, with the vectors of words as contexts."""
 
     over_vocabulary = False
 
@@ -106,17 +109,17 @@ class SkipGram(Loss):
         far = tf.matmul(centres, self.contexts(batch["noise"]), transpose_b=True)  # [B, T, K]
         false = tf.reduce_mean(tf.math.softplus(tf.cast(far, tf.float32)), axis=2)  # [B, T]
         each, _ = blocks(false)  # [B, N, S]
-        each *= tf.reduce_sum(pairs, axis=3)  # times the pairs of each centre
+        each *= tf.reduce_sum(pairs, axis=3)  # one noise term for each pair of a centre
         total = tf.cast(tf.maximum(totals["pairs"], 1), tf.float32)
         true = tf.reduce_sum(tf.math.softplus(-near) * pairs)
         return {"loss": (true + NEGATIVES * tf.reduce_sum(each)) / total}
 
 
 def blocks(values: tf.Tensor, beside: int = WINDOW) -> tuple[tf.Tensor, tf.Tensor]:
-    """``values`` [B, T, ...] cut into N blocks of S, [B, N, S, ...], and with so many ``beside`` at either end, [B, N,
-    R, ...].
+    """Cuts ``values`` [B, T, ...] into N blocks of S, [B, N, S, ...]. Returns them without and with ``beside`` further
+    values on either side, [B, N, R, ...].
 
-    The last block is filled up with zeros, and so is what lies outside of the row. S is `BLOCK` at most.
+    The last block and positions outside of the row are padded with zeros. S is at most `BLOCK`.
     """
     rows, length, *rest = shape(values)
     number = -(-length // BLOCK)
@@ -130,11 +133,11 @@ def blocks(values: tf.Tensor, beside: int = WINDOW) -> tuple[tf.Tensor, tf.Tenso
 
 
 def contexts_of(batch: dict[str, Any]) -> tf.Tensor:
-    """Whether the second token, of a block and what is beside it, is a context of the first, of the block: bool [B, N,
-    S, R]."""
+    """Returns whether the second token is a context of the first, bool [B, N, S, R]. The first token is in a block, the
+    second in the block or next to it."""
     places, windows = tf.convert_to_tensor(batch["places"]), tf.convert_to_tensor(batch["windows"])  # [B, T]
     centres, others = blocks(places)
     reach, present = blocks(windows)
     others = tf.where(present > 0, others, -FAR)
-    away = tf.abs(centres[..., None] - others[:, :, None])  # the own place is 0 away
+    away = tf.abs(centres[..., None] - others[:, :, None])  # the token itself has distance 0
     return (away <= reach[..., None]) & (away > 0)

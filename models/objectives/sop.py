@@ -2,8 +2,9 @@
 
     L_SOP = - ln p(in order | pooled vector),  with as many swapped pairs as ordered ones
 
-Random second texts, as in NSP, can be told by their topic. Two halves of one passage share it: what is left to learn is
-how the one leads on to the other. As in the authors' code the row is cut after the swap, so that it does not tell.
+Random second texts, as in NSP, can be recognised by their topic. Two parts of one passage share the topic, so the model
+has to learn coherence. As in the authors' code, the row is cut after the swap, so that the cut does not reveal the
+order.
 """
 
 from typing import Any
@@ -23,10 +24,11 @@ SWAPPED = 0.5
 def pairs(
     texts: Pairs, step: int, batch: int, seed: int
 ) -> tuple[dict[str, np.ndarray], np.ndarray, np.random.Generator]:
-    """Rows of two texts that follow each other in the corpus, half of them swapped. The second is cut with the row.
+    """Returns rows of two consecutive texts of the corpus, half of them swapped. The second text is cut at the end of
+    the row.
 
-    ``tokens`` and ``segments`` int32 [B, T], ``swapped`` int32 [B]; where each token stands, int64 [B, T], -1 for
-    marks; and the generator to go on with.
+    ``tokens`` and ``segments`` int32 [B, T], ``swapped`` int32 [B]; the position of each token in the corpus, int64
+    [B, T], -1 for special tokens; and the random generator for later draws.
     """
     begin, size, first, rng = texts.drawn(step, batch, seed)
     swapped = rng.random(batch) < SWAPPED

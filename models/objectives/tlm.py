@@ -4,13 +4,14 @@ Lample and Conneau (2019), sections 3.2 and 3.3.
 
     L_TLM = - 1/|M| sum_{t in M} ln p(x_t | x and y with M hidden),  M among the tokens of both
 
-To guess a hidden English word the network may look at the French words around it or at their translation, so the two
-languages come to share a space. The translation's positions begin at 0 again, and each token has its language.
+To predict a hidden English word, the network can use the English words around it or their French translation. This
+aligns the representations of the two languages. The positions of the translation begin at 0 again, and each token has
+its language.
 
-Rows take turns: one of a single language (MLM), then one of translations. The single languages take turns too, as in
-the authors' code (facebookresearch/XLM, where every objective has one step in turn). A row of a single language is a
-stream of sentences. The authors fill batches with pairs of equal lengths; here a row of translations has as many pairs
-as fit, and no token sees another pair, which is the same without padding.
+Rows alternate: one in a single language (MLM), then one of translations. The single languages alternate too, as in the
+authors' code (facebookresearch/XLM, where every objective has one step in turn). A row in a single language is a stream
+of sentences. The authors fill batches with pairs of equal lengths. Here a row of translations has as many pairs as fit,
+and no token sees another pair, which is equivalent but needs no padding.
 """
 
 from collections.abc import Iterator
@@ -24,11 +25,11 @@ from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.pieces import CorpusUnfit
 from ptmbench.models.text.tokenizers import Vocabulary
 
-_BLOCK = 1 << 20  # sentences that are looked at together
+_BLOCK = 1 << 20  # sentences that are read at once
 
 
 class Streams:
-    """[CLS] sentence [SEP] sentence [SEP] ... of one language, as long as the row, cut at its end."""
+    """[CLS] sentence [SEP] sentence [SEP] ... in one language, cut at the end of the row."""
 
     def __init__(self, corpus: Corpus, vocabulary: Vocabulary, length: int, sentences: np.ndarray):
         """``sentences`` int64 [S] are the numbers of the language's sentences in ``corpus``."""
@@ -36,10 +37,10 @@ class Streams:
         self.runs = Runs(sentences, _in_a_row(corpus, sentences, length - 1, marks=1))
 
     def __call__(self, first: int, count: int, seed: int) -> np.ndarray:
-        """Rows ``first`` to ``first`` + ``count`` of the language, int32 [count, T]."""
+        """Returns ``count`` rows of the language from number ``first`` on, int32 [count, T]."""
         corpus, room = self.corpus, self.length - 1
         begin = self.runs.at(first, count, seed)[:, None]
-        chosen = self.sentences.take(begin + np.arange(-(-room // 2)), mode="wrap")  # none is shorter than 2 with [SEP]
+        chosen = self.sentences.take(begin + np.arange(-(-room // 2)), mode="wrap")  # each has at least 2 with [SEP]
         begins = corpus.sentences.take(chosen)
         sizes = corpus.sentences.take(chosen + 1) - begins + 1
         _, begin, size, inside = columns(room, begins, sizes)
@@ -59,14 +60,14 @@ class Translations:
         self.runs = Runs(pairs, _in_a_row(corpus, np.concatenate([pairs, pairs + 1]), length // 2, marks=2))
 
     def __call__(self, first: int, count: int, seed: int) -> Batch:
-        """Rows ``first`` to ``first`` + ``count``: ``tokens``, ``languages``, ``positions``, and as ``documents`` the
-        number of each token's pair, int32 [count, T] each."""
+        """Returns ``count`` rows from number ``first`` on: ``tokens``, ``languages``, ``positions``, and ``documents``,
+        the number of each token's pair, int32 [count, T] each."""
         corpus, begin = self.corpus, self.runs.at(first, count, seed)[:, None]
-        chosen = self.pairs.take(begin + np.arange(max(1, self.length // 6)), mode="wrap")  # no pair is shorter
+        chosen = self.pairs.take(begin + np.arange(max(1, self.length // 6)), mode="wrap")  # each has at least 6 tokens
         chosen = (chosen[:, :, None] + np.arange(2)).reshape(count, -1)  # [count, 2 K] sentences
         begins = corpus.sentences.take(chosen)
         sizes = corpus.sentences.take(chosen + 1) - begins + 2
-        sizes[:, :2] = np.minimum(sizes[:, :2], self.length // 2)  # a pair that is too long by itself is cut
+        sizes[:, :2] = np.minimum(sizes[:, :2], self.length // 2)  # a first pair that is too long is cut
         fits = np.cumsum(sizes, axis=1)[:, 1::2] <= self.length  # [count, K]
         sizes *= np.repeat(fits, 2, axis=1)
         tokens, which, inside = bracketed(corpus, self.vocabulary, self.length, begins, sizes)
@@ -82,10 +83,11 @@ class Translations:
 
 @sampled("languages", PAIRS)
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
-    """(step, seed) to what the encoder reads and what `models.objectives.mlm` hides of it.
+    """Returns a function from (step, seed) to the channels of the encoder, with hidden tokens as in
+    `models.objectives.mlm`.
 
-    Raises `CorpusUnfit` for a corpus without the layer ``languages``, and for one without translations: documents of
-    two sentences in two languages.
+    Raises `CorpusUnfit` if the corpus lacks the layer ``languages``, or translations: documents of two sentences in two
+    languages. Raises `ValueError` if ``length`` is less than 8.
     """
     if length < 8:
         raise ValueError(f"Rows of {length} tokens are too short to hold two texts between marks: use at least 8.")
@@ -125,7 +127,7 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
 
 
 def _languages(corpus: Corpus) -> Iterator[np.ndarray]:
-    """The number of each sentence's language, int32 [S] in blocks: that of its first token."""
+    """Yields the language numbers of the sentences, int32 [S] in blocks: that of each sentence's first token."""
     count = len(corpus.sentences) - 1
     for begin in range(0, count, _BLOCK):
         first = corpus.sentences.take(np.arange(begin, min(begin + _BLOCK, count)))
@@ -133,7 +135,8 @@ def _languages(corpus: Corpus) -> Iterator[np.ndarray]:
 
 
 def _in_a_row(corpus: Corpus, sentences: np.ndarray, room: int, marks: int) -> int:
-    """How many of ``sentences`` fill ``room`` tokens on average, with so many ``marks`` around each; at least 1."""
+    """Returns how many of ``sentences`` fill ``room`` tokens on average, with ``marks`` special tokens for each; at
+    least 1."""
     some = sentences[:: max(1, len(sentences) // 10_000)]
     mean = float((corpus.sentences.take(some + 1) - corpus.sentences.take(some)).mean()) + marks
     return max(1, min(len(sentences), round(room / mean)))

@@ -1,13 +1,13 @@
-"""Machine translation: write in one language what a text says in another. McCann et al. (2017), section 3.
+"""Machine translation: generate the translation of a text. McCann et al. (2017), section 3.
 
     L_MT = - 1/S sum_s ln p(y_s | y_{<s}, x)
 
-The corpus has been prepared by people: texts beside their translations (the layout "pairs" of `models.text.layouts`),
-each a document of two sentences. Rows hold as many pairs as fit on both sides, which leaves padding where one language
-takes fewer pieces: of the microworld's pairs in rows of 128 (a vocabulary of 1000), 54 % of the source and 92 % of the
-target are text. The source row is [CLS] x [SEP] [CLS] x' [SEP] ..., the target row [CLS] y [SEP] [CLS] y' [SEP] ... in
-the same order, and a network that translates such rows must keep the pairs apart by their [CLS] (see
-`models.layers.translator`). What begins a target is given: [CLS] is never predicted.
+The corpus consists of texts with human translations (the layout "pairs" of `models.text.layouts`), each pair a document
+of two sentences. A row has as many pairs as fit on both sides. The side of the language that needs fewer pieces is
+padded: for the microworld's pairs in rows of 128 (a vocabulary of 1000), 54 % of the source and 92 % of the target are
+text. The source row is [CLS] x [SEP] [CLS] x' [SEP] ..., the target row [CLS] y [SEP] [CLS] y' [SEP] ... in the same
+order. A network that translates such rows must separate the pairs by their [CLS] (see `models.layers.translator`). The
+beginning of a target is given: [CLS] is never predicted.
 """
 
 from typing import Any
@@ -22,11 +22,11 @@ from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.pieces import CorpusUnfit
 from ptmbench.models.text.tokenizers import Vocabulary
 
-_BLOCK = 1 << 20  # documents that are looked at together
+_BLOCK = 1 << 20  # documents that are read at once
 
 
 def check(corpus: Corpus) -> None:
-    """`CorpusUnfit` where a document of ``corpus`` is no pair."""
+    """Raises `CorpusUnfit` if a document of ``corpus`` is not a pair."""
     count = len(corpus.documents) - 1
     for begin in range(0, count, _BLOCK):
         sizes = np.diff(corpus.documents.take(np.arange(begin, min(begin + _BLOCK, count) + 1)))
@@ -40,10 +40,10 @@ def check(corpus: Corpus) -> None:
 
 
 class Packed:
-    """Rows of whole pairs that follow each other in the corpus, as many as fit on both sides.
+    """Rows of complete pairs that follow each other in the corpus, as many as fit on both sides.
 
-    A window of `models.objectives.sampling.Runs` opens with its first pair; pairs of it that do not fit come back in
-    another epoch, whose windows begin elsewhere. A pair that is too long for a row by itself is cut.
+    A row begins with the first pair of a window of `models.objectives.sampling.Runs`. Pairs of the window that do not
+    fit are sampled in another epoch, whose windows begin elsewhere. A single pair that is too long for a row is cut.
     """
 
     def __init__(self, corpus: Corpus, vocabulary: Vocabulary, length: int):
@@ -54,13 +54,14 @@ class Packed:
         self.runs = Runs(corpus.ids, 2 * length)
 
     def __call__(self, step: int, batch: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """Sources and targets of ``step``, int32 [B, T] each; pair k of a row begins with its k-th [CLS] in both."""
+        """Returns sources and targets of ``step``, int32 [B, T] each. Pair k of a row begins with the k-th [CLS] in
+        both."""
         bounds, pairs = self.corpus.sentences, len(self.corpus.documents) - 1
         places = self.runs.starts(step, batch, seed) % self.corpus.tokens
-        first = -(-bounds.searchsorted(places) // 2)  # the next pair, at this place or behind it
-        chosen = (first[:, None] + np.arange(self.length // 3)) % pairs  # [B, K]; no side is shorter than 3 with marks
+        first = -(-bounds.searchsorted(places) // 2)  # the next pair, at this position or after it
+        chosen = (first[:, None] + np.arange(self.length // 3)) % pairs  # [B, K]; a side has at least 3 tokens
         edges = np.stack([bounds.take(2 * chosen + part) for part in range(3)])  # [3, B, K]
-        sizes = np.diff(edges, axis=0) + 2  # [2, B, K] with marks
+        sizes = np.diff(edges, axis=0) + 2  # [2, B, K] with [CLS] and [SEP]
         sizes[:, :, 0] = np.minimum(sizes[:, :, 0], self.length)
         fits = (np.cumsum(sizes, axis=2) <= self.length).all(axis=0)  # [B, K]
         sizes *= fits
@@ -71,8 +72,8 @@ class Packed:
 
 @sampled(PAIRS)
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
-    """(step, seed) to ``tokens`` and ``targets``, int32 [B, T] each. `CorpusUnfit` for a corpus of anything but
-    pairs."""
+    """Returns a function from (step, seed) to ``tokens`` and ``targets``, int32 [B, T] each. Raises `CorpusUnfit`
+    unless every document of the corpus is a pair."""
     packed = Packed(corpus, vocabulary, length)
 
     def make(step: int, seed: int) -> dict[str, np.ndarray]:
@@ -83,8 +84,8 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
 
 
 class Translation(Seq2SeqLm):
-    """``loss`` of an encoder-decoder that keeps the pairs of a row apart: the target's negative log-likelihood per
-    token, without each first [CLS]."""
+    """The ``loss`` of an encoder-decoder that separates the pairs of a row: the negative log-likelihood of the target
+    per token, without the [CLS] of each text."""
 
     def __init__(self, encoder: Any, decoder: Any, cls: int, name: str = "loss"):
         super().__init__(encoder, decoder, name=name)
@@ -102,6 +103,6 @@ class Translation(Seq2SeqLm):
         return {"loss": tf.reduce_sum(nll) / tf.cast(tf.maximum(totals["targets"], 1), tf.float32)}
 
     def _wanted(self, batch: dict[str, Any]) -> tf.Tensor:
-        """bool [B, S - 1]: which tokens behind the first are predicted."""
+        """Which of ``targets`` after the first are predicted: bool [B, S - 1]."""
         following = tf.convert_to_tensor(batch["targets"], tf.int32)[:, 1:]
         return tf.not_equal(following, 0) & tf.not_equal(following, self.cls)

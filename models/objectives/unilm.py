@@ -1,14 +1,14 @@
-"""Unified language modelling: MLM under four masks in one batch. Dong et al. (2019), sections 2.3 and 2.4.
+"""Unified language modelling: MLM with four attention masks in one batch. Dong et al. (2019), sections 2.3 and 2.4.
 
     L = L_MLM + L_NSP,   L_MLM = - 1/|M| sum_{t in M} ln p(x_t | what t may see of x with M hidden)
 
-Of the rows, a third is bidirectional (two texts, of which the second is random in half of them, and NSP asks), a third
-sequence-to-sequence (the second text follows the first and is read from left to right), a sixth is read from the left
-and a sixth from the right, both texts as one. `models.architectures.masked_encoder` says how segments tell the masks. A
-row's kind is drawn on its own, so the shares hold over batches.
+A third of the rows is bidirectional: two texts, of which the second is random in half of these rows, with NSP. A third
+is sequence-to-sequence: the second text follows the first and is read from left to right. A sixth is read from the left
+and a sixth from the right, both texts as one. `models.architectures.masked_encoder` describes how segments determine
+the masks. The kind of each row is drawn independently, so batches have these shares on average only.
 
 15 % of the text is hidden, in both texts: one token in 80 % of the draws, a bigram or trigram in 20 %; 80/10/10 as in
-BERT. Runs of tokens end with their text and may meet, as in the authors' code; special tokens are never drawn.
+BERT. Runs of tokens end with their text and may touch, as in the authors' code. Special tokens are never drawn.
 """
 
 from typing import Any
@@ -27,13 +27,13 @@ from ptmbench.models.text.tokenizers import Vocabulary
 SHARES = (1 / 3, 1 / 3, 1 / 6, 1 / 6)
 """Bidirectional, sequence-to-sequence, left-to-right, right-to-left."""
 NGRAMS = (0.8, 0.1, 0.1)
-"""p(n) of the run of tokens that one draw hides."""
+"""p(n) for the number n of tokens that one draw hides."""
 
 
 @sampled()
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
-    """(step, seed) to what `models.objectives.mlm.noise` gives, with ``segments`` 0 ... 5 and ``next`` int32 [B],
-    which counts in bidirectional rows only."""
+    """Returns a function from (step, seed) to the arrays of `models.objectives.mlm.noise`, with ``segments`` 0 ... 5
+    and ``next`` int32 [B], which counts in bidirectional rows only."""
     paired, following = (Pairs(corpus, vocabulary, length, share) for share in (nsp.RANDOM_SECOND, 0.0))
 
     def make(step: int, seed: int) -> dict[str, np.ndarray]:
@@ -50,7 +50,7 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
 
 
 class NextSentence(nsp.NextSentence):
-    """The head of `models.objectives.nsp`, over the bidirectional rows."""
+    """The head of `models.objectives.nsp`, for the bidirectional rows only."""
 
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
         return {"pairs": tf.math.count_nonzero(batch["segments"][:, 0] < FORWARD, dtype=tf.int32)}
@@ -68,7 +68,8 @@ class NextSentence(nsp.NextSentence):
 
 
 def decode(encoder: Any, head: mlm.MaskedLm, mask: int) -> Any:
-    """The `models.pretrainable.Pretrainable.decode` of ``encoder``, by its MLM ``head``; ``mask`` is what asks."""
+    """Returns the `models.pretrainable.Pretrainable.decode` of ``encoder`` with its MLM ``head``. ``mask`` is the token
+    at which the next one is predicted."""
 
     def logits(batch: dict[str, Any], seed: Any = None) -> tf.Tensor:
         tokens, targets = (tf.convert_to_tensor(batch[name], tf.int32) for name in ("tokens", "targets"))

@@ -1,11 +1,12 @@
-"""Language modelling from the last four words, by one hidden layer. Bengio et al. (2003), section 2, equation 1:
+"""Language modelling from the last four words, with one hidden layer. Bengio et al. (2003), section 2, equation 1:
 
     ln p(x_t | x_{t-4} ... x_{t-1}) = ln softmax(b + U tanh(d + H [v_{t-4}; ...; v_{t-1}]))_{x_t}
 
-without the direct connections W. Text comes as in `models.objectives.lm`. Before the first token of a row there are
-zeros, and what another document said counts as unsaid.
+without the direct connections W. Batches are those of `models.objectives.lm`. Vectors before the first token of a row,
+and those of other documents, are zeros.
 
-H applied to four vectors is a sum over the places: what a token contributes to each place is one product.
+H applied to four vectors is a sum over their positions. One product gives the contributions of a token to all
+positions.
 """
 
 from typing import Any
@@ -20,7 +21,7 @@ from ptmbench.models.objectives._loss import Loss
 
 @made_from(WindowLmConfig)
 class WindowLm(Loss):
-    """``loss`` of a table of word vectors: holds the network and the output layer."""
+    """The ``loss`` of a table of word vectors. It owns the network and the output layer."""
 
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
         return {"tokens": tf.math.count_nonzero(batch["tokens"][:, 1:], dtype=tf.int32)}
@@ -34,8 +35,8 @@ class WindowLm(Loss):
         return tf.pad(-self._nll({"tokens": tf.convert_to_tensor(batch["tokens"], tf.int32)}, None), [[0, 0], [1, 0]])
 
     def fill(self, batch: dict[str, Any]) -> tf.Tensor:
-        """Scores [B, V] of every piece at ``places`` [B] of ``tokens`` [B, T], from what stands before; all alike where
-        nothing does."""
+        """Scores [B, V] of every piece at ``places`` [B] of ``tokens`` [B, T], from the tokens before; all equal at
+        place 0."""
         tokens, places = (tf.convert_to_tensor(batch[name], tf.int32) for name in ("tokens", "places"))
         before = tf.range(tf.shape(tokens)[0]) * (tf.shape(tokens)[1] - 1) + tf.maximum(places - 1, 0)
         return tf.gather(self._logits({"tokens": tokens}, None), before) * tf.cast(places > 0, tf.float32)[:, None]
@@ -53,7 +54,7 @@ class WindowLm(Loss):
         vectors = tf.reshape(self.encoder(batch, seed=seed).tokens, [-1, self.encoder.width])  # [B * T, D]
         parts = tf.reshape(self.places(vectors), [rows, length, order, inner])
         hidden = self.bias
-        for back in range(1, order + 1):  # to the prediction of token t comes what token t - back says
+        for back in range(1, order + 1):  # token t - back contributes to token t
             said = tf.pad(parts[:, :, back - 1], [[0, 0], [back, 0], [0, 0]])[:, 1:length]  # [B, T - 1, F]
             if "documents" in batch:
                 numbers = tf.pad(batch["documents"], [[0, 0], [back, 0]], constant_values=-1)[:, :length]

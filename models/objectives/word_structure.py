@@ -1,10 +1,10 @@
-"""Word structural objective: put shuffled words back in order. Wang et al. (2020), section 2.3.
+"""Word structural objective: restore the order of shuffled words. Wang et al. (2020), section 2.3.
 
     L_WSO = - 1/|S| sum_{t in S} ln p(x_t | x with M hidden and the trigrams in S shuffled)
 
-After masking, 5 % of the trigrams among the words that are still seen are shuffled, and every place of a shuffled
-trigram predicts the piece that stood there. Trigrams do not overlap and are counted so (three pieces each): 5 % of the
-seen text moves. All six orders are equally likely, the true one included.
+After masking, 5 % of the trigrams among the visible words are shuffled, and every position of a shuffled trigram
+predicts the piece that was there. Trigrams do not overlap and count as three pieces, so 5 % of the visible text moves.
+All six orders are equally likely, the true one included.
 """
 
 from typing import Any
@@ -21,15 +21,15 @@ RATE, LONG = 0.05, 3
 
 
 def slots(length: int) -> int:
-    """Trigrams per row of ``length`` tokens: room for the share `RATE` of them, rounded up."""
+    """Returns the number of trigrams per row of ``length`` tokens: the share `RATE` of them, rounded up."""
     return -(-round(RATE * 100) * length // (100 * LONG))
 
 
 def shuffle(batch: dict[str, np.ndarray], rng: np.random.Generator, vocabulary: Vocabulary) -> dict[str, np.ndarray]:
-    """``batch``, masked already, with trigrams of its ``tokens`` [B, T] shuffled, and ``shuffled_positions``,
+    """Returns the masked ``batch`` with trigrams of its ``tokens`` [B, T] shuffled, and ``shuffled_positions``,
     ``shuffled_labels`` int32 and ``shuffled_weights`` float32 [B, S].
 
-    Of each row a share `RATE` (rounded, at least one trigram where there is one); trigrams with special or masked
+    A share `RATE` of each row is drawn (rounded, at least one trigram if there is one). Trigrams with special or masked
     tokens are never drawn. Unused slots have weight 0.
     """
     tokens = batch["tokens"]
@@ -37,7 +37,7 @@ def shuffle(batch: dict[str, np.ndarray], rng: np.random.Generator, vocabulary: 
     row = np.arange(rows)
     free = (tokens != vocabulary.pad) & (tokens != vocabulary.cls) & (tokens != vocabulary.sep)
     used = batch["masked_weights"] > 0
-    free[np.nonzero(used)[0], batch["masked_positions"][used]] = False  # the 10 % that stay as they are among them
+    free[np.nonzero(used)[0], batch["masked_positions"][used]] = False  # including the 10 % that stay unchanged
     wanted = np.minimum(np.maximum(np.rint(RATE * free.sum(axis=1) / LONG), 1), slots(length)).astype(np.int64)
     order = rng.random((rows, length - LONG + 1), dtype=np.float32)
     order = np.argsort(order, axis=1)
@@ -67,7 +67,7 @@ def shuffle(batch: dict[str, np.ndarray], rng: np.random.Generator, vocabulary: 
 
 
 class WordStructure(Part, keras.layers.Layer):
-    """The head: shuffled places are predicted by the same layers as masked ones, those of ``mlm``."""
+    """The head: shuffled positions are predicted by the same layers as masked ones, those of ``mlm``."""
 
     reports = ("word_structure_loss", "word_structure_accuracy")
 

@@ -3,16 +3,16 @@
 McCann, Bradbury, Xiong and Socher (2017). Learned in Translation: Contextualized Word Vectors. NIPS.
 Taxonomy: contextual; LSTM; machine translation, which is supervised; no extension.
 
-Who translates a sentence has to know what each of its words means there. So a translator is trained on pairs of
-sentences, and its decoder is put aside: the states of the encoder, two layers that read both ways, are the words'
-vectors in context. Tasks read them beside the plain word vectors, [word vector; CoVe]. No label of a task is needed,
-but a corpus that people have translated: texts beside their translations.
+To translate a sentence, a model has to know what each of its words means there. So a translator is trained on pairs of
+sentences, and its decoder is dropped: the states of the encoder, two layers that read both ways, are the vectors of
+words in context. Tasks read them together with the plain word vectors, [word vector; CoVe]. No label of a task is
+needed, but a corpus of texts with their translations.
 
     L = - 1/S sum_s ln p(y_s | y_{<s}, x)
 
-Differs from the paper in that word vectors are learned with the rest, where it has GloVe's, and that those of source
-and target and the output layer are one table. Nearest relative: ELMo (`elmo`), two directions as language
-models, which need no pairs.
+There are two differences from the paper: word vectors are learned with the rest and are not GloVe's, and source, target
+and output layer share one table. Nearest relative: ELMo (`elmo`), whose two directions are language models, which need
+no pairs.
 """
 
 from ptmbench.models.architectures import recurrent_translators
@@ -37,8 +37,8 @@ CARD = Card(
     reference="none to install: its equations, written out in NumPy",
 )
 
-# Half of the width are word vectors, as many cells reach the other half from both directions; the paper's 300 cells in
-# each are the base size.
+# Half of the width is for word vectors and half for the cells of both directions. The base size has the paper's 300
+# cells in each direction.
 SIZES = {
     "tiny": Size(layers=2, width=128, length=4096),
     "mini": Size(layers=2, width=256, length=4096),
@@ -51,7 +51,7 @@ LEARNING_RATE = 3e-3
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> SequenceModel:
-    """What the network of ``size`` is made of."""
+    """Returns the configuration of the network of ``size``."""
     encoder, decoder = recurrent_translators.cove(size, vocabulary)
     return SequenceModel(
         encoder=encoder, decoder=decoder, vocabulary=vocabulary.size, targets=Written(share=1.0, marks=1)
@@ -59,7 +59,7 @@ def describe(size: Size, vocabulary: Vocabulary) -> SequenceModel:
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.translator import built
     from ptmbench.models.objectives import translation
 

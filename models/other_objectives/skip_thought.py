@@ -1,12 +1,12 @@
-"""Skip-thought: a sentence's vector has to know what was said before and what comes next.
+"""Skip-thought: the vector of a sentence has to predict the sentences before and after it.
 
 Kiros, Zhu, Salakhutdinov, Zemel, Torralba, Urtasun and Fidler (2015). Skip-Thought Vectors. NIPS.
 Taxonomy: contextual; GRU; neighbouring sentences; no extension.
 
-Skip-gram with sentences for words. A recurrent network reads a sentence, and two others have to write its neighbours
-from nothing but its last state, the one before it and the one after it. No label is needed, only running text; what is
-kept of a sentence is what matters beyond it. The paper widens the vocabulary afterwards by a linear map from word2vec's
-vectors: this is left out here, where every model has the same vocabulary.
+Skip-gram with sentences instead of words. A recurrent network reads a sentence, and two others have to write the
+sentences before and after it from its last state alone. No label is needed, only running text. The state keeps what
+matters beyond the sentence. Afterwards the paper extends the vocabulary by a linear map from word2vec's vectors. This
+is left out here, because every model has the same vocabulary.
 
     L = - mean over words of  ln p(w of the next sentence | h_i)  and  ln p(w of the previous sentence | h_i)
 
@@ -44,7 +44,7 @@ CARD = Card(
     ),
 )
 
-# One layer; words' vectors are as wide as the state.
+# One layer; word vectors are as wide as the state.
 SIZES = {
     "tiny": Size(layers=1, width=128, length=4096),
     "mini": Size(layers=1, width=256, length=4096),
@@ -57,13 +57,13 @@ LEARNING_RATE = 3e-3
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
-    """What the network of ``size`` is made of."""
+    """Returns the configuration of the network of ``size``."""
     head = SkipThoughtConfig(width=size.width, words=vocabulary.size, cls=vocabulary.cls)
     return EncoderModel(encoder=recurrent_decoders.gru(size, vocabulary), heads=(head,))
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.recurrent_networks import built
     from ptmbench.models.objectives import skip_thought
 

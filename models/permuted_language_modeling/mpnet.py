@@ -3,14 +3,14 @@
 Song, Tan, Qin, Lu and Liu (2020). MPNet: Masked and Permuted Pre-training for Language Understanding. NeurIPS.
 Taxonomy: contextual; two-stream Transformer encoder; masked and permuted LM (MLM and PLM); no extension.
 
-BERT predicts the masked words of a row as if they had nothing to do with each other. XLNet predicts one after the
-other, but does not know how many are still to come. MPNet orders the tokens at random, keeps the first 85 % as
-context, and predicts the others in turn; those not yet predicted are seen as masks at their places (position
-compensation), so that every prediction knows the whole row's length, as every task will.
+BERT predicts the masked words of a row independently of each other. XLNet predicts one after the other, but does not
+know how many will follow. MPNet orders the tokens at random, keeps the first 85 % as context, and predicts the others
+in turn. Tokens that are not yet predicted are masks at their places (position compensation), so that every prediction
+depends on the length of the whole row, as in every task.
 
     L = - 1/|M| sum_{t > c} ln p(x_{z_t} | x_{z_<t}, M_{z_>c})
 
-Nearest relative: XLNet (`xlnet`), whose two streams these are, over BERT's layers and without a memory.
+Nearest relative: XLNet (`xlnet`). MPNet has XLNet's two streams, with BERT's layers and without a memory.
 Downstream it is BERT (`bert`) with relative positions, and without segments or a pooler.
 """
 
@@ -61,7 +61,7 @@ ADAM = {"beta2": 0.98, "epsilon": 1e-6}
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
-    """What the network of ``size`` is made of."""
+    """Returns the configuration of the network of ``size``."""
     D, V = size.width, vocabulary.size
     encoder = mpnet(size, V)
     epsilon = encoder.stack.block.norm.epsilon
@@ -70,7 +70,7 @@ def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.compensated import built
     from ptmbench.models.objectives import masked_permuted
 

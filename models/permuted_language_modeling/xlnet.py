@@ -1,18 +1,18 @@
-"""XLNet: reads both ways by predicting in every order.
+"""XLNet: a language model in random orders, which therefore reads both ways.
 
 Yang, Dai, Yang, Carbonell, Salakhutdinov and Le (2019). XLNet: Generalized Autoregressive Pretraining for Language
 Understanding. NeurIPS.
 Taxonomy: contextual; two-stream Transformer encoder; PLM; no extension.
 
 BERT predicts masked words independently of each other, from an input with a [MASK] that no task shows. A language
-model does neither, but sees one side only. XLNet is a language model in a random order of the tokens, so that each is
-seen from both sides in time. A token's own vector would tell what is to be predicted: a second stream of queries
-knows the position and not the token. Memory and relative positions are those of Transformer-XL.
+model does neither, but sees one side only. XLNet is a language model in a random order of the tokens, so that over time
+each token is predicted from both sides. The vector of a token would reveal the word to predict, so a second stream of
+queries knows only its position. Memory and relative positions are those of Transformer-XL.
 
     L = - 1/S sum_s ln p(x_{z_s} | x_{z_<s}, context, memory)
 
-Nearest relative: BERT (`bert`); the order in place of masks is what Transformer-XL (`transformer_xl`)
-needs to become one. The memory reaches one segment back, see `models.objectives.plm`.
+Nearest relative: BERT (`bert`), which has masks instead of a random order. With the order, Transformer-XL
+(`transformer_xl`) reads both ways as well. The memory reaches one segment back, see `models.objectives.plm`.
 """
 
 from ptmbench.models.architectures.two_stream import xlnet
@@ -64,14 +64,14 @@ ADAM = {"epsilon": 1e-6}
 
 
 def describe(size: Size, vocabulary: Vocabulary) -> EncoderModel:
-    """What the network of ``size`` is made of."""
+    """Returns the configuration of the network of ``size``."""
     encoder = xlnet(size, vocabulary.size)
     words = PermutedLmConfig(width=size.width, vocabulary=vocabulary.size, absent=vocabulary.absent)
     return EncoderModel(encoder=encoder, heads=(words,))
 
 
 def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
-    """The network of ``size``, freshly initialised from Keras's global seed."""
+    """Builds the network of ``size``, initialised from Keras's global seed."""
     from ptmbench.models.layers.two_stream import built
     from ptmbench.models.objectives import plm
 

@@ -1,8 +1,8 @@
-"""Arrays in the files of published checkpoints: safetensors, and torch's own two formats without running their pickles.
+"""Reads the arrays of published checkpoints: safetensors, and torch's two formats, whose pickles are not run.
 
-A pickle is a program. `models.published._pickles` follows the one in ``pytorch_model.bin`` and makes descriptions of
-tensors; any name that is none of a tensor's is refused. Nothing here takes more memory than the file itself has bytes,
-times a small number: headers are bounded, and what they claim is held against the file before any array is made.
+A pickle is a program. `models.published._pickles` interprets the one in ``pytorch_model.bin``, makes descriptions of
+tensors, and refuses all other names. Memory is bounded by a small multiple of the file's size: headers are bounded, and
+their claims are compared with the file before any array is made.
 """
 
 import io
@@ -22,16 +22,16 @@ from ptmbench.models.published._pickles import Storage, Tensor
 
 _SAFETENSORS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "bf16", "I64": "<i8", "I32": "<i4", "I16": "<i2"}
 _SAFETENSORS |= {"I8": "i1", "U8": "u1", "BOOL": "?"}
-_MAGIC = 0x1950A86A20F9469CFC6C  # opens torch's format of before 1.6
+_MAGIC = 0x1950A86A20F9469CFC6C  # at the start of torch's format before 1.6
 _LARGEST_HEADER = 2**24
-"""Bytes of the table of a safetensors file: room for 160,000 arrays. Parsed, it takes up to 25 times as many."""
+"""Most bytes of a safetensors file's header, enough for 160,000 arrays. Parsed, it takes up to 25 times as many."""
 _MOST_AXES = 8
 
 _Maker = Callable[[], np.ndarray]
 
 
 class Arrays(Mapping[str, np.ndarray]):
-    """Arrays by name, each read from disk when it is asked for; floating point as float32."""
+    """Arrays by name, read from disk at each access. Floating-point arrays are converted to float32."""
 
     def __init__(self, makers: Mapping[str, _Maker]):
         self._makers = dict(makers)
@@ -48,7 +48,7 @@ class Arrays(Mapping[str, np.ndarray]):
 
 
 def safetensors(path: Path) -> dict[str, _Maker]:
-    """The arrays of a safetensors file; `PublishedError` where it is cut short or its table does not fit it."""
+    """Returns the arrays of a safetensors file. Raises `PublishedError` if its header does not fit the file."""
     size = path.stat().st_size
     with path.open("rb") as file:
         length = struct.unpack("<Q", file.read(8).ljust(8, b"\0"))[0]
@@ -86,7 +86,7 @@ def _from_disk(path: Path, offset: int, shape: tuple[int, ...], kind: str) -> _M
 
 
 def torch(path: Path) -> dict[str, _Maker]:
-    """The arrays of a file by ``torch.save``; `PublishedError` where it is damaged or its pickle asks for code."""
+    """Returns the arrays of a file by ``torch.save``. Raises `PublishedError` if it is damaged or names code."""
     try:
         if zipfile.is_zipfile(path):
             return _zipped(path)
@@ -98,7 +98,7 @@ def torch(path: Path) -> dict[str, _Maker]:
 
 
 def _zipped(path: Path) -> dict[str, _Maker]:
-    """An archive of the program and a file for each storage, none of them compressed."""
+    """Reads an archive with the program and a file for each storage, all uncompressed."""
     size = path.stat().st_size
     archive = zipfile.ZipFile(path)
     names = archive.namelist()
@@ -107,7 +107,7 @@ def _zipped(path: Path) -> dict[str, _Maker]:
 
     def content(name: str) -> bytes:
         about = archive.getinfo(name)
-        if about.compress_type != zipfile.ZIP_STORED:  # a few bytes can stand for gigabytes
+        if about.compress_type != zipfile.ZIP_STORED:  # a few bytes can unpack to gigabytes
             raise PublishedError(
                 f"{path} holds {name} compressed, and torch compresses nothing. Load it with torch and save it as "
                 "model.safetensors."
@@ -123,7 +123,7 @@ def _zipped(path: Path) -> dict[str, _Maker]:
         )
     found, _ = _pickles.read(io.BytesIO(content(program)), path)
 
-    @lru_cache(maxsize=1)  # of tensors that share a storage all but the first find it here
+    @lru_cache(maxsize=1)  # tensors may share a storage
     def storage(known: Storage) -> np.ndarray:
         numbers = np.frombuffer(content(f"{root}data/{known.key}"), _raw(known.kind))
         if len(numbers) != known.count:
@@ -134,7 +134,7 @@ def _zipped(path: Path) -> dict[str, _Maker]:
 
 
 def _legacy(path: Path) -> dict[str, _Maker]:
-    """Three pickles that say what this is, that of the tensors, the list of storages, and then their bytes."""
+    """Reads three pickles about the format, the pickle of the tensors, the list of storages, and their bytes."""
     size = path.stat().st_size
     with path.open("rb") as file:
         magic, *_ = (_pickles.read(file, path)[0] for _ in range(3))
@@ -159,7 +159,7 @@ def _legacy(path: Path) -> dict[str, _Maker]:
 
 
 def _tensors(content: Any, storage: Callable[[Storage], np.ndarray], path: Path) -> dict[str, _Maker]:
-    """The tensors of a state dict; some files hold it under "state_dict" or "model"."""
+    """Returns the tensors of a state dict. Some files have it under "state_dict" or "model"."""
     for name in ("state_dict", "model"):
         if isinstance(content.get(name), Mapping):
             content = content[name]
@@ -175,7 +175,7 @@ def _tensors(content: Any, storage: Callable[[Storage], np.ndarray], path: Path)
             last = tensor.offset + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.strides, strict=True))
             inside = 0 <= tensor.offset <= last < len(flat) and min(tensor.strides, default=0) >= 0
             count = math.prod(tensor.shape) if min(tensor.shape, default=0) >= 0 else -1
-            # What lies outside is not ours to read; strides of 0 can make a table of any size from one number.
+            # A tensor must be inside its storage. Strides of 0 could make an array of any size from one number.
             if count and not (inside and 0 < count <= len(flat)):
                 raise _damaged(path)
             strides = tuple(s * flat.itemsize for s in tensor.strides)
@@ -198,7 +198,7 @@ def _raw(kind: str) -> str:
 
 
 def _number(content: np.ndarray, kind: str) -> np.ndarray:
-    """bfloat16 is the upper half of float32."""
+    """Converts bfloat16, the upper half of float32, to float32. Returns other kinds unchanged."""
     return (content.astype(np.uint32) << 16).view(np.float32) if kind == "bf16" else content
 
 

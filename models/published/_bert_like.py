@@ -1,4 +1,4 @@
-"""The layers of BERT by their names in Hugging Face checkpoints: BERT's and ELECTRA's encoders share them."""
+"""The layers of BERT with their names in Hugging Face checkpoints. Most other encoders use them as well."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -25,10 +25,10 @@ _NEEDED = {
 
 
 def check(config: Mapping[str, Any], needed: Mapping[str, Any], defaults: Mapping[str, Any] | None = None) -> None:
-    """`Unsupported` where a setting of ``config`` differs from the one ``needed``.
+    """Raises `Unsupported` if a setting of ``config`` differs from the ``needed`` value.
 
-    A setting that is not there, or is null, has what `transformers` takes for it: the value in ``defaults``, which
-    lists those that differ from what is needed here, or else the needed one.
+    A setting that is missing or null has the default of `transformers`: the value in ``defaults``, or else the needed
+    one. ``defaults`` lists only the values that differ from the needed ones.
     """
     for name, value in needed.items():
         told = config.get(name)
@@ -41,7 +41,7 @@ def check(config: Mapping[str, Any], needed: Mapping[str, Any], defaults: Mappin
 
 
 def size(config: Mapping[str, Any]) -> Size:
-    """The shape of a BERT-like encoder."""
+    """Returns the shape of a BERT-like encoder. Raises `Unsupported` for settings that it does not compute."""
     check(config, _NEEDED)
     return Size(
         layers=config["num_hidden_layers"],
@@ -53,7 +53,7 @@ def size(config: Mapping[str, Any]) -> Size:
 
 
 def config(size: Size, vocabulary: Vocabulary) -> dict[str, Any]:
-    """What config.json says of the encoder, dropout as the papers have it."""
+    """Returns the settings of config.json for the encoder, with the dropout of the papers."""
     return {
         **_NEEDED,
         "vocab_size": vocabulary.size,
@@ -69,7 +69,7 @@ def config(size: Size, vocabulary: Vocabulary) -> dict[str, Any]:
 
 
 def dense(ours: str, *theirs: str, head: bool = False) -> list[Weight]:
-    """A dense layer, "<ours>kernel" and "<ours>bias", made of ``theirs`` laid side by side."""
+    """Returns a dense layer, "<ours>kernel" and "<ours>bias", whose parts ``theirs`` are concatenated."""
     kernels, biases = (tuple(f"{name}.{part}" for name in theirs) for part in ("weight", "bias"))
     return [
         Weight(ours=f"{ours}kernel", theirs=kernels, transposed=True, head=head),
@@ -78,7 +78,7 @@ def dense(ours: str, *theirs: str, head: bool = False) -> list[Weight]:
 
 
 def norm(ours: str, theirs: str, head: bool = False) -> list[Weight]:
-    """A layer-norm: "<ours>scale" and "<ours>bias"."""
+    """Returns a layer norm, "<ours>scale" and "<ours>bias"."""
     return [
         Weight(ours=f"{ours}scale", theirs=(f"{theirs}.weight",), head=head),
         Weight(ours=f"{ours}bias", theirs=(f"{theirs}.bias",), head=head),
@@ -86,7 +86,7 @@ def norm(ours: str, theirs: str, head: bool = False) -> list[Weight]:
 
 
 def embeddings(ours: str, theirs: str, copies: tuple[str, ...] = ()) -> list[Weight]:
-    """The three tables below the place ``theirs``, and their norm; ``copies`` are further names of the words."""
+    """Returns the three tables below ``theirs``, and their norm. ``copies`` are further names of the word table."""
     words = Weight(
         ours=f"{ours}tokens/table", theirs=(f"{theirs}word_embeddings.weight",), vocabulary=True, copies=copies
     )
@@ -99,7 +99,7 @@ def embeddings(ours: str, theirs: str, copies: tuple[str, ...] = ()) -> list[Wei
 
 
 def stack(ours: str, theirs: str, layers: int, head: bool = False) -> list[Weight]:
-    """The layers "<theirs>0.", "<theirs>1." ..."""
+    """Returns the layers "<theirs>0.", "<theirs>1." ..."""
     found: list[Weight] = []
     for index in range(layers):
         layer, place = f"{theirs}{index}.", f"{ours}layer_{index}/"

@@ -1,4 +1,4 @@
-"""The weights of keras-hub's backbones by their names in `transformers`, to be read and set.
+"""Reads and sets the weights of keras-hub's backbones by their names in `transformers`.
 
 `models.published._keras_hub` and `models.published.presets` call it. Each table names the layers of one class, and the
 attributes that lead from a layer to its parts.
@@ -27,11 +27,11 @@ _PARTS = (
 _CROSS = tuple(part.replace("self", "cross") for part in _PARTS[:5])
 
 Maker = Callable[[], np.ndarray]
-"""An array that is read when it is asked for."""
+"""A function that reads an array."""
 
 
 class Network:
-    """A backbone of keras-hub, which ``build`` makes once an array is asked for."""
+    """A backbone of keras-hub, which ``build`` makes when the first array is read."""
 
     def __init__(self, build: Callable[[], Any]):
         self._build = build
@@ -41,7 +41,7 @@ class Network:
         return self._build()
 
     def array(self, place: str, number: int = 0) -> np.ndarray:
-        """A variable of ``place``: the name of a layer, and the attributes that lead from it to one of its parts."""
+        """Returns a variable of ``place``: the name of a layer, and the attributes that lead to one of its parts."""
         layer, *parts = place.split("/")
         return self.value(reduce(getattr, parts, self.backbone.get_layer(layer)).weights[number])
 
@@ -49,7 +49,7 @@ class Network:
         return variable.numpy()
 
     def table(self, theirs: str, place: str, before: int = 0) -> dict[str, Maker]:
-        """A lookup table, or the scale of a norm without bias; ``before`` rows that no input reaches are zeros."""
+        """Returns a lookup table, or the scale of a norm without bias, after ``before`` unused rows of zeros."""
 
         def make() -> np.ndarray:
             array = self.array(place)
@@ -58,7 +58,7 @@ class Network:
         return {f"{theirs}.weight": make}
 
     def kernel(self, theirs: str, place: str) -> dict[str, Maker]:
-        """A dense layer [in, out] as [out, in]; heads are no axis of their own there."""
+        """Returns a dense kernel [in, out] as [out, in], without an axis for the heads, or the scale of a norm."""
 
         def make() -> np.ndarray:
             array, outward = self.array(place), place.endswith("output_dense")
@@ -69,11 +69,11 @@ class Network:
         return {f"{theirs}.weight": make}
 
     def pair(self, theirs: str, place: str) -> dict[str, Maker]:
-        """A dense layer or a norm, with its bias."""
+        """Returns a dense layer or a norm, with its bias."""
         return self.kernel(theirs, place) | {f"{theirs}.bias": lambda: self.array(place, 1).reshape(-1)}
 
     def layers(self, theirs: str, names: Sequence[str], ours: str, count: int, parts=_PARTS) -> dict[str, Maker]:
-        """``count`` layers, whose ``parts`` have other ``names`` there."""
+        """Returns ``count`` layers. Their ``parts`` have the ``names`` in `transformers`."""
         found: dict[str, Maker] = {}
         for index in range(count):
             for name, part in zip(names, parts, strict=True):
@@ -87,7 +87,7 @@ def _roberta(network: Network, config: Mapping[str, Any]) -> dict[str, Maker]:
     return {
         **network.table("embeddings.word_embeddings", "embeddings/token_embedding"),
         **network.table("embeddings.position_embeddings", "embeddings/position_embedding", before=2),
-        # keras-hub has no segments in it, and so adds nothing for the only one.
+        # keras-hub's RoBERTa has no segments and adds nothing for the only one.
         "embeddings.token_type_embeddings.weight": lambda: np.zeros((1, config["hidden_size"]), np.float32),
         **network.pair("embeddings.LayerNorm", "embeddings_layer_norm"),
         **network.layers(
@@ -144,7 +144,7 @@ def _gpt2(network: Network, config: Mapping[str, Any]) -> dict[str, Maker]:
     }
     names = ("attn.c_proj", "ln_1", "mlp.c_fc", "mlp.c_proj", "ln_2")
     layers = network.layers("h.{}.", names, "transformer_layer_{}", config["n_layer"], _PARTS[3:])
-    for name, make in layers.items():  # kernels lie there as here
+    for name, make in layers.items():  # GPT-2's kernels are [in, out] in `transformers`
         found[name] = partial(lambda make: make().T, make)
     for index in range(config["n_layer"]):
         place = f"transformer_layer_{index}"
@@ -190,7 +190,7 @@ def _t5(network: Network, config: Mapping[str, Any]) -> dict[str, Maker]:
 
 
 class _Numbered(Network):
-    """A backbone whose weights are read as the numbers of their places: 1, 2, ... over all weights."""
+    """A backbone whose weights are read as their places, numbered 1, 2, ... over all weights."""
 
     def __init__(self, backbone: Any, first: Mapping[int, int]):
         super().__init__(lambda: backbone)
@@ -203,11 +203,11 @@ class _Numbered(Network):
 def fill(backbone: Any, config: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> list[str]:
     """Sets the weights of ``backbone`` to ``arrays``, by their names in `transformers`.
 
-    Returns the names of those that the backbone has no place for. The tables of this file are run backwards: they read
-    the number of each place, and the numbers then say where each weight belongs. Raises `PublishedError` for a place
-    that none of ``arrays`` fills.
+    Returns the names of the arrays for which the backbone has no place. The tables of this file are inverted: they read
+    the number of each place, and these numbers show where each weight belongs. Raises `PublishedError` for a place that
+    none of ``arrays`` fills.
     """
-    variables = [variable for variable in backbone.variables if "float" in variable.dtype]  # without states of seeds
+    variables = [variable for variable in backbone.variables if "float" in variable.dtype]  # not the states of seeds
     sizes = [math.prod(variable.shape) for variable in variables]
     starts = [1, *(1 + total for total in itertools.accumulate(sizes))]
     first = {id(variable): start for variable, start in zip(variables, starts, strict=False)}
@@ -234,4 +234,4 @@ LAYOUTS = {
     "bart": _bart,
     "t5": _t5,
 }
-"""By model_type; BERT's and ELECTRA's are refused before."""
+"""Tables by model_type. The presets of BERT and ELECTRA are refused earlier."""

@@ -1,13 +1,15 @@
-"""Presets of keras-hub, read as if `transformers` had saved the model: its settings, and its arrays under those names.
+"""Reads presets of keras-hub as if `transformers` had saved the model: its settings, and its arrays by those names.
 
 config.json                        the class of the backbone, and its shape
 model.weights.h5, or its shards    the weights, which keras-hub reads into a backbone with these settings
 tokenizer.json, assets/tokenizer/  vocabulary.txt, vocabulary.json and merges.txt, or vocabulary.spm
 
-What a backbone computes is fixed in its code and not in its settings: `settings` says it in the words of
-`transformers`, and the tables of this package refuse what our networks do not compute (the tanh form of GELU in its
-BERT and ELECTRA). Keras makes no object of a class that a file names. Vocabularies are read here and not by keras-hub:
-texts are cut as the authors of the models did, and keras-hub leaves accents in its uncased vocabularies.
+Some of a backbone's computation is fixed in its code and is not in its settings. `settings` adds it, with the names of
+`transformers`, and the tables of this package refuse what our networks do not compute (the tanh form of GELU in BERT
+and ELECTRA). Keras makes no objects of classes that a file names.
+
+Vocabularies are read here and not by keras-hub, so that texts are tokenised as the authors of the models did. keras-hub
+leaves accents in its uncased vocabularies.
 """
 
 import re
@@ -70,17 +72,20 @@ _BACKBONES = {
     "BartBackbone": ("bart", _SHARED | {"hidden_dim": "d_model"}, {"activation_function": "gelu"}),
     "T5Backbone": ("t5", _T5, {"decoder_start_token_id": 0}),
 }
-"""By class: model_type, the names of the settings that are there under another one, and what its code fixes."""
+"""By class: model_type, settings and their names in `transformers`, and settings that are fixed in the class's code."""
 
 
 def backbone(config: Mapping[str, Any]) -> str | None:
-    """The class of the preset that ``config``, a config.json, belongs to; None where it is no preset."""
+    """Returns the class of the preset with this ``config``, a config.json, or None if it is not a preset."""
     name = str(config.get("registered_name"))
     return name.split(">", 1)[1] if name.startswith(_PACKAGES) else None
 
 
 def settings(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What config.json would say in `transformers`; `Unsupported` for a class that is not read here."""
+    """Converts a preset's config.json to the one of `transformers`.
+
+    Raises `Unsupported` for a class that is not read here, and for a quantised model.
+    """
     name = backbone(config)
     if name not in _BACKBONES:
         raise Unsupported(f"Presets of the class {name} are not read here. Known: {', '.join(_BACKBONES)}.")
@@ -105,8 +110,10 @@ def settings(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def backbone_of(model: str, config: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The inverse of `settings`: the class of the backbone, and its arguments, for what config.json would say in
-    `transformers`. `Unsupported` where keras-hub has no backbone for ``model``."""
+    """Returns the class of the backbone and its arguments for a config.json of `transformers`: inverts `settings`.
+
+    Raises `Unsupported` if keras-hub has no backbone for ``model``.
+    """
     model_type = config["model_type"]
     name = next((name for name, (kind, *_) in _BACKBONES.items() if kind == model_type), None)
     if name is None:
@@ -126,7 +133,7 @@ def backbone_of(model: str, config: Mapping[str, Any]) -> tuple[str, dict[str, A
 
 
 def tokenizer(folder: Path, config: Mapping[str, Any]) -> Tokenizer:
-    """The preset's tokenizer, renumbered; ``config`` is what `settings` gives."""
+    """Returns the preset's tokenizer, renumbered. ``config`` comes from `settings`."""
     place, given = folder / "assets" / "tokenizer", {}
     if (folder / "tokenizer.json").is_file():
         given = _vocabulary.json_of(folder / "tokenizer.json").get("config") or {}
@@ -151,9 +158,9 @@ def tokenizer(folder: Path, config: Mapping[str, Any]) -> Tokenizer:
 
 
 def arrays(folder: Path, config: Mapping[str, Any]) -> tuple[list[Path], dict[str, Maker]]:
-    """The files of weights, and what is in them by the names of `transformers`; ``config`` is what `settings` gives.
+    """Returns the files of weights, and their arrays by the names of `transformers`. ``config`` comes from `settings`.
 
-    keras-hub is imported, and its backbone built, when the first array is asked for.
+    keras-hub is imported, and its backbone is built, when the first array is read.
     """
     path, index = folder / "model.weights.h5", folder / "model.weights.json"
     files = [path]
@@ -165,7 +172,7 @@ def arrays(folder: Path, config: Mapping[str, Any]) -> tuple[list[Path], dict[st
 
 
 def _shards(index: Path) -> list[Path]:
-    """The files that ``index`` names, one or a list for each layer."""
+    """Returns the files that ``index`` names. It has one file or a list of files for each layer."""
     places = _vocabulary.json_of(index).get("weight_map")
     lists = [one if isinstance(one, list) else [one] for one in (places.values() if isinstance(places, dict) else ())]
     names = {str(name) for one in lists for name in one}
@@ -178,15 +185,15 @@ def _shards(index: Path) -> list[Path]:
 
 
 def _loaded(path: Path, files: Sequence[Path], config: Mapping[str, Any]) -> Any:
-    """The backbone with the weights in ``files``, of which ``path`` is the only one or the index.
+    """Builds the backbone and loads its weights from ``path``, which is the only one of ``files`` or their index.
 
-    It is built from ``config`` and not from config.json, whose classes Keras would look up and make.
+    The backbone is built from ``config`` and not from config.json, because Keras would make objects of its classes.
     """
     import keras_hub
 
     name, arguments = backbone_of(config["model_type"], config)
     stored, pieces = sum(file.stat().st_size for file in files), arguments.get("vocabulary_size")
-    vectors = 2 * arguments.get("embedding_dim", arguments["hidden_dim"])  # bytes of one, at least
+    vectors = 2 * arguments.get("embedding_dim", arguments["hidden_dim"])  # fewest bytes of a vector
     if type(pieces) is not int or not 0 < pieces * vectors <= stored:
         raise PublishedError(
             f"{path.with_name('config.json')} tells of {pieces} token vectors, but the files of weights hold "
@@ -206,8 +213,10 @@ def _loaded(path: Path, files: Sequence[Path], config: Mapping[str, Any]) -> Any
 
 
 def _check_plain(file: Path) -> None:
-    """Raises `PublishedError` for data sets that are larger in memory than in ``file``: Keras reads such with up to 4
-    GiB."""
+    """Raises `PublishedError` for data sets that are larger in memory than in ``file``.
+
+    Keras would read such data sets of up to 4 GiB.
+    """
     import h5py
 
     def check(name: str, part: Any) -> None:
@@ -226,7 +235,7 @@ def _check_plain(file: Path) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """The first layer that Keras could not load and why, or the first line of another error."""
+    """Returns the first layer that Keras could not load with the reason, or the first line of another error."""
     lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     if len(lines) > 1 and (layer := re.search(r"^A total of .* object <\w+ name=(\w+)", lines[0])):
         return f"{layer[1]}: {lines[1]}".rstrip(".")

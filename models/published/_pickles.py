@@ -1,10 +1,10 @@
-"""The pickles of torch's files, read by an interpreter of their few instructions. Nothing that a file names is called.
+"""Reads the pickles in torch's files with an interpreter of a few instructions. Calls nothing that a file names.
 
-A pickle is a program for a stack machine. `pickle.Unpickler` runs all of it, in C, and its memo is an array as long as
-the largest index, so that eight bytes can take gigabytes. The interpreter here knows the instructions that
-``torch.save`` writes (protocol 2, and what later protocols have in their place), keeps its memo by index, makes
-`Tensor` where torch would make tensors, and stops after `MOST` instructions. It holds no more than a small multiple of
-the program's own length.
+A pickle is a program for a stack machine. `pickle.Unpickler` runs all of it, in C. Its memo is an array as long as the
+largest index, so that eight bytes can take gigabytes. The interpreter here knows only the instructions that
+``torch.save`` writes: those of protocol 2, and their replacements in later protocols. It has a dictionary for its memo,
+makes a `Tensor` where torch would make a tensor, and stops after `MOST` instructions. Its memory is at most a small
+multiple of the program's length.
 """
 
 import struct
@@ -18,9 +18,9 @@ from ptmbench.models.published import PublishedError
 STORAGES = {"Double": "<f8", "Float": "<f4", "Half": "<f2", "BFloat16": "bf16", "Long": "<i8", "Int": "<i4"}
 STORAGES |= {"Short": "<i2", "Char": "i1", "Byte": "u1", "Bool": "?"}
 MOST = 1 << 20
-"""Instructions of a program. A tensor takes about 30."""
+"""Most instructions of a program. A tensor takes about 30."""
 LONGEST = 1 << 24
-"""Bytes of a program, and so of any string in it."""
+"""Most bytes of a program, and therefore of any string in it."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Storage:
     key: str
     kind: str
     count: int
-    """Numbers in it."""
+    """How many numbers it holds."""
 
 
 @dataclass(frozen=True)
@@ -45,23 +45,24 @@ class _Kind:
 
 
 class Damaged(ValueError):
-    """The program is no pickle by torch."""
+    """The program is not a pickle that torch wrote."""
 
 
 _MARK = object()
 _PLAIN = {b"N": None, b"\x88": True, b"\x89": False}
 _NUMBERS = {b"K": "<B", b"M": "<H", b"J": "<i", b"G": ">d"}
 _STRINGS = {b"X": "<I", b"\x8c": "<B", b"\x8d": "<Q", b"U": "<B", b"T": "<i", b"C": "<B", b"B": "<I"}
-_ODDLY_CODED = (b"U", b"T", b"C", b"B")  # strings of Python 2, and bytes
+_ODDLY_CODED = (b"U", b"T", b"C", b"B")  # strings of Python 2, and bytes: decoded as Latin-1
 _MEMO = {b"q": "<B", b"r": "<I", b"h": "<B", b"j": "<I"}
 _SKIPPED = {b"\x80": 1, b"\x95": 8}  # the protocol's number, the length of a frame
 _TUPLES = {b"\x85": 1, b"\x86": 2, b"\x87": 3}
 
 
 def read(file: BinaryIO, path: Path) -> tuple[Any, dict[str, Storage]]:
-    """What the next program in ``file`` makes, and the storages that it names; ``file`` stands behind it then.
+    """Runs the next program in ``file``. Returns its result and the storages that it names, by key.
 
-    `PublishedError` for a program that asks for anything but tensors, `Damaged` for one that is none of torch's.
+    Afterwards ``file`` is at the end of the program. Raises `PublishedError` for a program that names anything but
+    tensors, and `Damaged` for one that torch did not write.
     """
     return _Machine(file, path).run()
 
@@ -129,7 +130,7 @@ class _Machine:
         elif code == b"R":
             given, made = self._pop(), self._pop()
             stack.append(self._made(made, given))
-        elif code == b"b":  # attributes of a state dict, which say the versions of modules
+        elif code == b"b":  # attributes of a state dict: the versions of modules
             self._pop()
         else:
             raise Damaged(f"it has the instruction {code!r}")
@@ -162,14 +163,14 @@ class _Machine:
         return top
 
     def _marked(self) -> list[Any]:
-        """What was put on the stack since the last mark, in this order."""
+        """Pops the items above the last mark, and returns them in the order in which they were pushed."""
         found = []
         while (top := self._pop()) is not _MARK:
             found.append(top)
         return found[::-1]
 
     def _set(self, items: list[Any]) -> None:
-        """Keys are names or numbers: the hash of anything nested may take forever."""
+        """Sets items of the dict on the stack. Keys must be names or numbers: nested keys may take forever to hash."""
         target = self._top()
         if not isinstance(target, dict) or len(items) % 2:
             raise Damaged("it sets an item of what is no dict")
@@ -197,7 +198,7 @@ class _Machine:
         )
 
     def _storage(self, given: Any) -> Storage:
-        """("storage", kind, key, device, count, ...)"""
+        """Returns the storage that ``given`` describes: ("storage", kind, key, device, count, ...)."""
         _, kind, key, _, count, *_ = given
         if type(kind) is not _Kind or type(key) is not str or type(count) is not int:
             raise Damaged("a storage is not named as torch names them")

@@ -1,4 +1,4 @@
-"""Vocabulary files of before tokenizer.json, put into the form of the `tokenizers` package as `transformers` does."""
+"""Converts older vocabulary files to the form of the `tokenizers` package (tokenizer.json), as `transformers` does."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -13,15 +13,18 @@ from tokenizers import models as algorithms
 from ptmbench.models.published import PublishedError
 
 _LARGEST = 1 << 26
-"""Bytes of a vocabulary."""
+"""Most bytes of a vocabulary."""
 _MOST_EXTRA = 1 << 16
 MADE_HERE = "ptmbench"
-"""The name of the normalizer in models of the sentencepiece package that `models.published.presets` writes."""
+"""The normalizer's name in the sentencepiece models that `models.published.presets` writes."""
 SLOW = ("vocab.txt", "prophetnet.tokenizer", "vocab.json", "spiece.model", "spm.model", "sentencepiece.bpe.model")
 
 
 def slow(folder: Path, config: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The tokenizer in one of the files `SLOW`; `PublishedError` where none of them is there or can be read."""
+    """Reads the tokenizer from the first of the files `SLOW` in ``folder``.
+
+    Raises `PublishedError` if there is none, or if it cannot be read.
+    """
     path = next((folder / name for name in SLOW if (folder / name).is_file()), None)
     if path is None:
         raise PublishedError(f"{folder} has no vocabulary: put tokenizer.json, or {', '.join(SLOW[:4])} there.")
@@ -36,7 +39,7 @@ def slow(folder: Path, config: Mapping[str, Any], settings: Mapping[str, Any]) -
 
 
 def json_form(path: Path, reader: Callable[[Path], tokenizers.Tokenizer]) -> dict[str, Any]:
-    """What ``reader`` makes of ``path``, in the form of the package; `PublishedError` where it cannot be read."""
+    """Reads ``path`` with ``reader`` and returns the package's JSON form. Raises `PublishedError` if that fails."""
     if path.stat().st_size > _LARGEST:
         raise PublishedError(
             f"The vocabulary {path} has {path.stat().st_size:,} bytes, and vocabularies have {_LARGEST:,} at most. "
@@ -52,20 +55,22 @@ def json_form(path: Path, reader: Callable[[Path], tokenizers.Tokenizer]) -> dic
 
 
 def no_interrupt(error: BaseException) -> None:
-    """Raises ``error`` again where it asks the process to end: Ctrl-C is no damage of a file."""
+    """Raises ``error`` again if it asks the process to end. Ctrl-C does not mean that a file is damaged."""
     if isinstance(error, KeyboardInterrupt | SystemExit | GeneratorExit):
         raise error
 
 
 def check_charsmap(charsmap: bytes) -> None:
-    """`ValueError` where a table of characters by the sentencepiece package does not hold the trie whose size in bytes
-    its first four bytes say."""
+    """Raises `ValueError` if a table of characters by the sentencepiece package is shorter than its trie.
+
+    The first four bytes of the table are the size of the trie in bytes.
+    """
     if charsmap and not 4 <= 4 + int.from_bytes(charsmap[:4], "little") <= len(charsmap):
         raise ValueError("Its table of characters (precompiled_charsmap) is cut short")
 
 
 def _few(settings: Mapping[str, Any], name: str, usual: int) -> int:
-    """The number of special tokens that a setting asks for; `PublishedError` for one that no vocabulary has."""
+    """Returns the number of special tokens in a setting. Raises `PublishedError` if it is not plausible."""
     found = settings.get(name, usual)
     if type(found) is not int or not 0 <= found <= _MOST_EXTRA:
         raise PublishedError(
@@ -76,7 +81,7 @@ def _few(settings: Mapping[str, Any], name: str, usual: int) -> int:
 
 
 def wordpiece(path: Path, settings: Mapping[str, Any], opening: str = "[CLS]:0 ") -> tokenizers.Tokenizer:
-    """BERT's: one piece a line. ProphetNet's has no special token as the ``opening`` of texts."""
+    """Reads BERT's vocabulary, with one piece a line. ``opening`` is the start of the template, "" for ProphetNet."""
     vocabulary = {line.rstrip("\n"): i for i, line in enumerate(path.open(encoding="utf-8"))}
     unk = _named(settings, "unk_token", "[UNK]")
     if unk not in vocabulary:
@@ -100,7 +105,7 @@ def wordpiece(path: Path, settings: Mapping[str, Any], opening: str = "[CLS]:0 "
 
 
 def bpe(path: Path, merges: Path, settings: Mapping[str, Any]) -> tokenizers.Tokenizer:
-    """GPT-2's over bytes, or GPT's with "</w>" at the end of words."""
+    """Reads GPT-2's byte-level BPE, or GPT's BPE with "</w>" at the end of words."""
     vocabulary = json.loads(path.read_bytes())
     if merges.stat().st_size > _LARGEST:
         raise PublishedError(f"{merges} has more than {_LARGEST:,} bytes, which no merges have. Fetch it again.")
@@ -127,7 +132,10 @@ def bpe(path: Path, merges: Path, settings: Mapping[str, Any]) -> tokenizers.Tok
 
 
 def sentencepiece(path: Path, model_type: str, settings: Mapping[str, Any]) -> tokenizers.Tokenizer:
-    """A unigram model of the sentencepiece package, with what each family of models does around it."""
+    """Reads a unigram model of the sentencepiece package, and adds the steps that each family of models has.
+
+    Raises `PublishedError` for other kinds of models, and for families that are not known.
+    """
     from sentencepiece import sentencepiece_model_pb2
 
     proto = sentencepiece_model_pb2.ModelProto.FromString(path.read_bytes())
@@ -140,12 +148,12 @@ def sentencepiece(path: Path, model_type: str, settings: Mapping[str, Any]) -> t
     unk, before = proto.trainer_spec.unk_id, []
     marked = [piece.piece for piece in proto.pieces if piece.type in (piece.CONTROL, piece.USER_DEFINED)]
     marked.append(pieces[unk][0])
-    if proto.normalizer_spec.name == MADE_HERE:  # its table and pieces are whole
+    if proto.normalizer_spec.name == MADE_HERE:  # it needs no further pieces or steps
         before = [normalizers.Strip()]
     elif model_type == "t5":
         extra = [f"<extra_id_{i}>" for i in reversed(range(_few(settings, "extra_ids", 100)))]
         pieces, marked = [*pieces, *((piece, 0.0) for piece in extra)], [*marked, *extra]
-    elif model_type == "pegasus":  # padding and end, then room up to 103, then the text
+    elif model_type == "pegasus":  # padding, end, special tokens up to the offset, then the text
         offset = _few(settings, "offset", 103)
         opening = ["<pad>", "</s>", "<mask_1>", "<mask_2>", *(f"<unk_{i}>" for i in range(2, offset))][: offset + 2]
         pieces = [*((piece, -100.0 if i > 3 else 0.0) for i, piece in enumerate(opening)), *pieces[2:]]
@@ -156,7 +164,7 @@ def sentencepiece(path: Path, model_type: str, settings: Mapping[str, Any]) -> t
             before += [normalizers.NFKD(), normalizers.StripAccents()]
         if settings.get("do_lower_case", model_type == "albert"):
             before.append(normalizers.Lowercase())
-        # "9," is cut before its comma there, whatever the model says.
+        # These families split "9," before its comma, whatever the scores are.
         pieces = [(piece, score - 100 if _number_and_comma(piece) else score) for piece, score in pieces]
     else:
         raise PublishedError(
@@ -192,13 +200,13 @@ def _number_and_comma(piece: str) -> bool:
 
 
 def _named(settings: Mapping[str, Any], role: str, usual: str) -> str:
-    """How the token of a role is spelled."""
+    """Returns the spelling of the token with this role."""
     token = settings.get(role) or usual
     return token["content"] if isinstance(token, Mapping) else token
 
 
 def _marked(impl: tokenizers.Tokenizer, settings: Mapping[str, Any], usual: Any) -> tokenizers.Tokenizer:
-    """``impl`` that knows which of its pieces are special tokens."""
+    """Marks the special tokens among the pieces of ``impl``, and returns it."""
     roles = ("pad", "unk", "cls", "sep", "mask", "bos", "eos")
     named = [_named(settings, f"{role}_token", "") for role in roles]
     known = [token for token in dict.fromkeys([*usual, *named]) if token and impl.token_to_id(token) is not None]

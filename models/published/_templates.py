@@ -1,5 +1,8 @@
-"""Which template a published model was trained with: what its tokenizer's post-processor adds to texts, and where that
-adds nothing, what the tokenizer of its kind adds in `transformers`."""
+"""Finds the template that a published model was trained with.
+
+It is the one that its tokenizer's post-processor applies. If the post-processor adds nothing, it is the template of
+this model type in `transformers`.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -20,20 +23,20 @@ _TEMPLATES = {
     "pegasus": PEGASUS,
     "xlnet": XLNET,
 }
-"""By model_type, where the tokenizer itself says nothing; BERT's for all others."""
+"""Templates by model_type, for tokenizers whose post-processor adds nothing. All other types have BERT's."""
 
 
 def found(spec: Mapping[str, Any], rows: Sequence[int | None], model_type: str) -> Template:
-    """The template of the tokenizer ``spec``; ``rows`` are the original ids of our special ones."""
+    """Returns the template of the tokenizer ``spec``. ``rows`` are the original ids of our special tokens."""
     family = _TEMPLATES.get(model_type, BERT)
     return _processed(spec, rows) or replace(family, start=() if rows[2] is None else family.start)
 
 
 def marked(spec: Mapping[str, Any], rows: Sequence[int | None], template: Template) -> Mapping[str, Any]:
-    """``spec`` with a post-processor that lays texts as ``template`` does, where it has none of its own.
+    """Adds a post-processor for ``template`` to ``spec``, unless it already has one that adds tokens.
 
-    `transformers` adds one for the classes of tokenizers that it knows by name. A folder that is written here has the
-    class that takes tokenizer.json as it is.
+    `transformers` adds one for the tokenizer classes that it knows by name. A folder that is written here names the
+    class that uses tokenizer.json unchanged.
     """
     parts = {*template.front, *template.middle, *template.end}
     if not parts or any(rows[part] is None for part in parts) or _processed(spec, rows) is not None:
@@ -60,9 +63,9 @@ def marked(spec: Mapping[str, Any], rows: Sequence[int | None], template: Templa
 
 
 def _processed(spec: Mapping[str, Any], rows: Sequence[int | None]) -> Template | None:
-    """The template that the post-processor of ``spec`` applies; None where it adds nothing.
+    """Returns the template that the post-processor of ``spec`` applies, or None if it adds nothing.
 
-    It is asked, with texts of a token each, because it may be a sequence of several.
+    The post-processor is run on texts of one token, because it may be a sequence of several processors.
     """
     processor = spec.get("post_processor")
     if processor is None:
@@ -95,7 +98,7 @@ def _processed(spec: Mapping[str, Any], rows: Sequence[int | None]) -> Template 
             f"This tokenizer puts special tokens around texts (ids {sorted(missing)}) that are neither the start nor "
             "the end of a text, so no template here has them."
         )
-    # One token may play two parts: before a text it is its start, behind it its end.
+    # One token may have two roles: before a text it marks the start, after a text the end.
     return Template(
         front=tuple(_part(i, rows, (2, 3)) for i in front),
         middle=tuple(_part(i, rows, (3, 2)) for i in pair.ids[first + 1 : second]),
@@ -106,5 +109,5 @@ def _processed(spec: Mapping[str, Any], rows: Sequence[int | None]) -> Template 
 
 
 def _part(original: int, rows: Sequence[int | None], before: Sequence[int]) -> int:
-    """The special id here that is ``original`` there; of several the one that stands ``before`` the others."""
+    """Returns our special id for the ``original`` id. If there are several, the ids in ``before`` have priority."""
     return next(ours for ours in (*before, *range(len(rows))) if rows[ours] == original)

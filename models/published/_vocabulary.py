@@ -1,17 +1,18 @@
-"""Vocabularies of published folders: read, renumbered to the ids that objectives know, and written back.
+"""Reads vocabularies of published folders, renumbers them to the ids that objectives use, and writes them back.
 
-Here every tokenizer has its special tokens at ids 0 to 4, sentinels to 36, and text behind them, in the order of the
-original. What plays each part there (its [CLS] may be called <s>) is looked up by its role. Special tokens are out of
-the reach of texts here: "[MASK]" in a text is five letters between brackets, as `tokenizers` has it with
-``encode_special_tokens``. Otherwise the pieces of every text are those of the original, because its own normalizer,
-pre-tokenizer and merges go on working.
+Here every tokenizer has its special tokens at ids 0 to 4, then sentinels up to 36, then text in the original order. The
+original special tokens are found by their role, because [CLS], for example, may be called <s>. No text can spell a
+special token here: "[MASK]" in a text is four letters between brackets, as in `tokenizers` with
+``encode_special_tokens``. Otherwise every text has its original pieces, because the original normalizer, pre-tokenizer
+and merges are used.
 
-The note that goes with such a tokenizer (`models.text.tokenizers.Tokenizer.imported`):
+`models.text.tokenizers.Tokenizer.imported` of such a tokenizer is
 
-    rows      the original id of each of our special ids 0 ... 36, or None for one that was not there
-    size      how many ids the original has
-    pieces    the original tokenizer in the form of `tokenizers`, config its tokenizer_config.json
-    template  `models.text.template.Template` in our ids; not there where it is the default
+    rows      the original id of each of our special ids 0 ... 36, or None if there is no such token
+    size      the number of ids in the original
+    pieces    the original tokenizer in the form of `tokenizers`
+    config    its tokenizer_config.json
+    template  `models.text.template.Template` in our ids; missing if it is the default
 """
 
 import base64
@@ -32,11 +33,11 @@ from ptmbench.models.text.tokenizers import Tokenizer, Vocabulary
 
 FILES = ("tokenizer.json", *SLOW)
 _MOST = 1 << 22
-"""Ids that a vocabulary may have; the largest published ones have a quarter of that."""
+"""Most ids of a vocabulary. The largest published ones have a quarter of this."""
 LARGEST = 1 << 26
-"""Bytes of a file of settings or of a vocabulary; the largest published ones have half of that."""
+"""Most bytes of a file of settings or of a vocabulary. The largest published ones have half of this."""
 _UNUSED = 1 << 16
-"""Rows that a model's tables may have beyond its vocabulary; they are there to make sizes round."""
+"""Most rows of a model's tables beyond its vocabulary. Such rows make sizes round."""
 _KINDS = {"WordPiece": "wordpiece", "BPE": "bpe", "Unigram": "unigram", "WordLevel": "word"}
 _ROLES = {
     "pad": (("pad_token",), ("[PAD]", "<pad>"), "pad_token_id"),
@@ -45,12 +46,12 @@ _ROLES = {
     "sep": (("sep_token", "eos_token"), ("[SEP]", "<sep>", "</s>", "<|endoftext|>"), "eos_token_id"),
     "mask": (("mask_token",), ("[MASK]", "<mask>"), "mask_token_id"),
 }
-"""Our names to the settings of tokenizer_config.json that name the token there, the usual spellings where none does,
-and the setting of config.json that has its id."""
+"""By our names: the settings of tokenizer_config.json that name the token, its usual spellings if there are none, and
+the setting of config.json with its id."""
 
 
 def read(folder: Path, config: Mapping[str, Any]) -> Tokenizer:
-    """The tokenizer of ``folder``, renumbered; `PublishedError` where there is none that can be read."""
+    """Returns the tokenizer of ``folder``, renumbered. Raises `PublishedError` if there is none, or it is damaged."""
     settings = settings_of(folder)
     if (folder / "tokenizer.json").is_file():
         spec = json_of(folder / "tokenizer.json")
@@ -60,7 +61,10 @@ def read(folder: Path, config: Mapping[str, Any]) -> Tokenizer:
 
 
 def of(spec: dict[str, Any], config: Mapping[str, Any], settings: Mapping[str, Any], folder: Path) -> Tokenizer:
-    """The tokenizer ``spec`` of ``folder``, renumbered; ``settings`` are those of tokenizer_config.json."""
+    """Renumbers the tokenizer ``spec`` of ``folder``. ``settings`` is its tokenizer_config.json.
+
+    Raises `PublishedError` if ``spec`` is not in the form of the `tokenizers` package.
+    """
     try:
         _check_charsmaps(spec.get("normalizer"))
         ids = numbers_of(spec)
@@ -79,7 +83,7 @@ def of(spec: dict[str, Any], config: Mapping[str, Any], settings: Mapping[str, A
 
 
 def settings_of(folder: Path) -> dict[str, Any]:
-    """What tokenizer_config.json and special_tokens_map.json say together; {} where neither is there."""
+    """Returns special_tokens_map.json merged with tokenizer_config.json, or {} if both are missing."""
     found: dict[str, Any] = {}
     for name in ("special_tokens_map.json", "tokenizer_config.json"):
         if (folder / name).is_file():
@@ -88,7 +92,7 @@ def settings_of(folder: Path) -> dict[str, Any]:
 
 
 def json_of(path: Path) -> dict[str, Any]:
-    """The JSON object in ``path``; `PublishedError` for anything else."""
+    """Reads the JSON object in ``path``. Raises `PublishedError` for anything else."""
     check_size(path)
     try:
         found = json.loads(path.read_bytes())
@@ -104,7 +108,7 @@ def json_of(path: Path) -> dict[str, Any]:
 
 
 def check_size(path: Path) -> None:
-    """`PublishedError` for a file of more than `LARGEST` bytes: parsed, it would take many times as much memory."""
+    """Raises `PublishedError` for a file of more than `LARGEST` bytes. Parsing takes many times as much memory."""
     if path.is_file() and path.stat().st_size > LARGEST:
         raise PublishedError(
             f"{path} has {path.stat().st_size:,} bytes, and files of settings and vocabularies have {LARGEST:,} at "
@@ -113,15 +117,17 @@ def check_size(path: Path) -> None:
 
 
 def permutation(tokenizer: Tokenizer) -> tuple[list[int | None], int]:
-    """The original id of each id of an imported tokenizer (None for those that it did not have), and how many it
-    had."""
+    """Returns the original id of each id of an imported tokenizer, or None, and the number of original ids."""
     rows, size = tokenizer.imported["rows"], tokenizer.imported["size"]
     special = set(rows)
     return [*rows, *(i for i in range(size) if i not in special)], size
 
 
 def to_ours(array: np.ndarray, tokenizer: Tokenizer) -> np.ndarray:
-    """Rows in our order; rows that the original lacks are the mean of all, rows that no token has are left out."""
+    """Reorders rows of the original to our ids. Leaves out rows without a token. Missing rows are the mean of all.
+
+    Raises `PublishedError` if the vocabulary has more pieces than there are rows.
+    """
     places, size = permutation(tokenizer)
     if any(place >= len(array) for place in places[len(SPECIALS) :]):
         raise PublishedError(
@@ -135,7 +141,7 @@ def to_ours(array: np.ndarray, tokenizer: Tokenizer) -> np.ndarray:
 
 
 def to_theirs(array: np.ndarray, tokenizer: Tokenizer) -> np.ndarray:
-    """The inverse: rows that only we have are left out; of several copies the first one counts."""
+    """Inverts `to_ours`. Leaves out rows without an original id. If several rows share one, the first row counts."""
     places, size = permutation(tokenizer)
     found = np.zeros((size, *array.shape[1:]), array.dtype)
     for ours in range(len(places) - 1, -1, -1):
@@ -145,7 +151,7 @@ def to_theirs(array: np.ndarray, tokenizer: Tokenizer) -> np.ndarray:
 
 
 def original(tokenizer: Tokenizer) -> Vocabulary:
-    """The ids of the special tokens in the original numbering; those that it lacks stand at its padding."""
+    """Returns the original ids of the special tokens. Tokens that the original lacks get the id of its padding."""
     rows, size = tokenizer.imported["rows"], tokenizer.imported["size"]
     pad = rows[0] or 0
     named = {name: pad if place is None else place for name, place in zip(_ROLES, rows, strict=False)}
@@ -153,8 +159,11 @@ def original(tokenizer: Tokenizer) -> Vocabulary:
 
 
 def texts(tokenizer: Tokenizer, length: int, segmented: bool) -> dict[str, str]:
-    """The files of a published folder for an imported or `numbered` tokenizer; a network that is not ``segmented`` is
-    given no segments, which some in `transformers` would read as words."""
+    """Returns the texts of the files of a published folder for an imported or `numbered` tokenizer.
+
+    A network that is not ``segmented`` gets no segments, because some classes in `transformers` would read them as
+    words.
+    """
     spec, settings = tokenizer.imported["pieces"], tokenizer.imported["config"]
     spec = _templates.marked(spec, tokenizer.imported["rows"], tokenizer.vocabulary.template)
     settings = settings | {"tokenizer_class": "PreTrainedTokenizerFast"}
@@ -168,11 +177,10 @@ def texts(tokenizer: Tokenizer, length: int, segmented: bool) -> dict[str, str]:
 
 
 def numbered(tokenizer: Tokenizer, padding: int) -> Tokenizer:
-    """A tokenizer that was trained here as one that was imported from ids in which [PAD] has the number ``padding``,
-    and what stands there here has 0.
+    """Returns a tokenizer that was trained here as an imported one, in which [PAD] has the original id ``padding``.
 
-    RoBERTa counts positions over what is not padding, whose id is 1 in its code; with [UNK] there every text with an
-    unknown word would lose a position.
+    The special token with this id here gets the original id 0. RoBERTa counts positions over tokens that are not
+    padding, which has the id 1 in its code. If [UNK] had this id, a text with an unknown word would lose a position.
     """
     rows = list(range(len(SPECIALS)))
     rows[0], rows[padding] = padding, 0
@@ -182,8 +190,10 @@ def numbered(tokenizer: Tokenizer, padding: int) -> Tokenizer:
 
 
 def _ours(tokenizer: Tokenizer, rows: Sequence[int]) -> dict[str, Any]:
-    """A tokenizer that was trained here, with special tokens that others can find, in the template of our rows; the
-    special tokens have the ids ``rows``."""
+    """Returns the JSON form of a tokenizer that was trained here, for use outside of this project.
+
+    It has the usual spellings of special tokens, with the ids ``rows``, and the template of our rows.
+    """
     spec = tokenizer.spec
     model, place = spec["model"], dict(zip(SPECIALS, rows, strict=True))
     if isinstance(model["vocab"], list):
@@ -210,7 +220,7 @@ def _ours(tokenizer: Tokenizer, rows: Sequence[int]) -> dict[str, Any]:
 
 
 def numbers_of(spec: Mapping[str, Any]) -> dict[str, int]:
-    """Every token's id in the original, added tokens included."""
+    """Returns every token's original id, including added tokens. Raises `ValueError` for ids that are not plausible."""
     vocab = spec["model"]["vocab"]
     pieces = {piece: i for i, (piece, _) in enumerate(vocab)} if isinstance(vocab, list) else dict(vocab)
     pieces |= {token["content"]: token["id"] for token in spec.get("added_tokens") or ()}
@@ -237,12 +247,14 @@ def _role(name: str, ids: Mapping[str, int], settings: Mapping[str, Any], config
         if token in ids:
             return ids[token]
     found = config.get(number)
-    return found if found in ids.values() else None  # -1 and ids behind the last stand for none there
+    return found if found in ids.values() else None  # -1 and ids after the last mean none
 
 
 def _check_charsmaps(part: Any) -> None:
-    """`ValueError` where a normalizer's table of characters is shorter than its first four bytes say: the package
-    allocates what they say, and the process ends."""
+    """Raises `ValueError` if a normalizer's table of characters is shorter than the size in its first four bytes.
+
+    The package would allocate that size, and the process would end.
+    """
     if isinstance(part, Mapping):
         if "precompiled_charsmap" in part:
             _slow.check_charsmap(base64.b64decode(part["precompiled_charsmap"] or "", validate=True))
@@ -251,8 +263,12 @@ def _check_charsmaps(part: Any) -> None:
 
 
 def _size(ids: Mapping[str, int], rows: Sequence[int | None], config: Mapping[str, Any]) -> int:
-    """How many ids the model knows. Its tables may be longer than its vocabulary (T5's have 32,128 rows for 32,100
-    pieces): every row counts in its softmax. They may also lack rows for special tokens that were added later."""
+    """Returns the number of ids of the model.
+
+    Its tables may be longer than its vocabulary (T5's have 32,128 rows for 32,100 pieces). All of their rows are in the
+    softmax. They may also lack rows for special tokens that were added later. Raises `PublishedError` if they are much
+    longer.
+    """
     size, told = max(ids.values()) + 1, config.get("vocab_size")
     if type(told) is not int or told < 1:
         return size
@@ -265,7 +281,7 @@ def _size(ids: Mapping[str, int], rows: Sequence[int | None], config: Mapping[st
 
 
 def _sentinels(ids: Mapping[str, int]) -> list[int | None]:
-    """Our own sentinels, T5's, or BERT's pieces without use for our 32; None for each that is not there."""
+    """Returns the ids of our 32 sentinels: our own, T5's, or BERT's unused pieces. None for each that is missing."""
     found = [ids.get(name, ids.get(f"<extra_id_{i}>")) for i, name in enumerate(SPECIALS[-SENTINELS:])]
     if found[0] is None:
         numbers = (re.fullmatch(r"\[unused(\d+)\]", piece) for piece in ids)
@@ -282,7 +298,7 @@ def _renumbered(
     settings: Mapping[str, Any],
     template: Template,
 ) -> Tokenizer:
-    """``spec`` with our special tokens in front; ``rows`` are the original ids that become them, of ``size`` ids."""
+    """Returns ``spec`` with our special tokens first. ``rows`` are their original ids, out of ``size`` ids."""
     old = json.loads(json.dumps(spec))
     model, added = old["model"], old.get("added_tokens") or []
     kind = _KINDS.get(model["type"])
@@ -296,7 +312,7 @@ def _renumbered(
     special = {token["id"] for token in added if token["special"]}
     taken = set(rows)
     kept = [i for i in range(size) if i not in taken]
-    # A space ends what no text may spell, as in the special tokens of those trained here.
+    # A spelling that no text may match ends with a space, as in tokenizers that are trained here.
     names = [f"{pieces.get(i, f'<{i}>')} " if i in special or i not in pieces else pieces[i] for i in kept]
     number = {name: len(SPECIALS) + n for n, name in enumerate(names)}
     if isinstance(model["vocab"], list):

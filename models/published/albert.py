@@ -1,4 +1,4 @@
-"""ALBERT's checkpoints: `transformers.AlbertForPreTraining`, and whatever else holds an ``AlbertModel``."""
+"""ALBERT's checkpoints: `transformers.AlbertForPreTraining`, and all others with an ``AlbertModel``."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -24,7 +24,10 @@ _ACTIVATIONS = ("gelu_new", "gelu_pytorch_tanh")
 
 
 def size(config: Mapping[str, Any]) -> Size:
-    """The shape; `Unsupported` for another activation or epsilon, several groups of layers, or an unusual E."""
+    """Returns the shape.
+
+    Raises `Unsupported` for another activation or epsilon, several groups of layers, or an unusual E.
+    """
     layers.check(config, _NEEDED)
     if config.get("hidden_act", _ACTIVATIONS[0]) not in _ACTIVATIONS:
         raise Unsupported(
@@ -42,7 +45,7 @@ def size(config: Mapping[str, Any]) -> Size:
 
 
 def config(size: Size, vocabulary: Vocabulary) -> dict[str, Any]:
-    """What config.json holds."""
+    """Returns the content of config.json."""
     return {
         **layers.config(size, vocabulary),
         **_NEEDED,
@@ -58,7 +61,7 @@ def config(size: Size, vocabulary: Vocabulary) -> dict[str, Any]:
 
 
 def weights(size: Size) -> list[Weight]:
-    """One entry for each variable. The pooler belongs to SOP, which trained it: checkpoints of MLM alone lack it."""
+    """One entry for each variable. The pooler belongs to SOP, which trains it: checkpoints of MLM alone lack it."""
     place, head = f"{PREFIX}encoder.albert_layer_groups.0.albert_layers.0.", "predictions."
     qkv = tuple(f"{place}attention.{part}" for part in ("query", "key", "value"))
     return [

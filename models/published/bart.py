@@ -1,7 +1,7 @@
 """BART's checkpoints: `transformers.BartForConditionalGeneration`.
 
-The files hold ``final_logits_bias``, zeros that nothing trains, as well. The paper has none and neither has our
-network, so a file in which it is not zero is refused.
+The files also have ``final_logits_bias``, which is zero and is not trained. Neither the paper nor our network has it,
+so a file in which it is not zero is refused.
 """
 
 from collections.abc import Mapping
@@ -23,18 +23,22 @@ TOKENS = Weight(
     copies=("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight"),
 )
 _DECODER = {"decoder_layers": 12, "decoder_attention_heads": 16, "decoder_ffn_dim": 4096}
-"""The shape of the decoder that transformers takes where config.json says nothing."""
+"""The shape of the decoder that `transformers` assumes if config.json does not have it."""
 _NEEDED = {"activation_function": "gelu", "scale_embedding": False, "tie_word_embeddings": True}
 
 
 def size(config: Mapping[str, Any]) -> Size:
-    """The shape; `Unsupported` for other activations, scaled embeddings, an untied output, or unequal halves."""
+    """Returns the shape.
+
+    Raises `Unsupported` for other activations, scaled embeddings, an untied output, or different shapes of encoder and
+    decoder.
+    """
     check(config, _NEEDED)
     return shape(config)
 
 
 def shape(config: Mapping[str, Any]) -> Size:
-    """The shape of an encoder and a decoder of BART's family, which have to be equal."""
+    """Returns the shape of an encoder and decoder of BART's family. Raises `Unsupported` if the two differ."""
     check(config, {name: config[name.replace("decoder", "encoder")] for name in _DECODER}, _DECODER)
     return Size(
         layers=config["encoder_layers"],
@@ -46,7 +50,7 @@ def shape(config: Mapping[str, Any]) -> Size:
 
 
 def config(size: Size, vocabulary: Vocabulary) -> dict[str, Any]:
-    """What config.json holds; a decoder starts from [CLS] here."""
+    """Returns the content of config.json. The decoder starts from [CLS] here."""
     both = {"layers": size.layers, "attention_heads": size.heads, "ffn_dim": size.inner}
     return {
         **_NEEDED,
@@ -65,7 +69,7 @@ def config(size: Size, vocabulary: Vocabulary) -> dict[str, Any]:
 
 
 def fixed(size: Size) -> dict[str, np.ndarray]:
-    """The bias of the logits."""
+    """Returns the bias of the logits."""
     return {"final_logits_bias": np.zeros((), np.float32)}
 
 
@@ -84,7 +88,7 @@ def weights(size: Size) -> list[Weight]:
 
 
 def layer(ours: str, theirs: str, cross: bool) -> list[Weight]:
-    """The weights of one layer of the encoder or, with ``cross``, of the decoder."""
+    """Returns the weights of a layer of the encoder or, with ``cross``, of the decoder."""
     found = [
         *_fused(f"{ours}attention/query_key_value/", *(f"{theirs}self_attn.{part}_proj" for part in "qkv")),
         *dense(f"{ours}attention/projection/", f"{theirs}self_attn.out_proj"),
@@ -104,7 +108,7 @@ def layer(ours: str, theirs: str, cross: bool) -> list[Weight]:
 
 
 def _fused(ours: str, *theirs: str) -> list[Weight]:
-    """One dense layer here, several of theirs side by side."""
+    """Returns a dense layer that concatenates several of their layers."""
     return [
         Weight(ours=f"{ours}kernel", theirs=tuple(f"{name}.weight" for name in theirs), transposed=True),
         Weight(ours=f"{ours}bias", theirs=tuple(f"{name}.bias" for name in theirs)),

@@ -1,4 +1,4 @@
-"""BERT's checkpoints: `transformers.BertForPreTraining`, and whatever else holds a ``BertModel``."""
+"""BERT's checkpoints: `transformers.BertForPreTraining`, and all others with a ``BertModel``."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,17 +13,20 @@ PREFIX = "bert."
 
 
 def size(config: Mapping[str, Any]) -> Size:
-    """The shape; `Unsupported` for another activation, epsilon, kind of position or number of segments."""
+    """Returns the shape.
+
+    Raises `Unsupported` for another activation, epsilon, kind of position or number of segments.
+    """
     return layers.size(config)
 
 
 def config(size: Size, vocabulary: Vocabulary) -> dict[str, Any]:
-    """What config.json holds."""
+    """Returns the content of config.json."""
     return {"model_type": "bert", "architectures": ["BertForPreTraining"], **layers.config(size, vocabulary)}
 
 
 def weights(size: Size) -> list[Weight]:
-    """One entry for each variable. The pooler belongs to NSP, which trained it: checkpoints of MLM alone lack it."""
+    """One entry for each variable. The pooler belongs to NSP, which trains it: checkpoints of MLM alone lack it."""
     head = "cls.predictions."
     words = (f"{head}decoder.weight",)
     return [
@@ -39,7 +42,7 @@ def weights(size: Size) -> list[Weight]:
             copies=(f"{head}decoder.bias",),
             head=True,
         ),
-        # The classes of NSP stand the other way round there: 0 is "follows".
+        # The classes of NSP have the reverse order there: 0 is "follows".
         Weight(
             ours="nsp/scores/kernel", theirs=("cls.seq_relationship.weight",), transposed=True, reversed=True, head=True
         ),

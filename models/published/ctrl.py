@@ -1,4 +1,4 @@
-"""CTRL in Hugging Face folders (`CTRLLMHeadModel`). Its sine positions are computed, not stored."""
+"""CTRL's checkpoints: `transformers.CTRLLMHeadModel`. Its sine positions are computed and not stored."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ _FIXED = {"layer_norm_epsilon": 1e-6, "tie_word_embeddings": True}
 
 
 def size(config: dict[str, Any]) -> Size:
-    """The shape that ``config`` describes; `Unsupported` for settings that change the computation."""
+    """Returns the shape that ``config`` describes. Raises `Unsupported` for settings that change the computation."""
     for name, ours in _FIXED.items():
         if (found := config.get(name, ours)) != ours:
             raise Unsupported(f"its {name} is {found!r}, and the network here computes only {name} = {ours!r}.")
@@ -27,7 +27,7 @@ def size(config: dict[str, Any]) -> Size:
 
 
 def config(size: Size, vocabulary: Vocabulary) -> dict[str, Any]:
-    """What config.json says of a network of ``size``."""
+    """Returns the content of config.json for a network of ``size``."""
     return {
         "model_type": "ctrl",
         "architectures": ["CTRLLMHeadModel"],

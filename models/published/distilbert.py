@@ -1,4 +1,4 @@
-"""DistilBERT's checkpoints: `transformers.DistilBertForMaskedLM`, and whatever else holds a ``DistilBertModel``."""
+"""DistilBERT's checkpoints: `transformers.DistilBertForMaskedLM`, and all others with a ``DistilBertModel``."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,7 +19,7 @@ _NORMS = (("attention_norm", "sa_layer_norm"), ("norm", "output_layer_norm"))
 
 
 def size(config: Mapping[str, Any]) -> Size:
-    """The shape; `Unsupported` for another activation."""
+    """Returns the shape. Raises `Unsupported` for another activation."""
     layers.check(config, {"activation": "gelu"})
     return Size(
         layers=config["n_layers"],
@@ -31,7 +31,7 @@ def size(config: Mapping[str, Any]) -> Size:
 
 
 def config(size: Size, vocabulary: Vocabulary) -> dict[str, Any]:
-    """What config.json holds, dropout as in the authors' code."""
+    """Returns the content of config.json, with the dropout of the authors' code."""
     return {
         "model_type": "distilbert",
         "architectures": ["DistilBertForMaskedLM"],

@@ -1,7 +1,7 @@
 """ELECTRA's checkpoints: `transformers.ElectraForPreTraining`, the discriminator.
 
-The generator is published apart (`transformers.ElectraForMaskedLM`). Written out, its weights stand in the same file
-behind "generator.", where `transformers` passes over them; where they are missing, only the encoder and RTD's head are
+The generator is published separately (`transformers.ElectraForMaskedLM`). Export writes its weights into the same file
+with the prefix "generator.", which `transformers` ignores. If a file has none, only the encoder and RTD's head are
 read.
 """
 
@@ -20,13 +20,13 @@ PREFIX = "electra."
 
 
 def size(config: Mapping[str, Any]) -> Size:
-    """The shape; `Unsupported` as BERT's."""
+    """Returns the shape. Raises `Unsupported` for the same settings as BERT's `size`."""
     found, embedding = layers.size(config), config.get("embedding_size", 128)
     return replace(found, embedding=0 if embedding == found.width else embedding)
 
 
 def config(size: Size, vocabulary: Vocabulary) -> dict[str, Any]:
-    """What config.json holds."""
+    """Returns the content of config.json."""
     return {
         "model_type": "electra",
         "architectures": ["ElectraForPreTraining"],
@@ -36,7 +36,7 @@ def config(size: Size, vocabulary: Vocabulary) -> dict[str, Any]:
 
 
 def weights(size: Size) -> list[Weight]:
-    """One entry for each variable; RTD's head and the generator are the objective's."""
+    """One entry for each variable. RTD's head and the generator belong to the objective."""
     mlm, found = "generator.generator_predictions", "discriminator_predictions."
     widening = layers.dense("encoder/widening/", f"{PREFIX}embeddings_project")
     return [

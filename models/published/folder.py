@@ -1,9 +1,9 @@
-"""Folders in Hugging Face layout, read and written: config.json, the arrays, the vocabulary. No TensorFlow.
+"""Reads and writes folders in Hugging Face layout: config.json, the arrays, the vocabulary.
 
-Presets of keras-hub are read too, by `models.published._keras_hub`.
+Presets of keras-hub are read as well, with `models.published._keras_hub`.
 
-config.json                                       what it is (``model_type``) and its shape
-model.safetensors, or its shards and their index  the arrays; pytorch_model.bin where there are no safetensors
+config.json                                       the kind of model (``model_type``) and its shape
+model.safetensors, or its shards and their index  the arrays; else pytorch_model.bin
 tokenizer.json, vocab.txt, ...                    see `models.published._vocabulary`
 """
 
@@ -28,20 +28,20 @@ from ptmbench.models.text.tokenizers import Tokenizer
 _WEIGHTS = {"model.safetensors": _arrays.safetensors, "pytorch_model.bin": _arrays.torch}
 _SHOWN = 5  # names in a message
 _LARGEST = {"layers": 1 << 10, "heads": 1 << 10, "width": 1 << 16, "embedding": 1 << 16}
-"""Beyond these no network is built; lengths and inner widths have 2^20."""
+"""Largest sizes of a network. The limit for lengths and inner widths is 2^20."""
 _ELSEWHERE = "Import a checkpoint that is computed here, or run this one with transformers."
-"""The next step where a model is whole but of another kind."""
+"""The next step for a model that is complete, but of another kind."""
 _ROUNDING = 1e-2
 """The largest difference that bfloat16 makes to numbers up to 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Folder:
-    """A published model: what it is here, and its arrays, which are read when they are asked for."""
+    """A published model, and the model here that computes it. Arrays are read at each access."""
 
     path: Path
     model: str
-    """The name of the model here that computes it."""
+    """The name of our model that computes it."""
     table: ModuleType
     """Its file in `models.published`."""
     config: Mapping[str, Any]
@@ -49,15 +49,15 @@ class Folder:
     tokenizer: Tokenizer
     arrays: Mapping[str, np.ndarray]
     sha256: str
-    """Of the file of weights; of the shards' sums, where there are several."""
+    """SHA-256 of the file of weights, or of the hashes of its shards."""
     stored: int
-    """Bytes of the files of weights."""
+    """Size of the files of weights in bytes."""
 
     def weights(self, shapes: Mapping[str, tuple[int, ...]]) -> tuple[dict[str, np.ndarray], list[str], list[str]]:
-        """Arrays by path for the variables of ``loss``, whose ``shapes`` are given; the paths of the objective's
-        weights that are not there; and the names of the arrays that nothing here takes.
+        """Returns the arrays by path for the variables of ``loss``, which have these ``shapes``.
 
-        `PublishedError` names what the encoder lacks, and what has another size than config.json says.
+        Also returns the paths of the objective's weights that are missing, and the names of arrays that are not used.
+        Raises `PublishedError` if the encoder lacks an array, or if an array does not fit config.json.
         """
         names, found, absent, missing, halves = _Names(self.arrays, self.table.PREFIX), {}, [], [], set()
         self._check_fixed(names)
@@ -92,7 +92,7 @@ class Folder:
         return found, absent, names.unused()
 
     def _check_fixed(self, names: "_Names") -> None:
-        """`Unsupported` where the checkpoint holds another value of what our network computes or lacks."""
+        """Raises `Unsupported` if the checkpoint has another value for an array that our network computes or lacks."""
         for name, value in getattr(self.table, "fixed", lambda size: {})(self.size).items():
             if name not in names:
                 continue
@@ -109,14 +109,14 @@ class Folder:
         given = {name: names[name] for name in weight.theirs if name in names}
         if not given and weight.otherwise in names:
             given[weight.theirs[0]] = names[weight.otherwise]
-        for copy in weight.copies:  # of what is used twice either name may be there; both have to say the same
+        for copy in weight.copies:  # one or both names may be there, with equal arrays
             if copy in names and not np.array_equal(given.setdefault(weight.theirs[0], names[copy]), names[copy]):
                 raise published.Unsupported(
                     f"{self.path}: {copy} differs from {weight.theirs[0]}, and the network here has one for both. "
                     f"{_ELSEWHERE}"
                 )
         whole = next((name for name, array in given.items() if array.dtype.kind != "f"), None)
-        if whole:  # their scales stand apart, in arrays that no table here knows
+        if whole:  # their scales are in separate arrays, which no table here has
             raise published.Unsupported(
                 f"{self.path}: {whole} holds whole numbers ({given[whole].dtype}), so the model was quantised. Load it "
                 "with transformers in float32 and save it."
@@ -127,8 +127,10 @@ class Folder:
 
 
 class _Names(Mapping[str, np.ndarray]):
-    """Arrays by the names of a table, however the checkpoint spells them: with or without the prefix, and the scale
-    and bias of norms as gamma and beta."""
+    """Arrays by the names of a table, in any of the spellings of checkpoints.
+
+    The prefix may be missing, and the scale and bias of norms may be called gamma and beta.
+    """
 
     def __init__(self, arrays: Mapping[str, np.ndarray], prefix: str):
         self._arrays, self._prefix, self._used = arrays, prefix, set()
@@ -161,8 +163,7 @@ class _Names(Mapping[str, np.ndarray]):
 
 
 def read(path: Path) -> Folder:
-    """The published model in ``path``; `PublishedError` says what is missing, foreign or damaged, where, and what to do
-    next."""
+    """Reads the published model in ``path``. Raises `PublishedError` if a part is missing, foreign or damaged."""
     try:
         return _read(path)
     except published.Unsupported as error:
@@ -172,7 +173,7 @@ def read(path: Path) -> Folder:
 
 
 def _placed(path: Path, error: PublishedError) -> str:
-    """The message of ``error``, with the folder where it does not name it."""
+    """Returns the message of ``error``, and adds the folder if the message does not name it."""
     return str(error) if str(path) in str(error) else f"{path} cannot be imported. {error}"
 
 
@@ -215,7 +216,7 @@ def _read(path: Path) -> Folder:
 
 
 def _possible(size: Size) -> Size:
-    """``size``; `ValueError` where no network can have it."""
+    """Returns ``size``. Raises `ValueError` if no network can have it."""
     numbers = asdict(size)
     numbers["embedding"] = numbers["embedding"] or size.width
     if any(type(number) is not int or number < 1 for number in numbers.values()) or size.width % 2:
@@ -228,7 +229,7 @@ def _possible(size: Size) -> Size:
 
 
 def _of_preset(path: Path, config: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a preset, once they are known to be computed here."""
+    """Returns the settings of a preset in `transformers`. Raises `PublishedError` if no model here computes it."""
     try:
         found = _keras_hub.settings(config)
         table_of(found)
@@ -242,7 +243,11 @@ def _of_preset(path: Path, config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def table_of(config: Mapping[str, Any]) -> tuple[str, ModuleType]:
-    """The file of `models.published` that reads ``config``: among several for one type, the first that can."""
+    """Returns the model that reads ``config``, and its file of `models.published`.
+
+    Several models may have the same type, and the first that can read ``config`` counts. Raises `Unsupported` if there
+    is none.
+    """
     kind, refused = config.get("model_type"), []
     for name in published.names():
         table = published.load(name)
@@ -252,7 +257,7 @@ def table_of(config: Mapping[str, Any]) -> tuple[str, ModuleType]:
                 return name, table
             except published.Unsupported as error:
                 refused.append(f"As {name}: {error}")
-            except (ArithmeticError, KeyError, TypeError):  # whoever asks for the size says what is wrong
+            except (ArithmeticError, KeyError, TypeError):  # `_read` asks for the size again and reports it
                 return name, table
     if refused:
         raise published.Unsupported(" ".join(refused))
@@ -261,7 +266,7 @@ def table_of(config: Mapping[str, Any]) -> tuple[str, ModuleType]:
 
 
 def _open(path: Path) -> tuple[list[Path], _arrays.Arrays]:
-    """The files of weights, and what is in them."""
+    """Returns the files of weights and their arrays."""
     for name, reader in _WEIGHTS.items():
         if (path / name).is_file():
             files = [path / name]
@@ -299,10 +304,10 @@ def _sha256(files: list[Path]) -> str:
 
 
 def write(path: Path, *, model: str, size: Size, tokenizer: Tokenizer, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write ``arrays``, by path of variable, as the folder ``path``, which must not be there yet or be empty.
+    """Writes ``arrays``, by path of variable, into the folder ``path``, which must be new or empty.
 
-    An imported vocabulary gets its own ids and files back. `PublishedError` for a model without a place in
-    `models.published`, and for a vocabulary whose padding its network there would not take for padding.
+    An imported vocabulary gets its original ids and files. Raises `PublishedError` for a model without a file in
+    `models.published`, and for a vocabulary whose padding has another id than the model's code in `transformers` uses.
     """
     from safetensors.numpy import save
 
@@ -319,9 +324,9 @@ def write(path: Path, *, model: str, size: Size, tokenizer: Tokenizer, arrays: M
 def in_their_layout(
     model: str, size: Size, tokenizer: Tokenizer, arrays: Mapping[str, np.ndarray]
 ) -> tuple[Tokenizer, dict[str, Any], dict[str, np.ndarray]]:
-    """The vocabulary with its original ids, what config.json says, and the arrays by their names in `transformers`.
+    """Returns the vocabulary with its original ids, the content of config.json, and the arrays for `transformers`.
 
-    Raises what `write` raises.
+    Raises the same errors as `write`.
     """
     if model not in published.names():
         names = ", ".join(published.names())
@@ -342,14 +347,17 @@ def in_their_layout(
         written = weight.write(np.asarray(arrays[weight.ours], np.float32))
         if weight.vocabulary:
             written = {name: _vocabulary.to_theirs(array, tokenizer) for name, array in written.items()}
-        # One copy of what is used twice, as `save_pretrained` does; whoever loads it ties them again.
+        # Tied arrays are written once, as in `save_pretrained`. Loading ties them again.
         found |= {name: array for name, array in written.items() if name not in weight.copies}
     return tokenizer, config, found
 
 
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
-    """A folder that becomes ``path`` at the end, and is deleted after an error. ``path`` is new or an empty folder."""
+    """Yields a folder that becomes ``path`` at the end, and is deleted after an error.
+
+    Raises `PublishedError` if ``path`` exists and is not an empty folder.
+    """
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise PublishedError(f"{path} is there already and not empty, so it is not overwritten. Give another folder.")
     fresh = path.with_name(f".{path.name}.tmp")
@@ -365,7 +373,7 @@ def new_folder(path: Path) -> Iterator[Path]:
 
 
 def _special_ids(tokenizer: Tokenizer) -> dict[str, int | None]:
-    """What every config.json may say; None where a published vocabulary has no such token."""
+    """Returns the ids of special tokens for config.json, None for tokens that a published vocabulary lacks."""
     pad, _, cls, sep, *_ = tokenizer.imported["rows"]
     return {"pad_token_id": pad, "bos_token_id": cls, "eos_token_id": sep}
 

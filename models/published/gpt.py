@@ -1,4 +1,4 @@
-"""GPT's checkpoints: `transformers.OpenAIGPTLMHeadModel`. Its dense layers are stored as ours, [in, out]."""
+"""GPT's checkpoints: `transformers.OpenAIGPTLMHeadModel`. Kernels are stored as [in, out], as here."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -20,8 +20,8 @@ _NORMS = (("attention_norm", "ln_1"), ("norm", "ln_2"))
 
 
 def size(config: Mapping[str, Any]) -> Size:
-    """The shape; the inner width is four times the width there. `Unsupported` for another activation or epsilon."""
-    check(config, {"afn": "gelu", "layer_norm_epsilon": 1e-5})  # that GELU is the one with tanh
+    """Returns the shape, with an inner width of 4 D. Raises `Unsupported` for another activation or epsilon."""
+    check(config, {"afn": "gelu", "layer_norm_epsilon": 1e-5})  # the "gelu" of this class is the tanh form
     width = config["n_embd"]
     return Size(
         layers=config["n_layer"], width=width, heads=config["n_head"], inner=4 * width, length=config["n_positions"]
@@ -29,7 +29,7 @@ def size(config: Mapping[str, Any]) -> Size:
 
 
 def config(size: Size, vocabulary: Vocabulary) -> dict[str, Any]:
-    """What config.json holds; `Unsupported` for an inner width that is not four times the width."""
+    """Returns the content of config.json. Raises `Unsupported` if the inner width is not four times the width."""
     check({"inner width": size.inner}, {"inner width": 4 * size.width})
     return {
         "model_type": "openai-gpt",

@@ -1,4 +1,4 @@
-"""GPT-2 in Hugging Face folders (`GPT2LMHeadModel`). Kernels are stored [in, out], as here: nothing is turned."""
+"""GPT-2's checkpoints: `transformers.GPT2LMHeadModel`. Kernels are stored as [in, out], as here."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ _FIXED = {
 
 
 def size(config: dict[str, Any]) -> Size:
-    """The shape that ``config`` describes; `Unsupported` for settings that change the computation."""
+    """Returns the shape that ``config`` describes. Raises `Unsupported` for settings that change the computation."""
     for name, ours in _FIXED.items():
         if (found := config.get(name, ours)) != ours:
             raise Unsupported(f"its {name} is {found!r}, and the network here computes only {name} = {ours!r}.")
@@ -35,7 +35,7 @@ def size(config: dict[str, Any]) -> Size:
 
 
 def config(size: Size, vocabulary: Vocabulary) -> dict[str, Any]:
-    """What config.json says of a network of ``size``."""
+    """Returns the content of config.json for a network of ``size``."""
     return {
         "model_type": "gpt2",
         "architectures": ["GPT2LMHeadModel"],

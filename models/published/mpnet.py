@@ -1,7 +1,6 @@
-"""MPNet's checkpoints: `transformers.MPNetForMaskedLM`, and whatever else holds an ``MPNetModel``.
+"""MPNet's checkpoints: `transformers.MPNetForMaskedLM`, and all others with an ``MPNetModel``.
 
-Positions count from 2 on there, as RoBERTa's do. The pooler that some checkpoints carry was never trained and is left
-out.
+Positions count from 2 there, as in RoBERTa. Some checkpoints have a pooler. It was never trained and is left out.
 """
 
 from collections.abc import Mapping
@@ -23,11 +22,11 @@ _NEEDED = {
     "tie_word_embeddings": True,
 }
 _DEFAULTS = {"layer_norm_eps": 1e-12}
-"""What transformers takes where config.json says nothing."""
+"""Defaults of `transformers` for settings that are missing in config.json."""
 
 
 def size(config: Mapping[str, Any]) -> Size:
-    """The shape; `Unsupported` for another activation, epsilon or number of distances."""
+    """Returns the shape. Raises `Unsupported` for another activation, epsilon or number of distances."""
     layers.check(config, _NEEDED, _DEFAULTS)
     return Size(
         layers=config["num_hidden_layers"],
@@ -39,7 +38,7 @@ def size(config: Mapping[str, Any]) -> Size:
 
 
 def config(size: Size, vocabulary: Vocabulary) -> dict[str, Any]:
-    """What config.json holds."""
+    """Returns the content of config.json."""
     return {
         **_NEEDED,
         "model_type": "mpnet",

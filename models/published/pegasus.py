@@ -1,7 +1,7 @@
 """PEGASUS's checkpoints: `transformers.PegasusForConditionalGeneration`.
 
-The files hold the fixed positions and ``final_logits_bias``, zeros that nothing trains, as well. Our network computes
-the positions and has no such bias, so a file in which either is otherwise is refused.
+The files also have the fixed positions, and ``final_logits_bias``, which is zero and is not trained. Our network
+computes the positions and has no such bias, so a file with other values of either is refused.
 """
 
 from collections.abc import Mapping
@@ -19,17 +19,21 @@ MODEL_TYPES = ("pegasus",)
 PREFIX = "model."
 _NEEDED = {"activation_function": "relu", "scale_embedding": True, "tie_word_embeddings": True}
 _DEFAULTS = {"activation_function": "gelu", "scale_embedding": False}
-"""What transformers takes where config.json says nothing."""
+"""Defaults of `transformers` for settings that are missing in config.json."""
 
 
 def size(config: Mapping[str, Any]) -> Size:
-    """The shape; `Unsupported` for other activations, unscaled embeddings, or unequal halves."""
+    """Returns the shape.
+
+    Raises `Unsupported` for other activations, unscaled embeddings, an untied output, or different shapes of encoder
+    and decoder.
+    """
     check(config, _NEEDED, _DEFAULTS)
     return bart.shape(config)
 
 
 def config(size: Size, vocabulary: Vocabulary) -> dict[str, Any]:
-    """What config.json holds."""
+    """Returns the content of config.json."""
     return bart.config(size, vocabulary) | {
         **_NEEDED,
         "model_type": "pegasus",
@@ -39,7 +43,7 @@ def config(size: Size, vocabulary: Vocabulary) -> dict[str, Any]:
 
 
 def fixed(size: Size) -> dict[str, np.ndarray]:
-    """The bias of the logits, and the sine positions [T, D] of both halves: sines first, then cosines."""
+    """Returns the bias of the logits, and the positions [T, D] of encoder and decoder: sines, then cosines."""
     rate = 10000.0 ** (-np.arange(0, size.width, 2) / size.width)
     angles = np.arange(size.length)[:, None] * rate
     waves = np.concatenate([np.sin(angles), np.cos(angles)], axis=1).astype(np.float32)

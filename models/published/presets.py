@@ -1,9 +1,8 @@
 """Writes our networks and vocabularies as presets of keras-hub, which its classes load with ``from_preset``.
 
-`ptmbench export --format keras_hub` calls it. `models.published._keras_hub` reads such folders, and its tables are run
-backwards here. A preset holds a backbone: the heads of the objective have no place in it. keras-hub builds the network
-and writes its files; this file fills in the weights. Whether keras-hub then computes the same vectors is checked in
-`bench.runs.published`.
+`ptmbench export --format keras_hub` calls it. `models.published._keras_hub` reads such folders, and its tables are
+inverted here. A preset has a backbone and no heads of the objective. keras-hub builds the network and writes its files;
+this file sets the weights. `bench.runs.published` checks that keras-hub then computes the same vectors.
 """
 
 import base64
@@ -28,9 +27,9 @@ _NAMES = {
     "AlbertTokenizer": {"pad": "<pad>", "unk": "<unk>", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"},
     "T5Tokenizer": {"pad": "<pad>", "unk": "<unk>", "sep": "</s>"},
 }
-"""The spellings that keras-hub's classes of tokenizers require of special tokens, by role."""
+"""The spellings of special tokens that keras-hub's tokenizer classes require, by role."""
 _KINDS = {"DistilBertTokenizer": "wordpiece", "AlbertTokenizer": "unigram", "T5Tokenizer": "unigram"}
-"""The kind of a class's vocabularies; BPE for all others."""
+"""The kind of vocabulary that a class reads. All other classes read BPE."""
 _ELSEWHERE = "Export with --format transformers."
 _ROLES = ("pad", "unk", "cls", "sep", "mask")
 _PROBES = {
@@ -49,29 +48,29 @@ _PROBES = {
     "Emoji": "the\U0001f600dog \U0001f468\u200d\U0001f469",
     "spelled special tokens": "[MASK] the[SEP] <s> dog</s> <mask> <|endoftext|>",
 }
-"""Texts that keras-hub may cut otherwise, by what is special about them."""
+"""Texts that keras-hub may tokenise differently, by their special feature."""
 _PLAIN = "The quick dog, 12 of it: it's walking!"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Written:
-    """What is in a new preset."""
+    """The contents of a new preset."""
 
     backbone: str
     """The name of its class in ``keras_hub.models``."""
     places: list[int | None]
-    """The id in the preset of each id here; None for those that it lacks."""
+    """The id in the preset for each id here, or None if the preset lacks it."""
     unwritten: list[str]
-    """Weights that the backbone has no place for, by their names in `transformers`."""
+    """Weights for which the backbone has no place, by their names in `transformers`."""
     deviations: list[str]
-    """Kinds of text that keras-hub's tokenizer cuts otherwise."""
+    """Kinds of text that keras-hub's tokenizer tokenises differently."""
 
 
 def write(path: Path, *, model: str, size: Size, tokenizer: Tokenizer, arrays: Mapping[str, np.ndarray]) -> Written:
     """Writes ``arrays``, by path of variable, and ``tokenizer`` as a preset into the empty folder ``path``.
 
-    `Unsupported` for a model or a vocabulary that keras-hub does not compute as we do, and `PublishedError` for a model
-    without a layout.
+    Raises `Unsupported` for a model or a vocabulary that keras-hub does not compute in the same way, and
+    `PublishedError` for a model without a layout.
     """
     import keras_hub
 
@@ -97,13 +96,16 @@ def write(path: Path, *, model: str, size: Size, tokenizer: Tokenizer, arrays: M
 
 
 def _fold_segments(arrays: dict[str, np.ndarray]) -> None:
-    """Adds RoBERTa's only segment to all positions: keras-hub has no segments in it."""
+    """Adds RoBERTa's only segment vector to all positions, because keras-hub's RoBERTa has no segments."""
     segment = arrays.pop("embeddings.token_type_embeddings.weight")
     arrays["embeddings.position_embeddings.weight"] = arrays["embeddings.position_embeddings.weight"] + segment
 
 
 def _tokenizer(classes: Any, name: str, tokenizer: Tokenizer) -> Any:
-    """keras-hub's tokenizer of the class ``name`` with the pieces of ``tokenizer``, which has its original ids."""
+    """Makes keras-hub's tokenizer of the class ``name`` with the pieces of ``tokenizer`` and their original ids.
+
+    Raises `Unsupported` for a vocabulary of another kind, or one that the class refuses.
+    """
     spec, kind = tokenizer.imported["pieces"], _KINDS.get(name, "bpe")
     if tokenizer.kind != kind:
         raise Unsupported(
@@ -126,8 +128,10 @@ def _tokenizer(classes: Any, name: str, tokenizer: Tokenizer) -> Any:
 
 
 def _pieces(tokenizer: Tokenizer, names: Mapping[str, str]) -> dict[str, int]:
-    """Every piece with its original id; special tokens are spelled as in ``names``, by role, which the vocabulary may
-    have already."""
+    """Returns the original id of every piece. Special tokens get their spellings in ``names``, by role.
+
+    A spelling that the vocabulary already has keeps its id.
+    """
     rows = tokenizer.imported["rows"]
     found = _vocabulary.numbers_of(tokenizer.imported["pieces"])
     renamed = {rows[_ROLES.index(role)]: name for role, name in names.items() if name not in found}
@@ -135,7 +139,10 @@ def _pieces(tokenizer: Tokenizer, names: Mapping[str, str]) -> dict[str, int]:
 
 
 def _wordpiece(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of keras-hub's WordPiece that stand for the normalizer of ``spec``."""
+    """Returns the arguments of keras-hub's WordPiece for the normalizer of ``spec``.
+
+    Raises `Unsupported` if keras-hub's WordPiece does not normalise texts in this way.
+    """
     normal = spec.get("normalizer") or {}
     lower = normal.get("lowercase")
     strips = normal.get("strip_accents")
@@ -150,7 +157,10 @@ def _wordpiece(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _bpe(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of keras-hub's BPE that stand for the steps of ``spec``; no text can spell a special token."""
+    """Returns the arguments of keras-hub's BPE for the steps of ``spec``. No text can spell a special token.
+
+    Raises `Unsupported` if keras-hub's BPE has no such steps.
+    """
     normal, cut = spec.get("normalizer") or {"type": "Strip"}, spec.get("pre_tokenizer") or {}
     steps = [step["type"] for step in normal.get("normalizers", [normal])]
     if set(steps) - {"Strip"}:
@@ -169,10 +179,10 @@ def _bpe(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _unigram(tokenizer: Tokenizer, lines: list[str]) -> bytes:
-    """A model of the sentencepiece package with the pieces ``lines``. No text can spell a special token.
+    """Returns a serialised model of the sentencepiece package with the pieces ``lines``.
 
-    The package's rule nmt_nfkc stands for NFKC and one space for any white space; a table of characters that the
-    vocabulary was imported with stays.
+    No text can spell a special token. NFKC and the replacement of white space by one space become the package's rule
+    nmt_nfkc. The table of characters of an imported vocabulary is kept. Raises `Unsupported` for other steps.
     """
     from sentencepiece import sentencepiece_model_pb2
 
@@ -205,7 +215,7 @@ def _unigram(tokenizer: Tokenizer, lines: list[str]) -> bytes:
 
 
 def _nfkc() -> bytes:
-    """The sentencepiece package's table of characters for nmt_nfkc, which it puts into every model that it trains."""
+    """Returns the sentencepiece package's table of characters for nmt_nfkc, from a small model that it trains."""
     from sentencepiece import SentencePieceTrainer, sentencepiece_model_pb2
 
     trained = io.BytesIO()
@@ -223,8 +233,10 @@ def _nfkc() -> bytes:
 
 
 def _deviations(tokenizer: Tokenizer, theirs: Any, places: list[int | None]) -> list[str]:
-    """The kinds of text that ``theirs`` cuts otherwise, called directly or in `tf.data`, for which keras-hub has one
-    implementation each. Raises `Unsupported` where plain text is cut otherwise."""
+    """Returns the kinds of text that ``theirs`` tokenises differently, called directly or in a graph (`tf.data`).
+
+    keras-hub has a separate implementation for each. Raises `Unsupported` if plain text is tokenised differently.
+    """
     import tensorflow as tf
 
     traced = tf.function(theirs, input_signature=[tf.TensorSpec((), tf.string)])

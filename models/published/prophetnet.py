@@ -1,4 +1,4 @@
-"""ProphetNet in Hugging Face layout. Positions begin at 1 there, so that a table of theirs has a row more than ours."""
+"""ProphetNet's checkpoints. Positions begin at 1 there, so their position tables have one row more than ours."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,13 +19,13 @@ _NETWORK = {
     "relative_max_distance": 128,
     "tie_word_embeddings": True,
 }
-"""What the network has, and what config.json means where it is silent."""
+"""The settings of our network, which are also the defaults for a config.json without them."""
 _DECODER = {"decoder_ffn_dim": 4096, "num_decoder_layers": 12, "num_decoder_attention_heads": 16}
-"""The shape of the decoder that transformers takes where config.json says nothing."""
+"""The shape of the decoder that `transformers` assumes if config.json does not have it."""
 
 
 def size(config: Mapping[str, Any]) -> Size:
-    """The shape that config.json tells; `Unsupported` for what the network does not compute."""
+    """Returns the shape. Raises `Unsupported` for settings that the network does not compute."""
     check(config, _NETWORK)
     check(config, {name: config[name.replace("decoder", "encoder")] for name in _DECODER}, _DECODER)
     return Size(
@@ -38,7 +38,7 @@ def size(config: Mapping[str, Any]) -> Size:
 
 
 def config(size: Size, vocabulary: Vocabulary) -> dict[str, Any]:
-    """What config.json holds when our weights are written out; the decoder starts from [CLS] here."""
+    """Returns the content of config.json. The decoder starts from [CLS] here."""
     return {
         "model_type": "prophetnet",
         "architectures": ["ProphetNetForConditionalGeneration"],
@@ -54,7 +54,7 @@ def config(size: Size, vocabulary: Vocabulary) -> dict[str, Any]:
 
 
 def weights(size: Size) -> list[Weight]:
-    """One for each variable of ``loss``."""
+    """One entry for each variable."""
     words = [f"prophetnet.{part}word_embeddings.weight" for part in ("", "encoder.", "decoder.")]
     found = [
         Weight(
@@ -75,7 +75,7 @@ def weights(size: Size) -> list[Weight]:
 
 
 def layer(ours: str, theirs: str, decoder: bool) -> list[Weight]:
-    """The weights of one layer of the encoder or of the ``decoder``."""
+    """Returns the weights of a layer of the encoder or of the ``decoder``."""
     own, cross = f"{theirs}self_attn", f"{theirs}cross_attn"
     found = [
         *dense(f"{ours}attention/query_key_value/", *(f"{own}.{part}_proj" for part in ("query", "key", "value"))),

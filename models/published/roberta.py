@@ -1,7 +1,7 @@
-"""RoBERTa's checkpoints: `transformers.RobertaForMaskedLM`, and whatever else holds a ``RobertaModel``.
+"""RoBERTa's checkpoints: `transformers.RobertaForMaskedLM`, and all others with a ``RobertaModel``.
 
-Positions count from the id of padding on there, which is 1: the first two rows of their table are never looked up. The
-pooler that some checkpoints carry was never trained and is left out.
+Positions count from the id of padding there, which is 1, so the first two rows of the position table are never used.
+Some checkpoints have a pooler. It was never trained and is left out.
 """
 
 from collections.abc import Mapping
@@ -28,11 +28,14 @@ _NEEDED = {
     "tie_word_embeddings": True,
 }
 _DEFAULTS = {"layer_norm_eps": 1e-12, "type_vocab_size": 2}
-"""What transformers takes where config.json says nothing."""
+"""Defaults of `transformers` for settings that are missing in config.json."""
 
 
 def size(config: Mapping[str, Any]) -> Size:
-    """The shape; `Unsupported` for another activation, epsilon, kind of position or number of segments."""
+    """Returns the shape.
+
+    Raises `Unsupported` for another activation, epsilon, kind of position or number of segments.
+    """
     layers.check(config, _NEEDED, _DEFAULTS)
     return Size(
         layers=config["num_hidden_layers"],
@@ -44,7 +47,7 @@ def size(config: Mapping[str, Any]) -> Size:
 
 
 def config(size: Size, vocabulary: Vocabulary) -> dict[str, Any]:
-    """What config.json holds."""
+    """Returns the content of config.json."""
     return {
         **layers.config(size, vocabulary),
         **_NEEDED,

@@ -22,15 +22,17 @@ _NEEDED = {
 
 
 def size(config: Mapping[str, Any]) -> Size:
-    """The shape; `Unsupported` for gated layers or an untied output, heads of another width than D / H, or other
-    distances. Positions are relative: the length is only the longest that the authors trained on."""
+    """Returns the shape. Positions are relative, so the length is only the longest that the authors trained on.
+
+    Raises `Unsupported` for gated layers, an untied output, heads of another width than D / H, or other distances.
+    """
     layers, width, heads = config["num_layers"], config["d_model"], config["num_heads"]
     check(config, _NEEDED | {"num_decoder_layers": layers, "d_kv": width // heads}, {"d_kv": 64})
     return Size(layers=layers, width=width, heads=heads, inner=config["d_ff"], length=config.get("n_positions", 512))
 
 
 def config(size: Size, vocabulary: Vocabulary) -> dict[str, Any]:
-    """What config.json holds."""
+    """Returns the content of config.json."""
     return {
         **_NEEDED,
         "model_type": "t5",
@@ -49,7 +51,7 @@ def config(size: Size, vocabulary: Vocabulary) -> dict[str, Any]:
 
 
 def _attention(place: str, kind: str, theirs: str, above: str) -> list[Weight]:
-    """One attention: its norm before it, queries, keys and values (``theirs``), and the output."""
+    """Returns the weights of an attention: the norm before it, queries, keys, values, and the output projection."""
     fused = [("query_key_value", "qkv")] if kind == "attention" else [("query", "q"), ("key_value", "kv")]
     return [
         Weight(ours=f"{place}{kind}_norm/scale", theirs=(f"{above}layer_norm.weight",)),

@@ -1,8 +1,8 @@
 """T5 1.1's checkpoints: `transformers.T5ForConditionalGeneration` with gated GELU and an output layer of its own.
 
-`transformers` computes its logits without T5 1.0's factor of D^-1/2. Before release 5 "tie_word_embeddings": false
-in config.json said so. Release 5 writes "scale_decoder_outputs": false in its place and calls the embeddings tied,
-which they are only where the file of weights has no output layer of its own; the published files have one.
+`transformers` computes its logits without T5 1.0's factor of D^-1/2. Before release 5, this followed from
+"tie_word_embeddings": false in config.json. Release 5 writes "scale_decoder_outputs": false and declares the embeddings
+tied. They are tied only if the file of weights has no output layer; the published files have one.
 """
 
 from collections.abc import Mapping
@@ -19,11 +19,11 @@ MODEL_TYPES = ("t5",)
 PREFIX = ""
 _OWN = {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}
 _TIED = {"feed_forward_proj": "relu", "tie_word_embeddings": True}
-"""T5 1.0's, and what `transformers` takes where config.json says nothing."""
+"""The settings of T5 1.0, which are also the defaults of `transformers`."""
 
 
 def size(config: Mapping[str, Any]) -> Size:
-    """The shape; `Unsupported` for what T5's reader refuses, and for ungated layers or scaled logits."""
+    """Returns the shape. Raises `Unsupported` for ungated layers, scaled logits, and what `t5` refuses otherwise."""
     check(config, {"feed_forward_proj": "gated-gelu"}, _TIED)
     unscaled = config.get("tie_word_embeddings") is False or config.get("scale_decoder_outputs") is False
     check({"scale_decoder_outputs": not unscaled}, {"scale_decoder_outputs": False})
@@ -31,12 +31,12 @@ def size(config: Mapping[str, Any]) -> Size:
 
 
 def config(size: Size, vocabulary: Vocabulary) -> dict[str, Any]:
-    """What config.json holds."""
+    """Returns the content of config.json."""
     return t5.config(size, vocabulary) | _OWN | {"scale_decoder_outputs": False}
 
 
 def weights(size: Size) -> list[Weight]:
-    """One entry for each variable: T5's, where gate and inner layer lie side by side, and the output layer."""
+    """One entry for each variable: those of T5, with gate and inner layer concatenated, and the output layer."""
     found = []
     for weight in t5.weights(size):
         if weight.ours.endswith("feed_forward/inner/kernel"):

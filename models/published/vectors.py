@@ -1,11 +1,11 @@
-"""Files of word vectors, read and written: what the programs of word2vec, GloVe and fastText leave. No TensorFlow.
+"""Reads and writes files of word vectors, in the formats of word2vec, GloVe and fastText.
 
-text    a word and its numbers a line; those of word2vec and fastText (.vec) begin with a line of two sizes
+text    a word and its numbers a line; the files of word2vec and fastText (.vec) begin with a line of two sizes
 binary  word2vec's: that line, then for each word its bytes, a space, and its numbers as float32
 
-Any of them may be gzipped. Texts are read in lower case if no word of the file has another. Words with marks inside
-("u.s.", "new-york") are found whole, and "don't" is "do" and "n't" where the file has that. Words that no text can
-spell here, such as those with a space inside, are left out.
+Any of them may be gzipped. If all words of a file are in lower case, texts are converted to lower case. Words with
+punctuation inside ("u.s.", "new-york") are found whole, and "don't" is read as "do" and "n't" if the file has "n't".
+Words that no text can contain here, such as words with a space inside, are left out.
 """
 
 import gzip
@@ -27,23 +27,23 @@ from ptmbench.models.text.tokenizer_kinds import SPECIALS, SPELLINGS, untrained
 from ptmbench.models.text.tokenizers import Tokenizer
 
 MODELS = ("word2vec", "cbow", "glove")
-"""Whose tables they may become."""
+"""The models that can have such vectors."""
 TABLE, CONTEXTS = "encoder/tokens/table", "encoder/contexts/table"
-"""Variables of the networks that are a table: a word's vector, and in GloVe what is added to it."""
+"""The variables of these models: the word vectors, and GloVe's context vectors, which are added to them."""
 LENGTH = 4096
 _UNKNOWN = "<unk>"
 _WORD = r"\w+|[^\w\s]"
 _CLITICS = rf"\w+(?=n't\b)|n't\b|'(?:s|re|ve|ll|d|m)\b|{_WORD}"
 _FASTTEXT = (793712314).to_bytes(4, "little")
-_LONGEST = 1 << 16  # bytes of a line, or of a word in a binary file
-_WIDEST = 1 << 14  # numbers of a vector
-_DIGITS = 12  # of a size
-_RATIO = 50  # how much smaller gzip makes word vectors at most; published ones are a third
+_LONGEST = 1 << 16  # most bytes of a line, or of a word in a binary file
+_WIDEST = 1 << 14  # most numbers of a vector
+_DIGITS = 12  # most digits of a size
+_RATIO = 50  # highest ratio of vectors to their gzip file; published files reach 3
 
 
 @dataclass(frozen=True, kw_only=True)
 class VectorFile:
-    """The words of a file and their vectors, as `models.published.folder.Folder` has a published network."""
+    """The words of a file and their vectors. It has the interface of `models.published.folder.Folder`."""
 
     path: Path
     model: str
@@ -53,29 +53,30 @@ class VectorFile:
     table: np.ndarray = field(repr=False)
     """float32 [V, D] in the order of the tokenizer's ids."""
     left_out: tuple[str, ...] = field(repr=False)
-    """Words that no text can spell."""
+    """Words that no text can contain."""
     sha256: str
     stored: int
 
     def weights(self, shapes: Mapping[str, tuple[int, ...]]) -> tuple[dict[str, np.ndarray], list[str], list[str]]:
-        """As `models.published.folder.Folder.weights`."""
+        """Returns the same as `models.published.folder.Folder.weights`."""
         found = {TABLE: self.table}
-        if CONTEXTS in shapes:  # files hold the sum of both tables
+        if CONTEXTS in shapes:  # a file has the sum of both tables
             found[CONTEXTS] = np.zeros_like(self.table)
         return found, sorted(set(shapes) - set(found)), list(self.left_out)
 
 
 def read(path: Path, model: str | None = None, most: int | None = None) -> VectorFile:
-    """The first ``most`` vectors of ``path`` as ``model``: word2vec, or glove for a text without a first line of sizes.
+    """Reads the first ``most`` vectors of ``path`` for ``model``, or all of them by default.
 
-    [UNK] has the vector of "<unk>", or else the mean of all; other special tokens have zeros. `PublishedError` says
-    what is wrong with the file, and where.
+    The default model is word2vec, or glove for a text without a line of sizes. [UNK] has the vector of "<unk>", or else
+    the mean of all vectors. Other special tokens have zeros. Raises `PublishedError` with the damaged place, and
+    `Unsupported` for another model and for fastText's binary files.
     """
     if model and model not in MODELS:
         raise Unsupported(f"The model of word vectors must be {', '.join(MODELS[:-1])} or {MODELS[-1]}, not '{model}'.")
     words, vectors, layout = _read(path, most)
     first: dict[str, int] = {}
-    for number, word in enumerate(words):  # of a word that comes twice the first one counts
+    for number, word in enumerate(words):  # the first vector of a repeated word counts
         first.setdefault(word, number)
     unknown = vectors[first[_UNKNOWN]] if _UNKNOWN in first else vectors.mean(axis=0)
     tokenizer = _tokenizer([word for word in first if word != _UNKNOWN])
@@ -100,7 +101,10 @@ def read(path: Path, model: str | None = None, most: int | None = None) -> Vecto
 
 
 def write(path: Path, tokenizer: Tokenizer, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write the table among ``arrays`` as a text with a first line of sizes; special tokens have no line."""
+    """Writes the word vectors in ``arrays`` as a text with a first line of sizes, without special tokens.
+
+    Raises `PublishedError` if ``path`` exists.
+    """
     if path.exists():
         raise PublishedError(f"{path} is there already, so it is not overwritten. Give another file.")
     table = arrays[TABLE] + arrays[CONTEXTS] if CONTEXTS in arrays else arrays[TABLE]
@@ -118,7 +122,7 @@ def write(path: Path, tokenizer: Tokenizer, arrays: Mapping[str, np.ndarray]) ->
 
 
 def _read(path: Path, most: int | None) -> tuple[list[str], np.ndarray, str]:
-    """Words, vectors float32 [N, D], and which layout it is."""
+    """Returns the words, their vectors float32 [N, D], and the name of the layout."""
     try:
         with _opened(path) as file:
             return _rows(path, file, most)
@@ -169,8 +173,10 @@ def _rows(path: Path, file: BinaryIO, most: int | None) -> tuple[list[str], np.n
 
 
 def _lines(path: Path, file: BinaryIO) -> int:
-    """The number of lines from here to the end; `PublishedError` for lines of any length, and for a few bytes that
-    unpack to any number of them."""
+    """Returns the number of lines from here to the end.
+
+    Raises `PublishedError` for a line that is too long, and for a gzip file that unpacks to too many bytes.
+    """
     begin, most, count = file.tell(), _RATIO * path.stat().st_size, 0
     while line := file.readline(_LONGEST):
         count += 1
@@ -189,7 +195,7 @@ def _opened(path: Path) -> BinaryIO:
 
 
 def _line(file: BinaryIO, width: int) -> tuple[bytes, Any] | None:
-    """The word and the numbers of the next line; words may have spaces inside."""
+    """Returns the word and the numbers of the next line, or None for another line. Words may have spaces inside."""
     word, *numbers = file.readline(_LONGEST).strip(b"\r\n ").rsplit(b" ", width)
     try:
         return (word, [float(number) for number in numbers]) if len(numbers) == width and word else None
@@ -198,7 +204,7 @@ def _line(file: BinaryIO, width: int) -> tuple[bytes, Any] | None:
 
 
 def _record(file: BinaryIO, width: int) -> tuple[bytes, Any] | None:
-    """The same of a binary file, where a line end may stand before the word."""
+    """Returns the same from a binary file, where a line end may come before the word."""
     word: bytes | bytearray = bytearray()
     while (byte := file.read(1)) != b" ":
         if not byte or len(word) == _LONGEST:
@@ -209,19 +215,19 @@ def _record(file: BinaryIO, width: int) -> tuple[bytes, Any] | None:
 
 
 def _tokenizer(words: Sequence[str]) -> Tokenizer:
-    """A tokenizer of those of ``words`` that a text can spell, in their order."""
+    """Returns a tokenizer of the ``words`` that a text can contain, in their order."""
     impl = untrained("word", lowercase=all(word == word.lower() for word in words))
     cut = Regex(_CLITICS if "n't" in words else _WORD)
     impl.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Split(cut, "isolated")]
     )
     spec = json.loads(impl.to_str())
-    spec["normalizer"]["strip_accents"] = False  # what is left of "café" is another word
+    spec["normalizer"]["strip_accents"] = False  # "cafe" is another word than "café"
     impl = tokenizers.Tokenizer.from_str(json.dumps(spec))
     spelled = [word for word in words if impl.normalizer.normalize_str(word) == word and len(word.split()) == 1]
     numbers = {piece: number for number, piece in enumerate([*SPELLINGS, *spelled])}
     spec["model"]["vocab"] = numbers
-    # Looked for in a text before it is cut.
+    # Added tokens are matched before a text is split.
     whole = {"single_word": True, "lstrip": False, "rstrip": False, "normalized": True, "special": False}
     parted = (word for word in spelled if len(impl.pre_tokenizer.pre_tokenize_str(word)) > 1)
     spec["added_tokens"] = [{"id": numbers[word], "content": word} | whole for word in parted]

@@ -1,4 +1,4 @@
-"""One weight in two layouts: ours, and that of a published checkpoint. No TensorFlow."""
+"""One weight in two layouts: ours, and the layout of a published checkpoint."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,38 +8,39 @@ import numpy as np
 
 @dataclass(frozen=True, kw_only=True)
 class Weight:
-    """Where the variable ``ours`` of ``Pretrainable.loss`` lies in a checkpoint, and how it is turned there.
+    """The names and the layout of the variable ``ours`` of ``Pretrainable.loss`` in a checkpoint.
 
-    ``theirs`` are its names, the prefix included; several are laid side by side along our last axis (queries, keys and
-    values, say). Each is sliced, reshaped and turned in this order, and back in the other.
+    ``theirs`` are its names there, including the prefix. Several arrays, such as queries, keys and values, are
+    concatenated along our last axis. Reading slices, reshapes and transposes each of them, in this order. Writing
+    reverses these steps.
     """
 
     ours: str
     theirs: tuple[str, ...]
     skipped: int = 0
-    """Rows at the front of theirs that no input reaches, and that ours is without (the positions of BART)."""
+    """Number of unused rows at the start of their array, which ours does not have (the positions of BART)."""
     transposed: bool = False
-    """Theirs is [out, in], as torch's Linear keeps it."""
+    """Whether their array is [out, in], as in torch's Linear."""
     reshaped: tuple[int, ...] = ()
-    """The shape of each of theirs, where it is neither ours nor ours turned (heads as an axis of their own)."""
+    """The shape of each of their arrays, if it is neither ours nor its transpose (an extra axis for the heads)."""
     vocabulary: bool = False
-    """The first axis of theirs counts the ids of the vocabulary, which are numbered otherwise here."""
+    """Whether their first axis has the ids of the vocabulary, which have other numbers here."""
     copies: tuple[str, ...] = ()
-    """Further names that theirs goes by, because it is used twice (the output layer that is the embedding)."""
+    """Further names of their array, because it is used twice (an output layer that is tied to the embedding)."""
     otherwise: str = ""
-    """What is read where the only name of ``theirs`` is missing: the embedding, for an output layer that is tied to
-    it there."""
+    """The array to read if the only name in ``theirs`` is missing: the embedding, for an output layer that is tied to
+    it in some checkpoints."""
     head: bool = False
-    """Belongs to the objective: a checkpoint without it still encodes."""
+    """Whether it belongs to the objective. A checkpoint without it still has a whole encoder."""
     reversed: bool = False
-    """Our last axis runs the other way (the two classes of next-sentence prediction)."""
+    """Whether our last axis has the reverse order (the two classes of next-sentence prediction)."""
 
     def read(self, arrays: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
-        """Our array, of ``shape``; `KeyError` where a name is missing, `ValueError` where the sizes differ."""
+        """Returns our array, of ``shape``. Raises `KeyError` if a name is missing, `ValueError` for another shape."""
         found = [arrays[name][self.skipped :] for name in self.theirs]
         part = (*shape[:-1], shape[-1] // len(found)) if shape else shape
         lying = part[::-1] if self.transposed else part
-        # As many numbers may lie the other way round.
+        # The shapes are compared, because a transposed array has as many numbers.
         if any(array.shape != (self.reshaped or lying) for array in found):
             raise ValueError(f"They have the shapes {[array.shape for array in found]}.")
         if not shape:
@@ -49,7 +50,7 @@ class Weight:
         return joined[..., ::-1] if self.reversed else joined
 
     def write(self, array: np.ndarray) -> dict[str, np.ndarray]:
-        """Their arrays by name, the copies included; rows that were skipped are zeros."""
+        """Returns their arrays by name, including the copies. Skipped rows are zeros."""
         written, array = {}, array[..., ::-1] if self.reversed else array
         for name, part in zip(self.theirs, np.split(array, len(self.theirs), axis=-1), strict=True):
             part = part.T if self.transposed else part

@@ -1,7 +1,7 @@
-"""XLNet's checkpoints: `transformers.XLNetLMHeadModel`, and whatever else holds an ``XLNetModel``.
+"""XLNet's checkpoints: `transformers.XLNetLMHeadModel`, and all others with an ``XLNetModel``.
 
-Attention's matrices have an axis for the heads there. Published models were trained on rows that end with [SEP] [CLS],
-which is the template of their tokenizers here; those trained here begin with [CLS].
+The matrices of attention have an axis for the heads there. Published models were trained on rows that end with [SEP]
+[CLS], which is the template of their tokenizers here. Rows of models that are trained here begin with [CLS].
 """
 
 from collections.abc import Mapping
@@ -26,8 +26,10 @@ _NEEDED = {
 
 
 def size(config: Mapping[str, Any]) -> Size:
-    """The shape; `Unsupported` for another activation, epsilon or kind of position. Positions are relative there and
-    have no end: 512 tokens is what the models were trained on."""
+    """Returns the shape. Positions are relative and unlimited, so the length is that of the training rows, 512.
+
+    Raises `Unsupported` for another activation, epsilon or kind of position.
+    """
     check(config, _NEEDED)
     width, heads = config["d_model"], config["n_head"]
     check(config, {"d_head": width // heads})
@@ -35,7 +37,7 @@ def size(config: Mapping[str, Any]) -> Size:
 
 
 def config(size: Size, vocabulary: Vocabulary) -> dict[str, Any]:
-    """What config.json holds; the pooled vector is that of the first token, as it stands here."""
+    """Returns the content of config.json. The pooled vector is the vector of the first token, as here."""
     return {
         **_NEEDED,
         "model_type": "xlnet",

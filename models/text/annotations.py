@@ -1,10 +1,12 @@
-"""Layers of annotation on a text: which tokens mention which entity, in which language they are, which sense they have.
+"""Layers of annotation on a text: the entities, languages or word senses of its tokens.
 
-A layer becomes an array int32 [N], parallel to the N token ids of a corpus: 0 where nothing is annotated, k at the
-first token of a span with the k-th symbol (counted from 1), and -k at its other tokens. A span that a sentence ends
-within goes on in the next sentence with -k. The spans come from sidecar files (`models.text.sidecars`). A tokenizer
-knows the symbols of the text that it was trained on (`symbols_of`); symbols that it does not know are passed over.
-The layer of word alignments has places in the translation in place of symbols (`models.channels.CHANNELS`).
+A layer becomes an array int32 [N], parallel to the N token ids of a corpus. It is 0 at tokens without annotation, k at
+the first token of a span with the k-th symbol (counted from 1), and -k at the other tokens of the span. If a span
+crosses the end of a sentence, its tokens in the next sentence have -k. The spans come from sidecar files
+(`models.text.sidecars`).
+
+A tokenizer knows the symbols of the text that it was trained on (`symbols_of`). Symbols that it does not know are
+ignored. The layer of word alignments has places in the translation and not symbols (`models.channels.CHANNELS`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,12 +29,15 @@ Numbers = Mapping[str, Mapping[str, int]]
 
 
 def symbols_of(files: Sequence[Path]) -> dict[str, tuple[str, ...]]:
-    """All symbols in the sidecars of ``files``, by layer, sorted; {} without sidecars. Of a layer with vectors, only
-    the symbols that have one."""
+    """Returns all symbols in the sidecars of ``files``, by layer, sorted; {} without sidecars.
+
+    A layer with vectors has only the symbols that have a vector. Raises `CorpusError` if none of them has one, and if a
+    sidecar annotates lines after the end of its text.
+    """
     found: dict[str, set[str]] = {}
     for side in filter(None, map(read, expand(files))):
         for name in side.layers:
-            found.setdefault(name, set()).update(side.default.get(name, ()))  # none of word alignments
+            found.setdefault(name, set()).update(side.default.get(name, ()))  # word alignments have no default
         _check_end(side)
         for line in side.lines.values():
             for name, value in line.layers.items():
@@ -45,7 +50,7 @@ def symbols_of(files: Sequence[Path]) -> dict[str, tuple[str, ...]]:
 
 
 def folders_of(files: Sequence[Path]) -> dict[str, Path]:
-    """The folders with the vectors of layers that the sidecars of ``files`` name, by layer.
+    """Returns the folders of vectors that the sidecars of ``files`` name, by layer.
 
     Raises `CorpusError` if two sidecars name different vectors for a layer.
     """
@@ -62,9 +67,9 @@ def folders_of(files: Sequence[Path]) -> dict[str, Path]:
 
 
 def widths_of(files: Sequence[Path]) -> dict[str, int]:
-    """The number of features of the pictures or sounds that the sidecars of ``files`` name, by channel; {} without any.
+    """Returns the number of features of the pictures or sounds that the sidecars of ``files`` name, by channel.
 
-    Raises `CorpusError` if two files of pictures have different ones.
+    Raises `CorpusError` if two files of pictures have different numbers of features.
     """
     found: dict[str, tuple[int, Path]] = {}
     for side in filter(None, map(read, expand(files))):
@@ -80,14 +85,14 @@ def widths_of(files: Sequence[Path]) -> dict[str, int]:
 
 
 def media_of(tokenizer: Tokenizer) -> dict[str, int]:
-    """The number of features of the pictures or sounds that ``tokenizer`` knows, by channel."""
+    """Returns the number of features of the pictures or sounds that ``tokenizer`` knows, by channel."""
     return {name: width for name, width in tokenizer.widths.items() if name in WIDTHS}
 
 
 def tables(files: Sequence[Path], tokenizer: Tokenizer) -> dict[str, np.ndarray]:
-    """The vectors of the symbols that ``tokenizer`` knows, float32 [K + 1, W] for each layer of ``files`` with vectors.
+    """Returns the vectors of the symbols that ``tokenizer`` knows: float32 [K + 1, W] by layer of ``files``.
 
-    Raises `CorpusError` if they are not of the width that the tokenizer knows.
+    Raises `CorpusError` if they do not have the width that the tokenizer knows.
     """
     found = {}
     for name, folder in folders_of(files).items():
@@ -107,8 +112,10 @@ def _sums(folder: Path) -> list[bytes]:
 
 
 def values(piece: Sequence[Part], tokenizer: Tokenizer) -> Iterator[list[dict[str, np.ndarray]]]:
-    """For each document of ``piece`` and each of its sentences, the values int32 [tokens of the sentence] of the layers
-    that ``tokenizer`` knows."""
+    """Yields the values of each document of ``piece``: for each sentence, int32 [tokens] by layer.
+
+    The layers are those that ``tokenizer`` knows.
+    """
     for part in piece:
         side = read(part.path)
         marks = placed(part, side, tokenizer.numbers) if side is not None else {}
@@ -131,8 +138,10 @@ _NONE = np.zeros((0, 3), np.int64)
 
 
 def _links(part: Part, side: Sidecar | None) -> Iterator[tuple[tuple[int, int], ...] | None]:
-    """The aligned words of each pair of ``part``; None for a pair that is not annotated. Raises `CorpusError` for words
-    that a text does not have."""
+    """Yields the aligned words of each pair of ``part``, or None for a pair that is not annotated.
+
+    Raises `CorpusError` for words that a text does not have.
+    """
     for number, raw in enumerate(part.text.decode().removesuffix("\n").split("\n"), part.number):
         text = read_line(part.layout, raw)
         if text is None:
@@ -153,9 +162,12 @@ def _links(part: Part, side: Sidecar | None) -> Iterator[tuple[tuple[int, int], 
 
 
 def _aligned(own: Sequence[int], other: Sequence[int], links: Sequence[tuple[int, int]]) -> np.ndarray:
-    """The value of each token of a sentence in the layer of word alignments, int32 [tokens]. ``own`` and ``other`` are
-    the words of the tokens of the sentence and of its translation. Of several words that a word is aligned with, it is
-    the middle one."""
+    """Returns the value of each token of a sentence in the layer of word alignments, int32 [tokens].
+
+    ``own`` and ``other`` are the word numbers of the tokens of the sentence and of its translation. The value is the
+    place, from 1, of the first token of the aligned word, or -1 if no word is aligned. If a word is aligned with
+    several words, the middle one counts.
+    """
     first = {word: place for place, word in reversed(list(enumerate(other, 1)))}
     beside: dict[int, list[int]] = {}
     for word, there in sorted(links):
@@ -166,9 +178,10 @@ def _aligned(own: Sequence[int], other: Sequence[int], links: Sequence[tuple[int
 
 
 def pictures(piece: Sequence[Part], tokenizer: Tokenizer) -> Iterator[dict[str, np.ndarray]]:
-    """For each document of ``piece``, the numbers [R, W] of its picture by channel; R is 0 where it has none.
+    """Yields the features [R, W] of each document's picture in ``piece``, by channel; R is 0 without a picture.
 
-    Raises `CorpusError` for a document with two pictures, and for features of another number than ``tokenizer`` knows.
+    Raises `CorpusError` for a document with two pictures, and if the number of features is not what ``tokenizer``
+    knows.
     """
     empty = {name: np.zeros((0, 1), np.float32) for width in media_of(tokenizer) for name in media(width)}
     for part in piece:
@@ -193,8 +206,10 @@ def pictures(piece: Sequence[Part], tokenizer: Tokenizer) -> Iterator[dict[str, 
 
 
 def _named(part: Part, side: Sidecar) -> list[tuple[int, Line]]:
-    """Where in ``part`` the lines with a picture begin, in characters without white space. Raises `CorpusError` for
-    lines without text."""
+    """Returns the starts of the lines with a picture in ``part``, counted in characters without white space.
+
+    Raises `CorpusError` for such a line without text.
+    """
     found, seen = [], 0
     for number, raw in enumerate(part.text.decode().removesuffix("\n").split("\n"), part.number):
         line, text = side.lines.get(number), read_line(part.layout, raw)
@@ -221,10 +236,10 @@ def _fitting(found: Pictures, tokenizer: Tokenizer) -> Pictures:
 
 
 def placed(part: Part, side: Sidecar, numbers: Numbers) -> dict[str, np.ndarray]:
-    """The spans of each layer in ``part``, int64 [S, 3]: first and last character (past the end), and the symbol's
-    number. Characters are counted over the part without white space: sentences are cut and joined at nothing else.
+    """Returns the spans of each layer in ``part``, int64 [S, 3]: first character, end, and the symbol's number.
 
-    Raises `CorpusError` for spans that the text does not have.
+    The end is past the last character. White space is not counted, because splitting into sentences changes only white
+    space. Raises `CorpusError` for spans that do not agree with the text.
     """
     found: dict[str, list[tuple[int, int, int]]] = {name: [] for name in side.layers if name != ALIGNED}
     seen = 0
@@ -251,14 +266,17 @@ def placed(part: Part, side: Sidecar, numbers: Numbers) -> dict[str, np.ndarray]
 
 
 def _values(places: np.ndarray, marks: np.ndarray) -> np.ndarray:
-    """The value of each token, int32 [tokens], from what it covers, ``places`` [tokens, 2], and ``marks`` [S, 3]."""
+    """Returns the value of each token, int32 [tokens], from its place in ``places`` [tokens, 2] and ``marks`` [S, 3].
+
+    ``marks`` are spans as in `placed`.
+    """
     result = np.zeros(len(places), np.int32)
     if not len(places):
         return result
     first = marks[:, 1].searchsorted(places[0, 0], side="right")
     last = marks[:, 0].searchsorted(places[-1, 1], side="left")
     for begin, end, number in marks[first:last]:
-        # A marker of a space covers no character: it goes with the character after it.
+        # The marker of a space covers no character. It gets the value of the character after it.
         inside = (places[:, 0] < end) & (np.maximum(places[:, 1], places[:, 0] + 1) > begin) & (result == 0)
         result[inside] = -number
         if begin >= places[0, 0] and inside.any():
@@ -267,12 +285,12 @@ def _values(places: np.ndarray, marks: np.ndarray) -> np.ndarray:
 
 
 def _inked(text: str) -> np.ndarray:
-    """int64 [characters + 1]: how many characters before each place are no white space."""
+    """Returns the number of characters before each place that are not white space, int64 [characters + 1]."""
     return np.concatenate([[0], np.cumsum([not c.isspace() for c in text], dtype=np.int64)])
 
 
 def _whole(text: str, symbols: Sequence[str]) -> list[Span]:
-    """One span for all of ``text``, or with two symbols one before and one after its tab."""
+    """Returns one span for all of ``text``, or for two symbols one span before its tab and one after it."""
     if len(symbols) < 2:
         return [Span(0, len(text), symbol) for symbol in symbols]
     tab = text.index("\t")

@@ -1,8 +1,8 @@
-"""Unlabelled text as token ids, in memory or in shards on disk. No TensorFlow.
+"""Unlabelled text as token ids, in memory or in shards on disk.
 
-Text is read in the layouts of `models.text.layouts`, cut into pieces of about 16 million characters, and tokenised by
-several processes into one shard each (`models.text.shards`); shards do not depend on the number of processes. What
-was interrupted goes on with the shards that are there, and a damaged shard is made anew.
+Text is read in the layouts of `models.text.layouts` and cut into pieces of about 16 million characters. Several
+processes tokenise each piece into a shard (`models.text.shards`). Shards do not depend on the number of processes. An
+interrupted run continues with the shards that it has written, and a damaged shard is made again.
 """
 
 import hashlib
@@ -31,26 +31,26 @@ from ptmbench.models.text.sidecars import companions
 from ptmbench.models.text.tokenizers import FORMAT, Tokenizer
 
 VERSION = 2
-"""Raised whenever the same files would give other documents, sentences, word beginnings or rows to train on."""
+"""Incremented whenever the same files would give other documents, sentences, word beginnings or training rows."""
 
 SAMPLE = 1 << 28
-"""Characters of text that a vocabulary is trained on at most: more adds next to nothing to 30,000 pieces."""
+"""Most characters of text to train a vocabulary on. More text hardly changes a vocabulary of 30,000 pieces."""
 
 TOKENIZER = "tokenizer.json"
 
-_DRAWN = 1 << 16  # characters of a run of documents that a sample takes or leaves
-_UNPACKED = 4  # how much longer text is than its gzip file, for the size of a sample
-_MAPPED = 256  # shards that stay mapped at a time; each takes up a file descriptor
+_DRAWN = 1 << 16  # characters in a run of documents, the unit of sampling
+_UNPACKED = 4  # assumed ratio of text to its gzip file, for the size of a sample
+_MAPPED = 256  # shards that stay mapped at a time; each uses a file descriptor
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """A tokenised corpus: all ids in one flat array, with sentence and document boundaries beside it.
+    """A tokenised corpus: all ids in one flat array, with the boundaries of sentences and documents.
 
-    ``ids`` int32 [N] without special tokens; ``sentences`` int64 [S + 1] offsets into ``ids``; ``documents`` int64
-    [D + 1] offsets into ``sentences``; ``heads`` bool [N] marks tokens that begin a word. No sentence and no document
-    is empty. The arrays are NumPy's or, over many shards, `models.text.joined.Joined`, which are asked in the same
-    words: ``len``, ``take`` (mode "wrap") and, for offsets, ``searchsorted``.
+    ``ids`` int32 [N] are without special tokens; ``sentences`` int64 [S + 1] are offsets into ``ids``; ``documents``
+    int64 [D + 1] are offsets into ``sentences``; ``heads`` bool [N] marks tokens that begin a word. No sentence and no
+    document is empty. The arrays are NumPy's or, over many shards, `models.text.joined.Joined`. Both have ``len``,
+    ``take`` (mode "wrap") and, for offsets, ``searchsorted``.
     """
 
     ids: np.ndarray | Joined
@@ -60,16 +60,16 @@ class Corpus:
     fingerprint: str = ""
     """SHA-256 of the text, the tokenizer and what was removed."""
     openings: np.ndarray | Joined | None = None
-    """int64 [D + 1]: where documents would begin in ``ids`` if each stood between two marks; made when not given."""
+    """Offsets of the documents in ``ids`` if two special tokens were around each, int64 [D + 1]. Computed if None."""
     layers: Mapping[str, np.ndarray | Joined] = field(default_factory=dict)
-    """Annotation by layer, int32 [N]: k at the first token of what the layer's k-th symbol annotates, -k at its other
-    tokens, 0 elsewhere (`models.text.annotations`). The tokenizer knows the symbols. ``word_alignments`` has places
-    (`models.channels`)."""
+    """Annotation by layer, int32 [N]: k at the first token of a span with the layer's k-th symbol, -k at its other
+    tokens, 0 elsewhere (`models.text.annotations`). The tokenizer has the symbols. ``word_alignments`` has places in
+    the translation (`models.channels`)."""
     vectors: Mapping[str, np.ndarray] = field(default_factory=dict)
-    """Vectors of the K symbols of each layer that has any, float32 [K + 1, W] (`models.text.vectors`). Row k is the
-    k-th symbol's, row 0 is zeros."""
+    """Vectors of the K symbols of each layer with vectors, float32 [K + 1, W] (`models.text.vectors`). Row k belongs to
+    the k-th symbol, and row 0 is zeros."""
     media: Media | None = None
-    """The pictures or sounds of the documents, where the tokenizer knows any (`models.text.media`)."""
+    """The pictures or sounds of the documents, if the tokenizer knows any (`models.text.media`)."""
 
     def __post_init__(self) -> None:
         if self.openings is None:
@@ -82,7 +82,7 @@ class Corpus:
         return len(self.ids)
 
     def counts(self) -> np.ndarray:
-        """How often each id occurs, int64 [largest id + 1]; reads the corpus once."""
+        """Returns the number of occurrences of each id, int64 [largest id + 1]. Reads the corpus once."""
         counts = np.zeros(0, np.int64)
         for begin in range(0, self.tokens, 1 << 20):
             block = self.ids.take(np.arange(begin, min(begin + (1 << 20), self.tokens)), mode="wrap")
@@ -94,20 +94,24 @@ class Corpus:
 
 @dataclass(frozen=True)
 class Stored:
-    """A tokenised corpus in a folder, complete and intact: what its manifest says."""
+    """The manifest of a tokenised corpus in a folder, which is complete and intact."""
 
     folder: Path
     about: Mapping[str, Any]
-    """``fingerprint`` of the corpus, ``tokenizer`` (its fingerprint), ``deduplicate``, and what the maker added."""
+    """``fingerprint`` of the corpus, ``tokenizer`` (its fingerprint), ``deduplicate``, and the ``about`` of `store`.
+    With annotation also ``layers``, ``media`` and ``vectors``."""
     shards: tuple[Shard, ...]
 
     def total(self, count: str) -> int:
-        """One of a `models.text.shards.Shard`'s counts, summed."""
+        """Returns the sum over all shards of a count of `models.text.shards.Shard`, such as "tokens"."""
         return sum(getattr(shard, count) for shard in self.shards)
 
 
 def content_hash(files: Sequence[Path]) -> str:
-    """SHA-256 over the bytes of ``files`` in order; where they lie does not matter, what tells their layout does."""
+    """Returns a SHA-256 over the bytes of ``files`` in order, and of their annotations.
+
+    It depends on the endings of their names, which decide their layout, but not on the rest of their paths.
+    """
     paths = expand(files)
     with ThreadPoolExecutor(workers.cores()) as threads:
         sums = list(threads.map(file_hash, paths))
@@ -120,14 +124,17 @@ def content_hash(files: Sequence[Path]) -> str:
 
 
 def read(files: Sequence[Path]) -> Iterator[list[str]]:
-    """Documents as lists of sentences, in file order; `CorpusError` for a file that is missing, empty or not UTF-8."""
+    """Yields documents as lists of sentences, in file order.
+
+    Raises `CorpusError` for a file that is missing, empty or not UTF-8.
+    """
     return chain.from_iterable(map(encoding.documents, pieces(files)))
 
 
 def tokenise(files: Sequence[Path], tokenizer: Tokenizer, cache: Path | None = None, **options: Any) -> Corpus:
-    """``files`` as token ids: in memory or, with ``cache``, in a folder there, where they are tokenised once.
+    """Tokenises ``files`` in memory or, with ``cache``, once in a folder there.
 
-    ``options`` are those of `store`, which says more.
+    ``options`` are the options of `store`.
     """
     if cache is None:
         with tempfile.TemporaryDirectory(prefix="ptmbench-corpus-") as folder:
@@ -156,12 +163,12 @@ def store(
     tell: Callable[[str], None] = lambda sentence: None,
     made: Callable[[Shard], None] = lambda shard: None,
 ) -> Stored:
-    """Tokenise ``files`` into shards in ``folder``; what is there and intact (all is read) is not made again.
+    """Tokenises ``files`` into shards in ``folder``. Checks the shards that are already there, and keeps intact ones.
 
-    ``deduplicate`` leaves out documents that repeat an earlier one, "exact" or "near" (`models.text.duplicates`).
-    ``processes`` is one per core if not given. ``about`` joins the manifest; ``tell`` hears of damaged shards, and
-    ``made`` gets each shard when it is there. `CorpusError` where the folder holds another corpus, no token is left, or
-    ``files`` change meanwhile.
+    ``deduplicate``, "exact" or "near", leaves out documents that repeat an earlier one (`models.text.duplicates`).
+    ``processes`` is one per core by default. ``about`` is added to the manifest. ``tell`` is called with a message for
+    each damaged file, and ``made`` with each shard that is complete. Raises `CorpusError` if the folder has another
+    corpus, no token is left, or ``files`` change during the work.
     """
     folder, processes = Path(folder), processes or workers.cores()
     fingerprint = _fingerprint(files, tokenizer, deduplicate)
@@ -213,7 +220,7 @@ def store(
 
 
 def stored_in(folder: Path) -> Stored | None:
-    """The tokenised corpus in ``folder``, None where there is none; `CorpusError` for one that is not intact."""
+    """Returns the tokenised corpus in ``folder``, or None without one. Raises `CorpusError` if it is damaged."""
     folder = Path(folder)
     if not (folder / MANIFEST).is_file():
         return None
@@ -230,9 +237,9 @@ def stored_in(folder: Path) -> Stored | None:
 
 
 def opened(corpora: Sequence[Stored]) -> Corpus:
-    """The corpora one after the other, mapped into memory; `CorpusError` where their tokenizers differ.
+    """Maps the corpora into memory, concatenated. A single shard gives NumPy arrays.
 
-    A single shard gives NumPy's own arrays.
+    Raises `CorpusError` if they have different tokenizers or different vectors of symbols.
     """
     if len({stored.about["tokenizer"] for stored in corpora}) > 1:
         names = ", ".join(str(stored.folder) for stored in corpora)
@@ -254,14 +261,14 @@ def opened(corpora: Sequence[Stored]) -> Corpus:
 
 
 def _widths(tokenizer: Tokenizer) -> dict[str, int]:
-    """The widths of all channels of the pictures or sounds that ``tokenizer`` knows."""
+    """Returns the widths of all channels of the pictures or sounds that ``tokenizer`` knows."""
     known = annotations.media_of(tokenizer)
     fixed = {name: CHANNELS[name].axes[2] for width in known for name in media(width)}
     return {name: known[name] if name in known else int(axis) for name, axis in fixed.items()}
 
 
 def _vectors(corpora: Sequence[Stored]) -> dict[str, np.ndarray]:
-    """The vectors that ``corpora`` share; {} where none has any."""
+    """Returns the vectors that ``corpora`` share, or {} if none has any. Raises `CorpusError` if they differ."""
     having = {stored.about["vectors"]: stored.folder for stored in corpora if "vectors" in stored.about}
     if len(having) > 1:
         names = ", ".join(map(str, having.values()))
@@ -272,10 +279,10 @@ def _vectors(corpora: Sequence[Stored]) -> dict[str, np.ndarray]:
 def train_tokenizer(
     files: Sequence[Path], kind: str, size: int, cache: Path | None = None, *, lowercase: bool = False
 ) -> Tokenizer:
-    """A tokenizer trained on the sentences of ``files``, from the folder ``cache`` where it was made before. It knows
-    the symbols of their annotation layers, and how many features their pictures have.
+    """Trains a tokenizer on the sentences of ``files``, or reads it from the folder ``cache`` if it is there.
 
-    Of more than `SAMPLE` characters, runs of documents are drawn that make up about as many, the same ones every time.
+    The tokenizer has the symbols of the annotation layers and the number of features of the pictures. If there are more
+    than `SAMPLE` characters, it is trained on a sample of about this size, the same one every time.
     """
     key = hashlib.sha256(f"{content_hash(files)} {kind} {size} {lowercase} {FORMAT} {SAMPLE}".encode()).hexdigest()
     stored = cache and Path(cache) / f"tokenizer-{key[:32]}.json"
@@ -294,7 +301,7 @@ def train_tokenizer(
 
 @dataclass(frozen=True)
 class _Sentences:
-    """The sentences of ``files``, or of a sample of them, read anew on every walk: never all at once."""
+    """The sentences of ``files``, or of a sample of them. Each iteration reads the files again, piece by piece."""
 
     files: Sequence[Path]
 
@@ -307,14 +314,16 @@ class _Sentences:
 
 
 def _fingerprint(files: Sequence[Path], tokenizer: Tokenizer, deduplicate: str | None) -> str:
-    """SHA-256 of what decides the ids: the text, the tokenizer, and what is left out."""
+    """Returns a SHA-256 of the text, the tokenizer, and the rule for duplicates, which decide the ids."""
     removed = f" {deduplicate} {duplicates.VERSION}" if deduplicate else ""
     return hashlib.sha256(f"{content_hash(files)} {tokenizer.fingerprint}{removed}".encode()).hexdigest()
 
 
 def _found(folder: Path, fingerprint: str) -> tuple[dict[str, Shard], Mapping[str, Any] | None]:
-    """The shards of the corpus called ``fingerprint`` that ``folder`` holds, by name; and what its manifest says, None
-    where they are not all."""
+    """Returns the shards of the corpus ``fingerprint`` in ``folder``, by name, and the ``about`` of its manifest.
+
+    The latter is None if the corpus is not complete. Raises `CorpusError` if the folder has another corpus.
+    """
     whole = shards.noted(folder / MANIFEST)
     if whole and whole[0].get("fingerprint") != fingerprint:
         raise CorpusError(
@@ -326,9 +335,9 @@ def _found(folder: Path, fingerprint: str) -> tuple[dict[str, Shard], Mapping[st
 
 
 def _repeated(files: Sequence[Path], rule: str, processes: int, folder: Path, fingerprint: str) -> list[np.ndarray]:
-    """For each piece of ``files``, bool [D]: which documents repeat an earlier one.
+    """Returns for each piece of ``files`` which documents repeat an earlier one, bool [D].
 
-    Kept in ``folder`` until the corpus is complete. The signatures go into a file that nobody else sees.
+    The result is stored in ``folder`` until the corpus is complete. The signatures are in a temporary file.
     """
     path = folder / f"repeated-{fingerprint[:32]}.npz"
     with suppress(OSError, ValueError, KeyError, zipfile.BadZipFile), np.load(path, allow_pickle=False) as kept:
@@ -353,8 +362,10 @@ def _repeated(files: Sequence[Path], rule: str, processes: int, folder: Path, fi
 def _marked(
     files: Sequence[Path], repeated: Sequence[np.ndarray] | None
 ) -> Iterator[tuple[list[Part], np.ndarray | None]]:
-    """The pieces of ``files``, each with its part of what `_repeated` gave; `CorpusError` where their numbers differ,
-    so that a corpus never ends early."""
+    """Yields the pieces of ``files``, each with its part of the result of `_repeated`.
+
+    Raises `CorpusError` if their numbers differ, so that a corpus never ends early.
+    """
     if repeated is None:
         yield from zip(pieces(files), repeat(None), strict=False)
         return
@@ -365,7 +376,7 @@ def _marked(
 
 
 def _clear(folder: Path) -> None:
-    """Delete what only an unfinished folder needs, and nothing that somebody else keeps there."""
+    """Deletes the files that only an unfinished corpus needs. Other files in the folder stay."""
     notes = (path for path in folder.glob("shard-*.json") if shards.noted(path))
     parts = chain.from_iterable(
         folder.glob(f"{name}.*.part") for name in ("shard-*", "repeated-*", MANIFEST, TOKENIZER, vectors.FILE)

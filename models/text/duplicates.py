@@ -1,13 +1,15 @@
-"""Documents that say again what an earlier one said: exact copies, and near ones by MinHash. No TensorFlow.
+"""Finds documents that repeat an earlier one: exact copies, and near copies with MinHash.
 
-A document is signed by 32-bit numbers: for exact copies the BLAKE2b hash of its words, for near ones the least values
-of 128 hash functions over its runs of five words (Broder, 1997), of which the share that two documents agree on
-estimates the share of runs that they have in common (Jaccard). Candidates agree on a whole band of 8 numbers (Indyk &
-Motwani, 1998), which 95 in 100 pairs do at a Jaccard of 0.8 and 6 in 100 at 0.5; of these a document goes when it
-agrees with the earliest one of its bucket on 0.8 of the signature. Words are those of `models.text.runs`; a document
-without a word is taken as it stands.
-Memory holds about 40 bytes a document; the signatures may lie in a file. On one core
-6 MB of text a second are signed for near copies, 18 MB for exact ones.
+The signature of a document is a row of 32-bit numbers. For exact copies it is the BLAKE2b hash of the document's words.
+For near copies it has the minimum of each of 128 hash functions over the runs of five words (Broder, 1997). The share
+of numbers on which two signatures agree estimates the Jaccard similarity of their sets of runs.
+
+Candidates agree on a whole band of 8 numbers (Indyk & Motwani, 1998): 95 in 100 pairs do at a similarity of 0.8, and 6
+in 100 at 0.5. A candidate is a near copy if it agrees with the earliest document of its bucket on 0.8 of the signature.
+Words are those of `models.text.runs`. A document without a word is compared as it is.
+
+Memory holds about 40 bytes a document; the signatures may be in a file. One core signs 6 MB of text a second for near
+copies, and 18 MB for exact ones.
 """
 
 import hashlib
@@ -19,17 +21,17 @@ from ptmbench.models.text.mixing import mixed
 from ptmbench.models.text.runs import Runs, folded
 
 VERSION = 3
-"""Raised whenever other documents would be taken for repeats."""
+"""Incremented whenever the same corpus would have other repeats."""
 
 _SHINGLE = 5  # words
-_BLOCK = 1 << 16  # rows of signatures that are looked at together
+_BLOCK = 1 << 16  # rows of signatures that are compared at a time
 _FUNCTIONS = np.random.Generator(np.random.Philox(key=[2, 5])).integers(1, 2**64, (2, 128), np.uint64)
 _FUNCTIONS[0] |= np.uint64(1)
 
 
 @dataclass(frozen=True)
 class Rule:
-    """How documents are signed, and when two signatures mean the same."""
+    """The numbers of a signature, its bands, and the share on which the signatures of copies agree."""
 
     numbers: int
     bands: int
@@ -40,7 +42,7 @@ RULES = {"exact": Rule(4, 1, 1.0), "near": Rule(128, 16, 0.8)}
 
 
 def signature(document: list[str], rule: str) -> np.ndarray:
-    """The signature of ``document``, a list of sentences: uint32 [K] with the K numbers of ``rule``."""
+    """Returns the signature of ``document``, a list of sentences: uint32 [K], with the K numbers of ``rule``."""
     text = folded("\n".join(document))
     if rule == "exact":
         return np.frombuffer(hashlib.blake2b(text[:-1].replace(b"\0", b" "), digest_size=16).digest(), np.uint32)
@@ -48,14 +50,14 @@ def signature(document: list[str], rule: str) -> np.ndarray:
     shingles = np.unique(runs.of(min(_SHINGLE, len(runs))))
     factors, terms = _FUNCTIONS
     least = np.full(factors.shape, np.iinfo(np.uint64).max)
-    for begin in range(0, len(shingles), 1024):  # in the cache of a core
+    for begin in range(0, len(shingles), 1024):  # blocks that fit into a core's cache
         block = shingles[begin : begin + 1024, None]
         least = np.minimum(least, (block * factors + terms).min(axis=0))
     return (least >> np.uint64(32)).astype(np.uint32)
 
 
 def repeats(signatures: np.ndarray, rule: str) -> np.ndarray:
-    """bool [D]: which of the documents signed in ``signatures`` uint32 [D, K] repeat an earlier one."""
+    """Returns which of the documents with these ``signatures``, uint32 [D, K], repeat an earlier one: bool [D]."""
     bands, agreement = RULES[rule].bands, RULES[rule].agreement
     repeated = np.zeros(len(signatures), bool)
     for band in np.split(np.arange(RULES[rule].numbers), bands):
@@ -73,7 +75,7 @@ def repeats(signatures: np.ndarray, rule: str) -> np.ndarray:
 
 
 def _hashed(signatures: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """One number for the ``columns`` of each row: uint64 [D]."""
+    """Hashes the ``columns`` of each row to one number: uint64 [D]."""
     hashed = np.zeros(len(signatures), np.uint64)
     for begin in range(0, len(signatures), _BLOCK):
         rows = signatures[begin : begin + _BLOCK]

@@ -1,4 +1,4 @@
-"""What the processes do with a piece of text: sign its documents, tokenise it, write its shard. No TensorFlow."""
+"""The work of the processes on a piece of text: sign its documents, tokenise it, write its shard."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
@@ -16,16 +16,16 @@ from ptmbench.models.text.words import Words
 
 _BATCH = 2_000_000  # characters that are encoded together
 
-_table: list[tuple[str, Words]] = []  # of the last tokenizer in this process: pieces share most of their words
+_table: list[tuple[str, Words]] = []  # words of this process's last tokenizer: pieces share most of their words
 
 
 def documents(piece: Sequence[Part]) -> Iterator[list[str]]:
-    """The documents of a piece as lists of sentences."""
+    """Returns the documents of a piece as lists of sentences."""
     return chain.from_iterable(part.documents() for part in piece)
 
 
 def signatures(piece: Sequence[Part], rule: str) -> np.ndarray:
-    """The signatures of the piece's documents, uint32 [D, K] with the K numbers of ``rule``."""
+    """Returns the signatures of the piece's documents, uint32 [D, K], with the K numbers of ``rule``."""
     signed = [duplicates.signature(document, rule) for document in documents(piece)]
     return np.array(signed, np.uint32).reshape(len(signed), duplicates.RULES[rule].numbers)
 
@@ -33,7 +33,7 @@ def signatures(piece: Sequence[Part], rule: str) -> np.ndarray:
 def make(
     piece: Sequence[Part], tokenizer: Tokenizer, repeated: np.ndarray | None, path: Path, fingerprint: str
 ) -> Shard:
-    """Tokenise a piece into the shard at ``path``, and note beside it what was written and for which corpus."""
+    """Tokenises a piece into the shard at ``path``, and writes a note next to it with the shard and the corpus."""
     arrays, counts = encoded(piece, tokenizer, repeated)
     shard = shards.write(path, arrays, counts)
     shards.note(path.with_suffix(".json"), {"fingerprint": fingerprint}, [shard])
@@ -43,10 +43,10 @@ def make(
 def encoded(
     piece: Sequence[Part], tokenizer: Tokenizer, repeated: np.ndarray | None = None
 ) -> tuple[dict[str, np.ndarray], dict[str, int]]:
-    """The arrays of a piece's shard, and a `models.text.shards.Shard`'s counts; ``repeated`` bool [D] leaves out
-    documents.
+    """Returns the arrays of a piece's shard, and the counts of its `models.text.shards.Shard`.
 
-    Sentences without a token (of control characters, say) vanish, and documents that have no other.
+    Leaves out the documents that ``repeated``, bool [D], marks. Also leaves out sentences without a token (such as
+    control characters), and documents that have only such sentences.
     """
     kept = _Kept(documents(piece), repeated)
     ids, heads, lengths, counts, present = [], [], [], [], []
@@ -85,7 +85,7 @@ def encoded(
 def _layers(
     piece: Sequence[Part], tokenizer: Tokenizer, repeated: np.ndarray | None, tokens: int
 ) -> dict[str, np.ndarray]:
-    """The annotation of the piece's ``tokens``, an array for each layer."""
+    """Returns the annotation of the piece's ``tokens``, an array for each layer."""
     found: dict[str, list[np.ndarray]] = {name: [] for name in tokenizer.symbols}
     for document, rows in enumerate(annotations.values(piece, tokenizer)):
         if repeated is None or not repeated[document]:
@@ -104,7 +104,7 @@ def _layers(
 def _media(
     piece: Sequence[Part], tokenizer: Tokenizer, repeated: np.ndarray | None, present: np.ndarray
 ) -> Iterator[tuple[str, np.ndarray]]:
-    """The pictures of the piece's documents, without the repeated ones and those that are not ``present``, bool [D]."""
+    """Yields the pictures of the piece's documents, except repeated ones and those not ``present``, bool [D]."""
     found = annotations.pictures(piece, tokenizer)
     kept = (one for document, one in enumerate(found) if repeated is None or not repeated[document])
     names = [name for width in annotations.media_of(tokenizer) for name in media(width)]
@@ -119,7 +119,7 @@ def _words(tokenizer: Tokenizer) -> Words:
 
 
 class _Kept:
-    """``documents`` without the repeated ones; counts both while it is walked."""
+    """``documents`` without the repeated ones. Iteration counts the kept and the removed text."""
 
     def __init__(self, documents: Iterable[list[str]], repeated: np.ndarray | None) -> None:
         self._documents, self._repeated = documents, repeated
@@ -137,7 +137,7 @@ class _Kept:
 
 
 def _batches(documents: Iterable[list[str]]) -> Iterator[list[list[str]]]:
-    """Runs of documents of about `_BATCH` characters altogether."""
+    """Yields runs of documents with about `_BATCH` characters in all."""
     batch, size = [], 0
     for document in documents:
         batch.append(document)
@@ -154,5 +154,5 @@ def _joined(arrays: list[np.ndarray]) -> np.ndarray:
 
 
 def _offsets(sizes: list[np.ndarray]) -> np.ndarray:
-    """uint32 [S + 1], from 0 to the sum of all ``sizes``."""
+    """Returns the cumulative sums of all ``sizes``, uint32 [S + 1], from 0."""
     return np.concatenate([[0], np.cumsum(_joined(sizes))]).astype(np.uint32)

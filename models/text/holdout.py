@@ -1,7 +1,7 @@
 """Splits a corpus into documents to train on and held-out documents to measure a loss on.
 
 `bench.runs.work` splits the corpus of tuning trials with `split`, and takes a `sample` of text that is held out from
-the start. No part is a copy: each reads its values from the whole corpus, which may lie in shards on disk.
+the start. The parts are not copies: they read their values from the whole corpus, which may be in shards on disk.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from ptmbench.models.text.joined import Joined
 from ptmbench.models.text.media import Media
 
 VERSION = 1
-"""Raised whenever the same corpus would be split in another way."""
+"""Incremented whenever the same corpus would be split in another way."""
 SHARE = 20
 """At most one token in `SHARE` is held out."""
 PLACES = 8
@@ -31,7 +31,7 @@ Runs = Sequence[tuple[int, int]]
 
 
 def split(corpus: Corpus, tokens: int) -> tuple[Corpus, Corpus]:
-    """Split ``corpus`` into a training part and a held-out part of whole documents.
+    """Splits ``corpus`` into a training part and a held-out part of whole documents.
 
     The held-out part has about ``tokens`` tokens, but at most a twentieth of the corpus. A document that is longer than
     this stays in the training part. The same corpus and number of tokens always give the same split.
@@ -50,17 +50,16 @@ def split(corpus: Corpus, tokens: int) -> tuple[Corpus, Corpus]:
 
 
 def sample(corpus: Corpus, tokens: int) -> Corpus:
-    """Documents of ``corpus`` of at most ``tokens`` tokens together. All of it if it is no longer, or if no document is
-    short enough.
+    """Returns documents of ``corpus`` with at most ``tokens`` tokens in all, the same ones each time.
 
-    The same documents are taken each time.
+    Returns the whole corpus if it is not longer, or if no document is short enough.
     """
     chosen = _choose(corpus, tokens) if corpus.tokens > tokens else []
     return _part(corpus, chosen, f"sample {tokens}") if chosen else corpus
 
 
 def _choose(corpus: Corpus, tokens: int) -> list[tuple[int, int]]:
-    """Choose the held-out documents, at most ``tokens`` tokens in all. Returns their runs in order.
+    """Chooses the held-out documents, at most ``tokens`` tokens in all, and returns their runs in order.
 
     At each of the `PLACES`, the run begins with the first document that is short enough. It has as many documents as
     fit into the place's share of ``tokens``, and at least one.
@@ -107,7 +106,7 @@ class _Stretch:
 
 
 def _part(corpus: Corpus, runs: Runs, name: str) -> Corpus:
-    """A corpus of the documents in ``runs``; its fingerprint follows from the whole corpus and ``name``."""
+    """Returns a corpus of the documents in ``runs``. Its fingerprint follows from the whole corpus and ``name``."""
     documents = np.array(runs, np.int64)  # [P, 2]
     sentences = corpus.documents.take(documents)
     tokens = corpus.sentences.take(sentences)
@@ -129,14 +128,14 @@ def _part(corpus: Corpus, runs: Runs, name: str) -> Corpus:
 
 
 def _values(whole: Any, bounds: np.ndarray) -> Joined:
-    """Join the entries of ``whole`` between each pair of ``bounds`` [P, 2]. Empty pairs are skipped."""
+    """Joins the entries of ``whole`` between each pair of ``bounds`` [P, 2]. Skips empty pairs."""
     bounds = bounds[bounds[:, 0] < bounds[:, 1]]
     pieces = [_Stretch(whole, int(begin)) for begin in bounds[:, 0]]
     return Joined(pieces.__getitem__, np.diff(bounds)[:, 0], whole.dtype)
 
 
 def _offsets(whole: Any, bounds: np.ndarray) -> Joined:
-    """Join the offsets in ``whole`` between each pair of ``bounds`` [P, 2], counted in the new corpus."""
+    """Joins the offsets in ``whole`` between each pair of ``bounds`` [P, 2], counted in the new corpus."""
     begins, ends = (whole.take(bounds[:, side]).astype(np.int64) for side in (0, 1))
     pieces = [_Stretch(whole, int(first), int(base)) for first, base in zip(bounds[:, 0], begins, strict=True)]
     bases = np.concatenate([[0], np.cumsum(ends - begins)])

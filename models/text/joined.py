@@ -1,7 +1,4 @@
-"""Arrays laid end to end that are never joined in memory: what samplers need of NumPy's arrays, over many files.
-
-No TensorFlow.
-"""
+"""Virtual concatenation of arrays from many files, with the few operations of NumPy's arrays that samplers use."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,12 +7,11 @@ import numpy as np
 
 
 class Joined:
-    """The arrays ``piece(0), piece(1), ...`` as one; offers ``len``, ``take`` and ``searchsorted`` of NumPy's.
+    """The arrays ``piece(0), piece(1), ...`` as one, with NumPy's ``len``, ``take`` and ``searchsorted``.
 
-    ``sizes`` int64 [P] are the lengths of the pieces, none of them 0. With ``bases`` int64 [P + 1] the pieces are
-    offsets that begin at 0 and hold one entry more than they count for, their end; ``bases[p]`` is added to those of
-    piece p, and the array closes with ``bases[P]``. A piece is fetched whenever it is wanted: how many stay open is
-    for ``piece`` to say.
+    ``sizes`` int64 [P] are the lengths of the pieces, none of them 0. With ``bases`` int64 [P + 1], the pieces are
+    offsets: each begins at 0 and has one entry more than its size, its end. ``bases[p]`` is added to the offsets of
+    piece p, and the array ends with ``bases[P]``. ``piece`` is called for every look-up and may cache open files.
     """
 
     def __init__(
@@ -30,7 +26,7 @@ class Joined:
         return self._length
 
     def take(self, where: np.ndarray, mode: str = "wrap") -> np.ndarray:
-        """The entries at ``where``, in its shape; ``mode`` as for NumPy, of which "wrap" is the one on offer."""
+        """Returns the entries at ``where``, in its shape. ``mode`` is NumPy's, and must be "wrap"."""
         if mode != "wrap":
             raise ValueError(f"Joined arrays are counted around their end (mode='wrap'), not with mode='{mode}'.")
         where = np.asarray(where)
@@ -46,7 +42,7 @@ class Joined:
         return found.reshape(where.shape)
 
     def searchsorted(self, values: np.ndarray, side: str = "left") -> np.ndarray:
-        """Where ``values`` [B] belong among these offsets, int64 [B]: as ``numpy.searchsorted``."""
+        """Returns the places of ``values`` [B] among these offsets, int64 [B], as ``numpy.searchsorted`` does."""
         values = np.asarray(values)
         found = np.empty(values.shape, np.int64)
         parts = (self._bases.searchsorted(values, side=side) - 1).clip(0, len(self._bases) - 2)
@@ -58,7 +54,7 @@ class Joined:
 
 
 class Bits:
-    """Packed bits, as ``numpy.packbits`` makes them, that give booleans where they are asked."""
+    """Bits packed by ``numpy.packbits``. Indexing returns booleans."""
 
     def __init__(self, packed: np.ndarray) -> None:
         self._packed = packed
@@ -68,7 +64,7 @@ class Bits:
 
 
 def _groups(parts: np.ndarray) -> list[tuple[int, Any]]:
-    """Each number in ``parts`` [N] with the places where it stands."""
+    """Returns each number in ``parts`` [N] with its places."""
     if not parts.size:
         return []
     if (parts == parts[0]).all():

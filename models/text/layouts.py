@@ -1,20 +1,20 @@
-"""How a text file is cut into documents and sentences. No TensorFlow.
+"""Cuts text files into documents and sentences.
 
-Six layouts are told apart by a file's name and its first lines:
+A file's name and its first lines decide between six layouts:
 
-wikitext   ``*.tokens``, or a first line " = Title = ": a title between empty lines begins a document, any other line
-           is a paragraph. The text stays as it was distributed, ``<unk>`` and ``@-@`` included: what is learnt is then
-           what the perplexity task asks
-jsonl      ``*.jsonl``: one object a line, its "text" is a document; so is each record of a file of records
+wikitext   ``*.tokens``, or a first line " = Title = ": a title between empty lines begins a document, and any other
+           line is a paragraph. The text stays as it was distributed, including ``<unk>`` and ``@-@``, so that models
+           learn the text that the perplexity task measures
+jsonl      ``*.jsonl``: one object a line, whose "text" is a document; so is each record of a file of records
            (`models.text.records`)
-pairs      ``*.pairs.tsv``: a text, a tab and its translation a line: a document of these two, which stay whole; lines
-           where one of them says nothing are passed over
+pairs      ``*.pairs.tsv``: each line has a text, a tab and its translation. These two are the sentences of a document;
+           a line is skipped if no token can come from one of them
 book       at least two chapter headings: a heading begins a document, every other line is a paragraph
-wrapped    hard-wrapped lines: the same, but an empty line ends a paragraph, and its lines are joined
+wrapped    hard-wrapped lines: as "book", but an empty line ends a paragraph, and its lines are joined
 plain      anything else: an empty line ends a document, every line is a paragraph (or a sentence)
 
-A paragraph is cut into sentences after ".", "!" or "?" and closing quotes, before white space and a capital, digit or
-opening quote, unless the word before is a title, an initial or an abbreviation; after Chinese full stops always.
+A sentence ends after ".", "!" or "?" and closing quotes if white space and a capital, digit or opening quote follow.
+It does not end after titles, initials and abbreviations. It always ends after a Chinese full stop.
 """
 
 import json
@@ -39,11 +39,11 @@ _ABBREVIATION = re.compile(
     r"(?:^|[\s\"'“‘(\[])(?:[A-Z]|Mr|Mrs|Ms|Messrs|Mme|Mlle|Dr|St|Prof|Capt|Col|Gen|Lieut|Lt|Sgt|Maj|Rev|Hon|Esq|Jr|Sr|Mt|"
     r"vs|etc|i\.e|e\.g|cf|No|Nos|Vol|vol|pp|p|Fig|fig|Inc|Co|Ltd|U\.S|a\.m|p\.m)\.$"
 )
-_LEAST = 5  # a heading after fewer sentences begins no document: a table of contents stays in one piece
+_LEAST = 5  # a heading after fewer sentences begins no document, so that a table of contents stays in one piece
 
 
 def layout(name: str, first: Sequence[str]) -> str:
-    """The layout of the file called ``name`` that begins with the lines ``first``."""
+    """Returns the layout of the file called ``name`` that begins with the lines ``first``."""
     name = name.removesuffix(".gz")
     if name.endswith(".jsonl") or is_records(name):
         return "jsonl"
@@ -53,7 +53,7 @@ def layout(name: str, first: Sequence[str]) -> str:
     if name.endswith(".tokens") or (text and TITLE.fullmatch(text[0])):
         return "wikitext"
     headings = sum(bool(HEADING.fullmatch(line)) for line in text)
-    # Few lines of wrapped prose end where a sentence does; headings and verse are too few to matter.
+    # In wrapped prose, few lines end at the end of a sentence. Headings and verse are too few to matter.
     closed = sum(bool(_END.search(line)) for line in text)
     if len(text) >= 20 and closed < 0.6 * len(text) and max(map(len, text)) < 200:
         return "wrapped"
@@ -61,7 +61,10 @@ def layout(name: str, first: Sequence[str]) -> str:
 
 
 def opening(layout: str, lines: Sequence[str]) -> int | None:
-    """The first of ``lines`` (later ones of a file) that begins a document whatever stands before; None for none."""
+    """Returns the index of the first of ``lines`` that begins a document, whatever comes before ``lines`` in the file.
+
+    Returns None if there is no such line.
+    """
     if layout in ("jsonl", "pairs"):
         return 0 if lines else None
     if layout == "plain":
@@ -83,9 +86,9 @@ def opening(layout: str, lines: Sequence[str]) -> int | None:
 
 
 def documents(layout: str, lines: Iterable[str], number: int = 1) -> Iterator[list[str]]:
-    """The documents in ``lines``, the first of which has this ``number`` in its file; `ValueError` names a bad line.
+    """Yields the documents in ``lines``, the first of which is line ``number`` of its file.
 
-    A document may be empty, as may its sentences.
+    Documents and sentences may be empty. Raises `ValueError` with the number of a line that is not in the layout.
     """
     if layout == "jsonl":
         return _json_lines(lines, number)
@@ -97,8 +100,10 @@ def documents(layout: str, lines: Iterable[str], number: int = 1) -> Iterator[li
 
 
 def read_line(layout: str, line: str) -> str | None:
-    """The text that `documents` reads of ``line``: all of it, or what a JSON object has as "text". None for a line that
-    it passes over."""
+    """Returns the text that `documents` reads from ``line``: all of it, or the "text" of a JSON object.
+
+    Returns None for a line that it skips.
+    """
     if layout == "jsonl":
         return json.loads(line)["text"] if line.strip() else None
     if layout == "pairs":
@@ -131,14 +136,14 @@ def _pairs(lines: Iterable[str], number: int) -> Iterator[list[str]]:
 
 
 def _says(text: str) -> bool:
-    """Whether every tokenizer finds something in ``text``: some drop what cannot be decoded, and marks on no letter."""
+    """Whether every tokenizer finds a token in ``text``. Some drop undecodable characters and marks without letters."""
     return any(c.isprintable() and not c.isspace() and c != "\ufffd" and category(c)[0] != "M" for c in text)
 
 
 def _wikitext(lines: Iterable[str]) -> Iterator[list[str]]:
     document, after_empty = [], True
     for line, following in pairwise(chain(lines, [""])):
-        # Rows of tables (" = Played , W = ") look like titles; only titles stand between empty lines.
+        # Rows of tables (" = Played , W = ") look like titles, but only titles are between empty lines.
         if after_empty and not following.strip() and TITLE.fullmatch(line):
             yield document
             document = []
@@ -176,7 +181,7 @@ def _book(lines: Iterable[str], wrapped: bool) -> Iterator[list[str]]:
 
 
 def sentences(paragraph: str) -> list[str]:
-    """The sentences of ``paragraph`` by the rule of this module's opening; [] for white space."""
+    """Splits ``paragraph`` into sentences by the rule in this module's docstring. Returns [] for white space."""
     result, begin = [], 0
     for cut in _CUT.finditer(paragraph):
         end = cut.end("close") if cut["close"] is not None else cut.start()

@@ -28,20 +28,25 @@ from ptmbench.models.text.pieces import CorpusError
 
 @dataclass(frozen=True)
 class Media:
-    """The pictures of the D documents of a corpus. ``offsets`` int64 [D + 1]: first region of each document.
-    ``arrays``: float32 [N * W] for each channel. ``widths``: W of each channel."""
+    """The pictures of the D documents of a corpus.
+
+    ``offsets`` int64 [D + 1] is the first region of each document, ``arrays`` are float32 [N * W] for each channel, and
+    ``widths`` are the W of the channels.
+    """
 
     offsets: np.ndarray | Joined
     arrays: Mapping[str, np.ndarray | Joined]
     widths: Mapping[str, int]
 
     def counts(self) -> np.ndarray:
-        """Number of regions of each document, int64 [D]."""
+        """Returns the number of regions of each document, int64 [D]."""
         return np.diff(self.offsets.take(np.arange(len(self.offsets)), mode="wrap").astype(np.int64))
 
     def of(self, documents: np.ndarray, room: int) -> dict[str, np.ndarray]:
-        """The channels of ``documents`` [B], each float32 [B, room, W]: the first ``room`` regions, padded with
-        zeros."""
+        """Returns the channels of ``documents`` [B], each float32 [B, room, W]: the first ``room`` regions of each.
+
+        Missing regions are zeros.
+        """
         begin, end = (self.offsets.take(documents + shift, mode="wrap").astype(np.int64) for shift in (0, 1))
         place = begin[:, None] + np.arange(room)  # [B, room]
         present = place < end[:, None]
@@ -54,8 +59,11 @@ class Media:
 
 @dataclass(frozen=True)
 class Pictures:
-    """A file of pictures. ``numbers``: index of each picture by name. ``offsets`` [P + 1]: first region of each
-    picture. ``arrays``: [N, W] by channel."""
+    """A file of pictures.
+
+    ``numbers`` is the index of each picture by name, ``offsets`` [P + 1] the first region of each picture, and
+    ``arrays`` are [N, W] by channel.
+    """
 
     path: Path
     numbers: Mapping[str, int]
@@ -68,7 +76,7 @@ class Pictures:
         return {name: array.shape[1] for name, array in self.arrays.items() if name in WIDTHS}
 
     def of(self, name: str | None) -> dict[str, np.ndarray]:
-        """The arrays [R, W] of the picture ``name``, by channel; R is 0 if it is None."""
+        """Returns the arrays [R, W] of the picture ``name``, by channel. R is 0 if ``name`` is None."""
         begin, end = (0, 0) if name is None else self.offsets[self.numbers[name] :][:2]
         return {channel: array[begin:end] for channel, array in self.arrays.items()}
 
@@ -116,7 +124,7 @@ def _pictures(path: Path, changed: int, size: int) -> Pictures:
 
 
 def sound(boxes: np.ndarray) -> np.ndarray:
-    """Whether each of ``boxes`` [N, 4] is not empty and lies inside its picture: bool [N]."""
+    """Returns whether each of ``boxes`` [N, 4] is not empty and lies inside its picture: bool [N]."""
     inside = ((boxes >= 0) & (boxes <= 1)).all(axis=1)
     return inside & (boxes[:, 0] < boxes[:, 2]) & (boxes[:, 1] < boxes[:, 3])
 
@@ -130,8 +138,10 @@ def _arrays(path: Path) -> dict[str, Any]:
 
 
 def joined(found: Sequence[Mapping[str, np.ndarray]], names: Sequence[str]) -> Iterator[tuple[str, np.ndarray]]:
-    """The arrays of a shard for the pictures ``found`` of its documents: ``offsets`` uint32 [D + 1] and the flattened
-    channels ``names``."""
+    """Yields the arrays of a shard for the pictures ``found`` of its documents.
+
+    These are ``offsets``, uint32 [D + 1], and the flattened channels ``names``.
+    """
     sizes = [len(one[names[0]]) for one in found]
     yield "offsets", np.concatenate([[0], np.cumsum(sizes)]).astype(np.uint32)
     for name in names:

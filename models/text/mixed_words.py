@@ -1,8 +1,7 @@
-"""Text whose words are cut by one of two WordPiece vocabularies, drawn for each word. No TensorFlow.
+"""Tokenises each word with one of two WordPiece vocabularies, drawn at random.
 
-The ids of both vocabularies are told apart in one range of numbers (`Union`): the teacher's ids, and behind them the
-pieces of the student's vocabulary. Special tokens are the same in both. `models.objectives.dual_training` trains on
-such text.
+The ids of both vocabularies are in one range (`Union`): the teacher's ids, and after them the pieces of the student's
+vocabulary. Special tokens are the same in both. `models.objectives.dual_training` trains on such text.
 """
 
 from dataclasses import dataclass, replace
@@ -13,8 +12,8 @@ from ptmbench.models.text.pieces import CorpusUnfit
 from ptmbench.models.text.tokenizers import Vocabulary
 
 _INSIDE = "##"
-_MOST = 1 << 19  # words that are remembered
-_LONGEST = 200  # characters of a word that is cut into pieces; a longer one is [UNK], as in `models.text.tokenizers`
+_MOST = 1 << 19  # words in the cache
+_LONGEST = 200  # most characters of a word that is cut into pieces; a longer one is [UNK], as in `tokenizer_kinds`
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,7 @@ class Union:
 
     @property
     def shift(self) -> int:
-        """What turns the id of a piece of the student's vocabulary into one of the union."""
+        """The number to add to the id of a student's piece to get its id in the union."""
         return self.teacher.size - self.student.first
 
     @property
@@ -39,11 +38,11 @@ class Union:
         return replace(self.teacher, size=self.size, pieces=None, teacher=None)
 
     def of_student(self, ids: np.ndarray) -> np.ndarray:
-        """The ids of the union for ``ids`` of the student's vocabulary."""
+        """Converts ``ids`` of the student's vocabulary to ids of the union."""
         return np.where(ids < self.student.first, ids, ids + self.shift)
 
     def pairs(self) -> np.ndarray:
-        """Ids of the teacher's and the student's pieces with the same spelling, int64 [N, 2], as ids of the union."""
+        """Returns the teacher's and the student's pieces with the same spelling, int64 [N, 2], as ids of the union."""
         if self.teacher.pieces is None or self.student.pieces is None:
             return np.zeros((0, 2), np.int64)
         known = {piece: number for number, piece in enumerate(self.teacher.pieces) if number >= self.teacher.first}
@@ -56,8 +55,10 @@ class Union:
 
 
 class Cutter:
-    """Cuts words by the pieces of ``vocabulary``: the longest piece that fits, from left to right (Devlin et al., 2019,
-    authors' code). Without pieces, whose spelling nobody knows, each id is a word."""
+    """Cuts words into pieces of ``vocabulary``: from left to right, always the longest piece that fits.
+
+    This is WordPiece as in the code of Devlin et al. (2019). If the vocabulary has no spellings, every word is [UNK].
+    """
 
     def __init__(self, vocabulary: Vocabulary):
         pieces = enumerate(vocabulary.pieces or ())
@@ -66,7 +67,7 @@ class Cutter:
         self._longest = max((len(piece.removeprefix(_INSIDE)) for piece in self._numbers), default=0)
 
     def __call__(self, word: str) -> list[int]:
-        """The ids of ``word``; that of [UNK] if a part of it is no piece."""
+        """Returns the ids of ``word``, or the id of [UNK] if a part of it is not a piece."""
         found, begin = [], 0
         while begin < len(word) <= _LONGEST:
             for end in range(min(len(word), begin + self._longest), begin, -1):
@@ -81,12 +82,13 @@ class Cutter:
 
 
 class MixedWords:
-    """Rows in the student's vocabulary to the same rows in the union, each word cut by the student's vocabulary with
-    the probability ``share``, and else by the teacher's.
+    """Converts rows of the student's vocabulary to rows of the union.
 
-    Raises `CorpusUnfit` if one of the vocabularies is no WordPiece vocabulary. The last word of a row may go on behind
-    it and is always the student's. So are words with a letter that the student's vocabulary lacks: they are [UNK] in
-    either.
+    Each word is cut by the student's vocabulary with the probability ``share``, and otherwise by the teacher's. Two
+    kinds of words always keep the student's ids: the last word of a row, which may continue after it, and words that
+    are [UNK] in the student's vocabulary. If the student's vocabulary has no spellings, each id is a word.
+
+    Raises `CorpusUnfit` if one of the vocabularies has spellings and is not a WordPiece vocabulary.
     """
 
     def __init__(self, union: Union, share: float):
@@ -105,12 +107,14 @@ class MixedWords:
         self._known: dict[tuple[int, ...], list[int]] = {}
 
     def __call__(self, tokens: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Rows of the union, int32 [B, T], for the student's ``tokens`` [B, T]. What becomes too long is cut at the
-        end; the place of what becomes shorter is padding."""
+        """Returns rows of the union, int32 [B, T], for the student's ``tokens`` [B, T].
+
+        A row that becomes too long is cut and ends with [SEP]. A row that becomes shorter is padded.
+        """
         union, length = self._union, tokens.shape[1]
         student, result = union.student, np.zeros_like(tokens)
         text = tokens >= student.first
-        begins = ~(self._inside[tokens] & text)  # marks begin words too: of one token
+        begins = ~(self._inside[tokens] & text)  # a special token is a word of one token
         chosen = rng.random(tokens.shape) < self._share
         for number, row in enumerate(tokens):
             starts = np.flatnonzero(begins[number])
@@ -128,7 +132,7 @@ class MixedWords:
         return result
 
     def _teachers(self, word: tuple[int, ...]) -> list[int]:
-        """The teacher's ids of a word of the student's ids."""
+        """Returns the teacher's ids of a word that is given by the student's ids."""
         if self._pieces is None:
             return list(word)
         if word not in self._known:

@@ -1,7 +1,8 @@
-"""Text files to pieces: runs of whole documents that are cut cheaply here and read (dearly) wherever there is a core.
+"""Cuts text files into pieces: runs of whole documents.
 
-Where pieces end follows from the files alone, so that whatever is made of them does not depend on who makes it.
-Files may be gzipped, begin with a byte-order mark and end their lines in any way. No TensorFlow.
+Cutting is cheap and takes place in one process; the costly work on the pieces is shared among several processes. The
+ends of pieces depend only on the files, so that results do not depend on the number of processes. Files may be gzipped,
+begin with a byte-order mark, and have any line ends.
 """
 
 import gzip
@@ -19,48 +20,51 @@ from ptmbench.models.text import records
 from ptmbench.models.text.layouts import documents, layout, opening
 
 SMALL, RATIO = 2**28, 100
-"""A gzip file may unpack to ``SMALL`` bytes, or to ``RATIO`` times its own size: deflate reaches 1032 on a file made to
-fill the memory of its reader, text 3 to 20."""
+"""A gzip file may unpack to ``SMALL`` bytes, or to ``RATIO`` times its own size. Text reaches a ratio of 3 to 20, a
+file made to fill the memory of its reader 1032."""
 SUFFIXES = (".txt", ".tokens", ".jsonl", ".pairs.tsv")
-"""What is read from a folder, each also with ".gz", besides the training splits of files of records
-(`models.text.records`); files that are named one by one may end as they like."""
+"""Endings of the files that are read from a folder, each also with ".gz". The training splits of files of records are
+read as well (`models.text.records`). Files that are named one by one may have any ending."""
 SIDECAR = ".layers.jsonl"
-"""What the name of a text's annotation adds to the text's (`models.text.annotations`)."""
+"""The ending that is added to a text's name for its annotation (`models.text.annotations`)."""
 HELD_OUT = "heldout.txt"
-"""Text for measuring, which is not read from a folder: it lies next to the text that models train on
-(`bench.data.making`)."""
+"""Held-out text next to the training text (`bench.data.making`). It is not read from a folder."""
 VALIDATION = {"wiki.train.tokens": "wiki.valid.tokens"}
-"""Text for measuring that a distribution keeps next to its training text, under another name."""
+"""Held-out text that a distribution has next to its training text, by the name of the training text."""
 VECTORS = ("entity2id.txt", "entity2vec.vec")
-"""The files of a folder of vectors (`models.text.vectors`), which are no text."""
+"""The files of a folder of vectors (`models.text.vectors`), which are not text."""
 
 PIECE = 1 << 24
-"""Characters after which a piece ends with its document. A document that goes on for as many again is cut there."""
+"""A piece ends at the end of the document that reaches this number of characters. If that document goes on for as many
+characters again, it is cut."""
 
-_SHOWN, _BLOCK = 1 << 20, 1 << 16  # characters that show a file's layout; that are read at a time to find a cut
+_SHOWN, _BLOCK = 1 << 20, 1 << 16  # characters read to recognise a file's layout; and at a time to find a cut
 
 
 class CorpusError(ValueError):
-    """Text that is missing, empty or unreadable; the message names the file, the line and the next step."""
+    """Text is missing, empty or unreadable. The message names the file, the line and the next step."""
 
 
 class CorpusUnfit(CorpusError):
-    """Text of a kind that an objective cannot learn from."""
+    """An objective cannot learn from this kind of text."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """Whole documents that stand together in a file."""
+    """Consecutive whole documents of a file."""
 
     path: Path
     layout: str
     number: int
-    """Of the first line in the file, counted from 1."""
+    """The first line's number in the file, counted from 1."""
     text: bytes
-    """UTF-8, line ends "\\n": a third of what a string with one curly quote takes."""
+    """UTF-8 with line ends "\\n". A string with a single curly quote would need three times the memory."""
 
     def documents(self) -> Iterator[list[str]]:
-        """Documents as lists of sentences, none of them empty; `CorpusError` for a line that is not in the layout."""
+        """Yields documents as lists of sentences, none of them empty.
+
+        Raises `CorpusError` for a line that is not in the layout.
+        """
         with readable(self.path):
             for document in documents(self.layout, io.StringIO(self.text.decode()), self.number):
                 sentences = [" ".join(sentence.split()) for sentence in document]
@@ -69,7 +73,10 @@ class Part:
 
 
 def expand(files: Sequence[Path]) -> list[Path]:
-    """``files``, each folder replaced by the text files below it, sorted; `CorpusError` where there is nothing."""
+    """Replaces each folder in ``files`` by the text files below it, sorted.
+
+    Raises `CorpusError` for a file that does not exist, a sidecar, a folder without text, and an empty list.
+    """
     found = []
     for path in map(Path, files):
         if path.is_dir():
@@ -102,7 +109,7 @@ def _is_text(name: str) -> bool:
 
 
 def file_hash(path: Path) -> bytes:
-    """SHA-256 of a file; remembered while its size and time stay as they are."""
+    """Returns the SHA-256 of a file. The hash is cached while the file's size and modification time stay the same."""
     with readable(path):
         status = path.stat()
         return _file_hash(path, status.st_size, status.st_mtime_ns)
@@ -115,9 +122,9 @@ def _file_hash(path: Path, size: int, changed: int) -> bytes:
 
 
 def pieces(files: Sequence[Path], size: int | None = None) -> Iterator[list[Part]]:
-    """The text of ``files`` in pieces of about ``size`` characters (`PIECE`), or some more.
+    """Yields the text of ``files`` in pieces of at least about ``size`` characters (default: `PIECE`).
 
-    Small files share a piece. `CorpusError` for a file that is missing, empty or not UTF-8.
+    Small files share a piece. Raises `CorpusError` for a file that is missing, empty or not UTF-8.
     """
     size = size or PIECE
     piece, held = [], 0
@@ -134,7 +141,7 @@ def pieces(files: Sequence[Path], size: int | None = None) -> Iterator[list[Part
 
 @contextmanager
 def readable(path: Path) -> Iterator[None]:
-    """Turns what reading ``path`` can raise into a `CorpusError`."""
+    """Converts the errors of reading ``path`` to `CorpusError`."""
     try:
         yield
     except UnicodeDecodeError as error:
@@ -152,8 +159,10 @@ def readable(path: Path) -> Iterator[None]:
 
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
-    """The bytes of ``path``; of a gzip file what it unpacks to, and of a file of records lines of JSON. `CorpusError`
-    for what reading can raise."""
+    """Opens ``path`` for reading bytes. Unpacks gzip files, and converts files of records to lines of JSON.
+
+    Converts the errors of reading to `CorpusError`.
+    """
     with readable(path), path.open("rb") as raw:
         if records.is_records(path.name):
             yield records.opened(raw, path)
@@ -163,7 +172,7 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
 
 
 class _Unpacked(io.RawIOBase):
-    """The bytes that a gzip ``file`` of ``size`` bytes unpacks to; `ValueError` beyond `SMALL` and `RATIO`."""
+    """The unpacked bytes of a gzip ``file`` of ``size`` bytes. Raises `ValueError` beyond `SMALL` and `RATIO`."""
 
     def __init__(self, file: IO[bytes], size: int):
         self._gzip, self._room = gzip.GzipFile(fileobj=file), max(SMALL, RATIO * size)
@@ -180,7 +189,7 @@ class _Unpacked(io.RawIOBase):
 
 
 def _parts(path: Path, size: int) -> Iterator[Part]:
-    """The text of ``path``: parts of about ``size`` characters, each of which ends where a document does."""
+    """Yields the text of ``path`` in parts of about ``size`` characters, which end at the end of a document."""
     empty = True
     with opened(path) as binary:
         file = io.TextIOWrapper(binary, encoding="utf-8-sig")  # universal line ends, with or without a BOM
@@ -198,13 +207,16 @@ def _parts(path: Path, size: int) -> Iterator[Part]:
 
 
 def _cut(kind: str, lines: list[str], file: io.TextIOWrapper, size: int) -> tuple[list[str], list[str]]:
-    """``lines`` and more of ``file`` up to where a document ends after ``size`` characters; what was read beyond."""
+    """Extends ``lines`` from ``file`` up to the first end of a document after ``size`` characters.
+
+    Returns the lines of the part, and the lines that were read beyond its end.
+    """
     lines, rest = _split(lines, size)
     if not rest:
         lines += file.readlines(max(1, size - sum(map(len, lines))))
     found, held = opening(kind, rest), sum(map(len, rest))
     while found is None and held < PIECE:
-        more = file.readlines(max(_BLOCK, held))  # twice as much each time: lines are not looked at over and over
+        more = file.readlines(max(_BLOCK, held))  # doubling: `opening` starts from the first line again
         if not more:
             return lines + rest, []
         rest += more
@@ -214,7 +226,7 @@ def _cut(kind: str, lines: list[str], file: io.TextIOWrapper, size: int) -> tupl
 
 
 def _split(lines: list[str], size: int) -> tuple[list[str], list[str]]:
-    """``lines`` before and behind the line that makes up ``size`` characters."""
+    """Splits ``lines`` after the line that completes ``size`` characters."""
     total = 0
     for count, line in enumerate(lines, 1):
         total += len(line)

@@ -1,13 +1,13 @@
-"""Texts in files of records, as the lines of a JSONL file. No TensorFlow.
+"""Reads files of records as the lines of a JSONL file.
 
 `models.text.pieces` reads these formats, which TensorFlow Datasets writes:
 
 tfrecord      each record is its length, a checksum of the length, the bytes and a checksum of the bytes
-              (https://www.tensorflow.org/tutorials/load_data/tfrecord). Only the first checksum is verified: in Python
-              the second would slow down reading, and files of text have none either
+              (https://www.tensorflow.org/tutorials/load_data/tfrecord). Only the first checksum is verified: the second
+              would be slow in Python, and plain text files have no checksum either
 array_record  read by the package of this name, an optional dependency
 
-A record is a serialized `tf.train.Example` with the feature "text", or it is the text itself in UTF-8.
+A record is a serialized `tf.train.Example` with the feature "text", or the text itself in UTF-8.
 """
 
 import io
@@ -23,7 +23,7 @@ _NAME = re.compile(rf"(?:-(?P<split>[\w+]+))?\.(?P<format>{'|'.join(FORMATS)})(?
 """The end of a file's name: ``wiki-train.tfrecord-00000-of-00008`` in TensorFlow Datasets, or ``wiki.array_record``."""
 _POLYNOMIAL = 0x82F63B78  # CRC-32C, Castagnoli's, with the bits reversed
 _BLOCK = 1024
-"""Records that are read from an ArrayRecord file at a time."""
+"""Number of records that are read from an ArrayRecord file at a time."""
 
 
 def is_records(name: str) -> bool:
@@ -32,13 +32,13 @@ def is_records(name: str) -> bool:
 
 
 def is_training(name: str) -> bool:
-    """Whether the file called ``name`` holds records of a training split, or does not tell the split."""
+    """Whether the file called ``name`` holds records of a training split, or its name has no split."""
     found = _NAME.search(name)
     return found is not None and found["split"] in (None, "train")
 
 
 def opened(file: IO[bytes], path: Path) -> IO[bytes]:
-    """The records of ``file``, which is at ``path``, as lines of JSON with a "text" each.
+    """Returns the records of ``file``, which is at ``path``, as lines of JSON with the key "text".
 
     Reading raises `ValueError` for a damaged file and for records without text.
     """
@@ -52,7 +52,7 @@ def _format(name: str) -> str | None:
 
 
 class _Lines(io.RawIOBase):
-    """The bytes of one line of JSON for each of the ``records``."""
+    """A stream with one line of JSON for each of the ``records``."""
 
     def __init__(self, records: Iterator[bytes]):
         self._lines = (
@@ -73,7 +73,7 @@ class _Lines(io.RawIOBase):
 
 
 def _text(record: bytes, number: int) -> str:
-    """The text of the record with this ``number``, counted from 1."""
+    """Returns the text of ``record``. ``number`` is its place in the file, from 1. Raises `ValueError` without text."""
     features = _example(record)
     if features is not None:
         if len(features.get("text", ())) != 1:
@@ -89,10 +89,12 @@ def _text(record: bytes, number: int) -> str:
 
 
 def _example(record: bytes) -> dict[str, list[bytes]] | None:
-    """The features of a serialized `tf.train.Example` with their byte strings, [] for numbers; None for other bytes.
+    """Returns the byte strings of each feature of a serialized `tf.train.Example`, or None for other bytes.
 
-    Field 1 of an Example is its Features, whose field 1 are the entries of a map: 1 the name, 2 the Feature. Field 1 of
-    a Feature is its BytesList, whose field 1 are the strings (tensorflow/core/example/feature.proto).
+    A feature of numbers has [].
+
+    Field 1 of an Example is its Features. Field 1 of Features are the entries of a map: 1 the name, 2 the Feature.
+    Field 1 of a Feature is its BytesList, whose field 1 are the strings (tensorflow/core/example/feature.proto).
     """
     try:
         found = {}
@@ -107,7 +109,10 @@ def _example(record: bytes) -> dict[str, list[bytes]] | None:
 
 
 def _fields(message: bytes, known: tuple[int, ...]) -> dict[int, list[bytes]]:
-    """The fields of a message by number, which are all of a length of their own; `ValueError` for other ones."""
+    """Returns the length-delimited fields of a message, by number.
+
+    Raises `ValueError` for other fields, for numbers that are not ``known``, and for a message that is cut short.
+    """
     found: dict[int, list[bytes]] = {}
     place = 0
     while place < len(message):
@@ -144,7 +149,7 @@ def _tfrecords(file: IO[bytes]) -> Iterator[bytes]:
 
 
 def _masked(content: bytes) -> int:
-    """CRC-32C of ``content``, rotated and shifted as TFRecord files have it."""
+    """Returns the CRC-32C of ``content``, masked as in TFRecord files: rotated, and a constant added."""
     crc = 0xFFFFFFFF
     for byte in content:
         crc ^= byte

@@ -1,8 +1,8 @@
-"""Words without case and punctuation, and hashes of runs of words: how texts are compared here. No TensorFlow.
+"""Words without case and punctuation, and hashes of runs of words, for the comparison of texts.
 
-`models.text.duplicates` looks with them for documents that repeat each other, `bench.data.overlap` for test examples
-in training data. Words are case-folded runs of letters, the marks on them (vowels in Hindi, tones in Thai) and digits.
-Chinese and Japanese are written without spaces: there each character is a word.
+`models.text.duplicates` uses them to find documents that repeat each other, and `bench.data.overlap` to find test
+examples in training data. A word is a case-folded run of letters, digits and the marks on letters (vowels in Hindi,
+tones in Thai). Chinese and Japanese are written without spaces, so each of their characters is a word.
 """
 
 import re
@@ -13,28 +13,31 @@ import numpy as np
 
 from ptmbench.models.text.mixing import mixed
 
-_BASE = np.uint64(0x9E3779B97F4A7C15)  # odd, so that powers of it can be divided out modulo 2^64
+_BASE = np.uint64(0x9E3779B97F4A7C15)  # odd, so that its powers have inverses modulo 2^64
 _INVERSE = np.uint64(pow(int(_BASE), -1, 2**64))
 _HAN = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _ASCII = bytes(ord(chr(i).lower()) if chr(i).isalnum() or chr(i) == "_" else 0 for i in range(128)) + bytes(128)
 _PUNCTUATION = "\u2013\u2014\u2018\u2019\u201c\u201d\u2026"
-"""What keeps most English prose from being ASCII: dashes, quotes, the ellipsis."""
+"""The characters of most English prose that are not ASCII: dashes, quotes, the ellipsis."""
 _SPACES = re.compile(rb"\0+")
 
 
 def folded(text: str) -> bytes:
-    r"""The words of ``text`` as UTF-8, each followed by ``\0``; text without a word as it stands."""
+    r"""Returns the words of ``text`` as UTF-8, each followed by ``\0``.
+
+    A text without a word counts as one word: itself, without white space at its ends.
+    """
     given = text
     for mark in _PUNCTUATION if not text.isascii() else "":
         text = text.replace(mark, " ")
-    if text.isascii():  # ten times as fast
+    if text.isascii():  # ten times as fast as a regular expression
         words = _SPACES.sub(b"\0", text.encode().translate(_ASCII)).lstrip(b"\0")
         if words:
             return words if words.endswith(b"\0") else words + b"\0"
     else:
         marked, plain, marks, beyond = _patterns()
         text = text.casefold()
-        # What \w takes, and the marks at which it would cut: looking for these first is four times as fast.
+        # \w splits words at marks. The pattern without marks is used if there are none: four times as fast.
         pattern = marked if marks.search(text) or beyond.search(text) else plain
         if found := pattern.findall(text):
             return "\0".join([*found, ""]).encode()
@@ -43,10 +46,10 @@ def folded(text: str) -> bytes:
 
 
 class Runs:
-    """The words of a text that `folded` made, and a hash of each run of them.
+    """The words of a text that `folded` returned, and a hash of each run of words.
 
-    Rolled over the bytes of the text (Karp & Rabin, 1987): a run's hash is the difference of two sums, divided by the
-    power of the base at its begin.
+    This is a rolling hash over the bytes of the text (Karp & Rabin, 1987). The hash of a run is the difference of two
+    cumulative sums, divided by the power of the base at the start of the run.
     """
 
     def __init__(self, text: bytes) -> None:
@@ -63,7 +66,7 @@ class Runs:
         return len(self._ends)
 
     def of(self, length: int) -> np.ndarray:
-        """A hash of each run of ``length`` words, by its first word: uint64 [W - length + 1], [0] where W is less."""
+        """Hashes each run of ``length`` words, in text order: uint64 [W - length + 1], or [0] if W is less."""
         count = max(0, len(self) - length + 1)
         begins, ends = self._begins[:count], self._ends[length - 1 :]
         return mixed((self._sums[ends] - self._sums[begins]) * self._inverses[:count])
@@ -71,7 +74,10 @@ class Runs:
 
 @cache
 def _patterns() -> tuple[re.Pattern[str], ...]:
-    """A word with marks, one without, a mark, and a character beyond those that `re` looks up in a table."""
+    """Returns patterns for a word with marks, a word without, a mark, and a character above U+FFFF.
+
+    `re` has no table for characters above U+FFFF.
+    """
     marks = "".join(character for character in map(chr, range(0x300, 0x10000)) if category(character)[0] == "M")
     beyond = "".join(character for character in map(chr, range(0x10000, 0x1F000)) if category(character)[0] == "M")
     letters, mark = rf"[^\W{_HAN}]", f"(?:[{marks}]|[{beyond}])"  # above U+1F000 there are no marks on letters

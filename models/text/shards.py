@@ -1,17 +1,18 @@
-"""Tokenised pieces as files that are looked into, not read: one safetensors file of flat arrays each. No TensorFlow.
+"""Stores each tokenised piece as a memory-mapped safetensors file of flat arrays.
 
     ids         uint16 or int32 [N]   without special tokens
     heads       uint8 [N / 8]         packed bits: which tokens begin a word
     sentences   uint32 [S + 1]        offsets into the ids
     documents   uint32 [D + 1]        offsets into the sentences
-    openings    uint32 [D + 1]        offsets into the ids, were each document put between two marks
+    openings    uint32 [D + 1]        offsets into the ids if there were two special tokens around each document
     layer.NAME  int32 [N]             annotation, an array for each layer (`models.text.annotations`)
     media.NAME  float32 [R * W]       pictures of the documents, by channel (`models.text.media`), and their offsets
 
-A folder of shards holds ``tokenised.json`` beside them, with each shard's counts, size and SHA-256. Flat arrays and not
-records (TFRecord, ArrayRecord): a row may begin at any token, and here that takes one look at one place. Random rows of
-128 tokens, 32 at a time, on two busy cores: 28,000 a second out of 12 shards and 1.2 million out of one, against 5,600
-out of an ArrayRecord file (0.8.6) that holds the corpus in records of 128.
+The manifest ``tokenised.json`` of a folder of shards has each shard's counts, size and SHA-256.
+
+The files have flat arrays and not records (TFRecord, ArrayRecord), because a row may begin at any token, and an array
+needs a single look-up for it. Random rows of 128 tokens, read 32 at a time on two busy cores: 28,000 a second from 12
+shards and 1.2 million from one, but 5,600 from an ArrayRecord file (0.8.6) with the corpus in records of 128 tokens.
 """
 
 import hashlib
@@ -34,9 +35,9 @@ from ptmbench.models.text.pieces import CorpusError
 MANIFEST = "tokenised.json"
 FORMAT = 1
 LAYER = "layer."
-"""What the name of an annotation layer's array begins with."""
+"""Prefix of the names of annotation layers' arrays."""
 MEDIA = "media."
-"""What the names of the arrays of pictures or sounds begin with."""
+"""Prefix of the names of the arrays of pictures or sounds."""
 
 _TYPES = {
     "U8": np.uint8,
@@ -44,12 +45,12 @@ _TYPES = {
     "I32": np.int32,
     "U32": np.uint32,
     "F32": np.float32,
-}  # as safetensors calls them
+}  # by the names in safetensors files
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shard:
-    """What the manifest says of one shard; the file's own name says its place in the corpus."""
+    """The manifest's entry for a shard. The names of the files have the order of the corpus."""
 
     name: str
     bytes: int
@@ -58,13 +59,13 @@ class Shard:
     sentences: int
     documents: int
     characters: int
-    """Of text that became tokens."""
+    """Characters of the documents that were kept."""
     removed_documents: int = 0
     removed_characters: int = 0
 
 
 def write(path: Path, arrays: Mapping[str, np.ndarray], counts: Mapping[str, int]) -> Shard:
-    """Write ``arrays`` at ``path`` in one step, and say what was written."""
+    """Writes ``arrays`` to ``path`` in one step, and returns the manifest's entry."""
     from safetensors.numpy import save
 
     content = save(dict(arrays))
@@ -74,7 +75,10 @@ def write(path: Path, arrays: Mapping[str, np.ndarray], counts: Mapping[str, int
 
 
 def replace(path: Path, content: bytes) -> None:
-    """Write ``content`` at ``path``: a reader sees the old file, none, or the whole new one. `CorpusError` if not."""
+    """Writes ``content`` to ``path`` atomically: a reader sees the old file, none, or the whole new one.
+
+    Raises `CorpusError` if it cannot be written.
+    """
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -87,13 +91,13 @@ def replace(path: Path, content: bytes) -> None:
 
 
 def note(path: Path, about: Any, shards: Sequence[Shard]) -> None:
-    """Write a manifest: ``about`` and ``shards``, under a seal."""
+    """Writes a manifest with ``about`` and ``shards``, under a seal."""
     content = {"format": FORMAT, "about": about, "shards": [asdict(shard) for shard in shards]}
     replace(path, json.dumps(content | {"seal": _seal(content)}, indent=1).encode())
 
 
 def noted(path: Path) -> tuple[Any, list[Shard]] | None:
-    """What `note` wrote at ``path``; None where it is missing, damaged or of another format."""
+    """Reads the manifest that `note` wrote to ``path``. Returns None if it is missing, damaged or of another format."""
     try:
         content = json.loads(path.read_bytes())
         seal = content.pop("seal")
@@ -105,8 +109,8 @@ def noted(path: Path) -> tuple[Any, list[Shard]] | None:
 
 
 def damaged(folder: Path, shards: Sequence[Shard]) -> list[Shard]:
-    """Those of ``shards`` whose file is not what was written; all are read, at the speed of the disk."""
-    with ThreadPoolExecutor() as threads:  # hashing leaves the interpreter to others
+    """Returns the ``shards`` whose file is missing or changed. Reads all files, at the speed of the disk."""
+    with ThreadPoolExecutor() as threads:  # hashing releases the interpreter lock
         intact = list(threads.map(lambda shard: _intact(folder / shard.name, shard), shards))
     return [shard for shard, whole in zip(shards, intact, strict=True) if not whole]
 
@@ -117,10 +121,10 @@ def joined(
     layers: Sequence[str] = (),
     widths: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
-    """The arrays of a `models.text.corpus.Corpus` over ``shards``, of which ``arrays(p)`` gives those of the p-th;
-    ``layers`` are the names of its annotation layers, and ``widths`` the widths of its channels of pictures.
+    """Returns the arrays of a `models.text.corpus.Corpus` over ``shards``, each of which has at least one document.
 
-    None of them is without a document. ``arrays`` is called whenever something is looked up.
+    ``arrays(p)`` returns the arrays of shard p and is called for every look-up. ``layers`` are the names of the
+    annotation layers, and ``widths`` the widths of the channels of pictures.
     """
     tokens, sentences, documents = (
         np.array([getattr(shard, count) for shard in shards], np.int64)
@@ -148,7 +152,7 @@ def joined(
 
 
 def mapped(path: Path) -> dict[str, Any]:
-    """The arrays in a shard's file, none of them read yet; "heads" as `models.text.joined.Bits`."""
+    """Maps the arrays of a shard's file into memory without reading them. "heads" is a `models.text.joined.Bits`."""
     try:
         with path.open("rb") as file:
             view = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)

@@ -73,8 +73,10 @@ class Line:
 
 @dataclass(frozen=True)
 class Sidecar:
-    """A sidecar in the right format; `placed` compares it with the text. ``lines`` are by the number of the text's
-    line."""
+    """A sidecar in the right format. ``lines`` have the numbers of the text's lines as keys.
+
+    `models.text.annotations.placed` compares the spans with the text.
+    """
 
     path: Path
     layers: tuple[str, ...]
@@ -86,13 +88,15 @@ class Sidecar:
 
 
 def sidecar_of(text: Path) -> Path:
-    """Path of the sidecar of the file ``text``, which need not exist."""
+    """Returns the path of the sidecar of the file ``text``. The sidecar need not exist."""
     return text.with_name(text.name + SIDECAR)
 
 
 def companions(text: Path) -> list[Path]:
-    """All files with annotations of the file ``text``: its sidecar, and the vectors and pictures that the header
-    names."""
+    """Returns all files with annotations of the file ``text``: its sidecar, and the vectors and pictures in its header.
+
+    Returns [] without a sidecar.
+    """
     path = sidecar_of(text)
     if not path.is_file():
         return []
@@ -113,9 +117,9 @@ def write(
 ) -> Path:
     """Writes the sidecar of the file ``text`` and returns its path.
 
-    ``lines`` are pairs of a line's number, from 1, and its layers, in the format of this module. ``folders`` have the
-    vectors of layers; ``pictures`` is a file of pictures. Raises `CorpusError` if a line is not in the format, and
-    leaves an existing sidecar unchanged then.
+    ``lines`` are pairs of a line's number, from 1, and its layers, in the format of this module. ``folders`` are the
+    folders of vectors by layer; ``pictures`` is a file of pictures. If a line is not in the format, raises
+    `CorpusError` and leaves an existing sidecar unchanged.
     """
     rows = [{"line": number, **layers} for number, layers in lines]
     names = sorted({name for row in rows for name in row if name not in _NO_LAYERS} | set(default or {}))
@@ -143,9 +147,9 @@ def _below(other: Path, sidecar: Path) -> str:
 
 
 def read_lines(path: Path) -> list[tuple[int, dict[str, Any]]]:
-    """The lines of a file in the format of a sidecar without a header, for `write`.
+    """Reads the lines of a file in the format of a sidecar without a header, for `write`.
 
-    Raises `CorpusError` for a line that is no JSON object with a "line".
+    Raises `CorpusError` for a line that is not a JSON object with a "line".
     """
     found = []
     for number, row in enumerate(_content(path).decode("utf-8", errors="replace").split("\n"), 1):
@@ -158,9 +162,10 @@ def read_lines(path: Path) -> list[tuple[int, dict[str, Any]]]:
 
 
 def read_alignments(path: Path, text: Path) -> list[tuple[int, dict[str, Any]]]:
-    """The word alignments of ``text`` for `write`, from a file in the Pharaoh format with a line for each line of it.
+    """Reads the word alignments of ``text`` for `write`, from a file in the Pharaoh format.
 
-    Raises `CorpusError` for a damaged line, and where one file ends before the other.
+    Line n of the file belongs to line n of ``text``. Raises `CorpusError` for a damaged line, and if the files have
+    different numbers of lines.
     """
     rows, there = _rows(path), len(_rows(text))
     if len(rows) != there:
@@ -174,7 +179,7 @@ def read_alignments(path: Path, text: Path) -> list[tuple[int, dict[str, Any]]]:
 
 
 def _rows(path: Path) -> list[str]:
-    """The lines of a file, which may be gzipped."""
+    """Reads the lines of a file, which may be gzipped."""
     content = _content(path)
     if path.name.endswith(".gz"):
         try:
@@ -185,7 +190,7 @@ def _rows(path: Path) -> list[str]:
 
 
 def read(text: Path) -> Sidecar | None:
-    """Reads the sidecar of the file ``text``; None without a sidecar. Raises `CorpusError` with the wrong line."""
+    """Reads the sidecar of the file ``text``; None without a sidecar. Raises `CorpusError` for a wrong line."""
     path = sidecar_of(text)
     try:
         status = path.stat()
@@ -256,7 +261,7 @@ def _parsed(text: Path, path: Path, content: bytes) -> Sidecar:
 
 
 def _pictures(path: Path, given: Any) -> Path | None:
-    """The file of pictures that line 1 of the sidecar ``path`` names."""
+    """Returns the file of pictures that line 1 of the sidecar ``path`` names, or None."""
     if given is None:
         return None
     if not isinstance(given, dict) or not all(isinstance(given.get(name), str) for name in ("file", "sha256")):
@@ -268,7 +273,7 @@ def _pictures(path: Path, given: Any) -> Path | None:
 
 
 def _checked_pictures(path: Path, given: Any) -> Path | None:
-    """`_pictures`, after comparing the SHA-256 of the file."""
+    """Returns `_pictures`, and raises `CorpusError` if the file has another SHA-256."""
     found = _pictures(path, given)
     if found is not None and file_hash(found).hex() != given["sha256"]:
         raise CorpusError(
@@ -335,7 +340,7 @@ def _paired(text: Path) -> bool:
 
 
 def _links(path: Path, number: int, value: Any) -> tuple[tuple[int, int], ...]:
-    """The pairs of words in the Pharaoh format."""
+    """Parses pairs of words in the Pharaoh format."""
     found = [_LINK.fullmatch(one) for one in value.split()] if isinstance(value, str) else [None]
     if None in found:
         raise CorpusError(

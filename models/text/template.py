@@ -1,4 +1,4 @@
-"""How texts are laid out for a network, which published models each did in their own way. No TensorFlow."""
+"""Templates that place special tokens around the texts of an input. Published models differ in them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,26 +8,28 @@ CLS = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Template:
-    """front A end, front A middle B end, and so on for further texts; the parts are ids of special tokens.
+    """The layout of texts: "front A end", "front A middle B end", and so on. The parts are ids of special tokens.
 
-    BERT's, which models trained here have, is the default: [CLS] A [SEP] B [SEP].
+    The default is BERT's, which models trained here use: [CLS] A [SEP] B [SEP].
     """
 
     front: tuple[int, ...] = (CLS,)
     middle: tuple[int, ...] = (3,)
     end: tuple[int, ...] = (3,)
     segmented: bool = True
-    """Whether the second text is of another segment than the first."""
+    """Whether each text has its own segment id."""
     start: tuple[int, ...] = (CLS,)
-    """What a left-to-right language model reads before a text; () for one that was trained without."""
+    """The ids that a left-to-right language model reads before a text; () for a model trained without them."""
 
     def added(self, texts: int) -> int:
-        """The number of special tokens around so many ``texts``."""
+        """Returns the number of special tokens in an input of ``texts`` texts."""
         return len(self.front) + (texts - 1) * len(self.middle) + len(self.end)
 
     def lay(self, texts: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
-        """Ids and segments. Special tokens are of the segment of the text before them, but [CLS] at the end is of
-        segment 2, as XLNet has it (Yang et al., 2019, the authors' code)."""
+        """Returns the ids and segments of an input. A special token has the segment of the text before it.
+
+        [CLS] after a text has segment 2, as in XLNet (Yang et al., 2019, the authors' code).
+        """
         tokens, segments = list(self.front), [0] * len(self.front)
         for number, text in enumerate(texts):
             after = self.end if number == len(texts) - 1 else self.middle
@@ -37,15 +39,17 @@ class Template:
         return tokens, segments
 
     def begins(self, sizes: Sequence[int]) -> list[int]:
-        """Where each text begins, by the ``sizes`` of the texts."""
+        """Returns the position where each text begins, for texts of these ``sizes``."""
         places = [len(self.front)]
         for size in sizes[:-1]:
             places.append(places[-1] + size + len(self.middle))
         return places
 
     def home(self, length: int) -> int:
-        """The place that speaks for a whole row of ``length`` tokens: [CLS], without one the last special token,
-        without any the first token."""
+        """Returns the position whose hidden state represents a whole row of ``length`` tokens.
+
+        This is [CLS], or else the last special token, or else the first token.
+        """
         if CLS in self.front:
             return self.front.index(CLS)
         if CLS in self.end:

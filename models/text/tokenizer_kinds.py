@@ -1,4 +1,4 @@
-"""How each kind of tokenizer is set up and trained, the same in every process; see `models.text.tokenizers`."""
+"""Sets up and trains each kind of tokenizer, reproducibly in every process; see `models.text.tokenizers`."""
 
 import unicodedata
 from collections.abc import Iterable, Iterator
@@ -11,12 +11,12 @@ from tokenizers import models as algorithms
 
 SENTINELS = 32
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"<extra_{i}>" for i in range(SENTINELS)))
-# A space ends every spelling of a special token inside the model. Pre-tokens never contain one: no text can match it.
+# Inside the model, the spelling of a special token ends with a space. Pre-tokens have no spaces, so no text matches it.
 SPELLINGS = [name + " " for name in SPECIALS]
 
 
 def untrained(kind: str, lowercase: bool) -> tokenizers.Tokenizer:
-    """The empty tokenizer of ``kind``: normalizer, pre-tokenizer, algorithm and decoder."""
+    """Returns an untrained tokenizer of ``kind``: normalizer, pre-tokenizer, algorithm and decoder."""
     unk = SPELLINGS[1]
     lower = [normalizers.Lowercase()] if lowercase else []
     spaces = [normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
@@ -45,7 +45,7 @@ def untrained(kind: str, lowercase: bool) -> tokenizers.Tokenizer:
 
 
 def trainer(kind: str, size: int, impl: tokenizers.Tokenizer, texts: Iterable[str]) -> Any:
-    """The package's trainer for ``kind``."""
+    """Returns the `tokenizers` package's trainer for ``kind``."""
     common: dict[str, Any] = {"vocab_size": size, "show_progress": False, "special_tokens": SPELLINGS}
     if kind == "bpe":
         return trainers.BpeTrainer(initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), **common)
@@ -53,8 +53,8 @@ def trainer(kind: str, size: int, impl: tokenizers.Tokenizer, texts: Iterable[st
         return trainers.UnigramTrainer(unk_token=SPELLINGS[1], **common)
     if kind != "wordpiece":
         return trainers.WordLevelTrainer(**common)
-    # Left alone, the trainer numbers the "##x" forms in the order of a randomly seeded hash map, and breaks ties
-    # between merges by these numbers: another vocabulary in every process. As specials the forms keep their order.
+    # By default the trainer numbers the "##x" forms in the order of a randomly seeded hash map, and breaks ties between
+    # merges by these numbers. Each process would give another vocabulary. As special tokens the forms keep their order.
     letters, inner = _alphabet(impl, texts, limit=max(size // 4, 64))
     common["special_tokens"] = [*SPELLINGS, *(f"##{letter}" for letter in inner)]
     return trainers.WordPieceTrainer(
@@ -63,7 +63,10 @@ def trainer(kind: str, size: int, impl: tokenizers.Tokenizer, texts: Iterable[st
 
 
 def _alphabet(impl: tokenizers.Tokenizer, texts: Iterable[str], limit: int) -> tuple[list[str], list[str]]:
-    """The ``limit`` most frequent characters of normalized ``texts``, and those of them seen inside words; sorted."""
+    """Returns the ``limit`` most frequent characters of normalized ``texts``, and which of them occur inside words.
+
+    Both lists are sorted.
+    """
     counts, inner = np.zeros(0x110000, np.int64), np.zeros(0x110000, bool)
     for batch in _batched(texts, 2**20):
         codes = np.frombuffer(impl.normalizer.normalize_str(batch).encode("utf-32-le", "replace"), np.uint32)
@@ -78,7 +81,7 @@ def _alphabet(impl: tokenizers.Tokenizer, texts: Iterable[str], limit: int) -> t
 
 
 def _stands_alone(character: str) -> bool:
-    """Does BERT's pre-tokenizer cut before and after ``character``?"""
+    """Whether BERT's pre-tokenizer splits before and after ``character``."""
     return (
         character.isspace()
         or unicodedata.category(character).startswith("P")
@@ -87,7 +90,7 @@ def _stands_alone(character: str) -> bool:
 
 
 def _batched(texts: Iterable[str], characters: int) -> Iterator[str]:
-    """``texts`` joined by line ends into strings of about ``characters``."""
+    """Joins ``texts`` with line ends into strings of about ``characters`` characters."""
     batch, length = [], 0
     for text in texts:
         batch.append(text)
@@ -100,10 +103,10 @@ def _batched(texts: Iterable[str], characters: int) -> Iterator[str]:
 
 
 def settled(vocabulary: list[list[Any]]) -> list[list[Any]]:
-    """A unigram vocabulary without the traces of hash order: same pieces, scores rounded, ties in alphabetical order.
+    """Makes a unigram vocabulary independent of hash order: same pieces, rounded scores, ties in alphabetical order.
 
-    The trainer adds floats in random order (differences of 1e-15), and gives characters that it must keep the lowest
-    score plus 1e-4 for each one before them in random order; they all get the lowest score here.
+    The trainer adds floats in random order, with differences of 1e-15. To the characters that it must keep, it gives
+    the lowest score plus multiples of 1e-4, also in random order. Here they all get the lowest score.
     """
     specials, pieces = vocabulary[: len(SPECIALS)], vocabulary[len(SPECIALS) :]
     lowest = min(score for _, score in pieces) if pieces else 0.0

@@ -1,14 +1,18 @@
-"""Text to token ids and back: five kinds of tokenizer behind one class. No TensorFlow.
+"""Converts text to token ids and back. One class has five kinds of tokenizer.
 
-wordpiece  BERT's: whitespace and punctuation split, then longest match (Wu et al., 2016; Devlin et al., 2019)
-bpe        GPT-2's: merges over UTF-8 bytes, so nothing is ever unknown (Radford et al., 2019, section 2.2)
+wordpiece  BERT's: splits at white space and punctuation, then longest match (Wu et al., 2016; Devlin et al., 2019)
+bpe        GPT-2's: merges over UTF-8 bytes, so that no text is unknown (Radford et al., 2019, section 2.2)
 unigram    SentencePiece's unigram language model over text with "▁" for spaces (Kudo, 2018)
-word       the most frequent words and punctuation marks, everything else [UNK]
+word       the most frequent words and punctuation marks; everything else is [UNK]
 character  the most frequent characters, with "▁" before each word
 
-The work is done by the `tokenizers` package. What is added here: one layout of special ids for every kind, so that
-objectives never ask which kind they have; special tokens that no text can spell; the same vocabulary in every process;
-offsets trimmed to what a reader would mark; and a sealed JSON file.
+The `tokenizers` package does the work. This module adds:
+
+- the same special ids in every kind, so that objectives do not depend on the kind
+- special tokens that no text can spell
+- the same vocabulary in every process
+- offsets without white space and with combining accents
+- a sealed JSON file
 """
 
 import copy
@@ -33,22 +37,22 @@ from ptmbench.models.text.tokenizer_kinds import SENTINELS, SPECIALS, SPELLINGS,
 
 KINDS = ("wordpiece", "bpe", "unigram", "word", "character")
 FORMAT = 1
-"""Raised whenever the same training text would give another tokenizer, or the file changes its shape."""
+"""Incremented whenever the same training text would give another tokenizer, or the file format changes."""
 
 _SMALLEST = {"bpe": len(SPECIALS) + 256}
 
 
 class TokenizerError(ValueError):
-    """A tokenizer that cannot be trained, read or written; the message says why and what to do."""
+    """A tokenizer cannot be trained, read or written. The message says why and what to do."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Vocabulary:
-    """Number of ids, and the ids that mean the same in every kind of tokenizer. Ordinary tokens begin at 37.
+    """The number of ids, and the special ids, which are the same in every kind of tokenizer. Other tokens begin at 37.
 
-    ``template`` is how texts are laid out downstream; objectives lay theirs out themselves. ``pieces`` are the
-    spellings of the ids, for models that read them; None where only the number of ids is known. ``absent`` are the
-    special ids that a published vocabulary has no token for: no published model gives them any probability.
+    ``template`` is the layout of texts in downstream tasks; objectives have their own layouts. ``pieces`` are the
+    spellings of the ids, for models that use them, or None if only the number of ids is known. ``absent`` are the
+    special ids for which a published vocabulary has no token. A published model gives them no probability.
     """
 
     size: int
@@ -62,33 +66,35 @@ class Vocabulary:
     pieces: tuple[str, ...] | None = field(default=None, repr=False, compare=False)
     absent: tuple[int, ...] = ()
     symbols: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False, hash=False)
-    """The symbols of each annotation layer (`models.text.annotations`): languages, entities. Number 1 is the first."""
+    """The symbols of each annotation layer, such as languages or entities (`models.text.annotations`). The first symbol
+    has the number 1."""
     widths: Mapping[str, int] = field(default_factory=dict, repr=False, hash=False)
-    """The widths of the symbols' vectors, for layers that have any (`models.text.vectors`), and the numbers of features
+    """The widths of the symbols' vectors, for layers with vectors (`models.text.vectors`), and the numbers of features
     of pictures or sounds (`models.text.media`), by channel."""
     teacher: "Vocabulary | None" = field(default=None, repr=False, compare=False)
-    """The vocabulary of the teacher of a student that has another one (`models.card.Teacher.vocabulary`), in its
-    pre-training only."""
+    """The teacher's vocabulary, if it differs from the student's (`models.card.Teacher.vocabulary`). It is present only
+    in the student's pre-training."""
 
     @property
     def first(self) -> int:
-        """The first id that is a piece of text."""
+        """The first id that is not special."""
         return self.sentinels.stop
 
     def ending(self) -> "Vocabulary":
-        """This vocabulary with [SEP] present: texts that a model learns to write have to end, so fine-tuning teaches a
-        published model the mark that its vocabulary may lack."""
+        """Returns this vocabulary with [SEP] present.
+
+        A model that generates text needs an end mark. If a published vocabulary lacks it, fine-tuning teaches it.
+        """
         return replace(self, absent=tuple(number for number in self.absent if number != self.sep))
 
 
 class Tokenizer:
-    """A trained tokenizer. Make one with `train` or `load`.
+    """A trained tokenizer, made by `train` or `load`.
 
-    ``vocabulary.size`` is the true number of ids: a small corpus can give fewer than were asked for, and nothing is
-    padded up. ``imported`` says of a published vocabulary how it was before (see `models.published._vocabulary`) and
-    which template its model was trained with, and is None for one that was trained here. ``symbols`` are those of the
-    annotation layers of the text that it was trained on, sorted, by layer, and ``widths`` the widths of their vectors
-    and of the features of its pictures.
+    ``vocabulary.size`` is the true number of ids. A small corpus can give fewer ids than requested, and the vocabulary
+    is not padded. ``imported`` has the original ids of a published vocabulary (see `models.published._vocabulary`) and
+    the template of its model; it is None for a tokenizer trained here. ``symbols`` are the sorted symbols of each
+    annotation layer of the training text. ``widths`` are the widths of their vectors and of the pictures' features.
     """
 
     def __init__(
@@ -99,7 +105,7 @@ class Tokenizer:
         symbols: Mapping[str, Sequence[str]] | None = None,
         widths: Mapping[str, int] | None = None,
     ):
-        """``spec`` is the `tokenizers` package's own JSON form."""
+        """``spec`` is the JSON form of the `tokenizers` package."""
         self.kind, self.imported = kind, imported
         self.symbols = {name: tuple(found) for name, found in sorted((symbols or {}).items())}
         self.widths = dict(sorted((widths or {}).items()))
@@ -122,10 +128,10 @@ class Tokenizer:
 
     @classmethod
     def train(cls, kind: str, texts: Iterable[str], size: int, *, lowercase: bool = False) -> "Tokenizer":
-        """A tokenizer of at most ``size`` ids, special tokens included; `TokenizerError` for a wrong kind or size.
+        """Trains a tokenizer of at most ``size`` ids, including special tokens.
 
-        The same texts give the same tokenizer in every process. ``texts`` is walked twice; an iterator is therefore
-        kept in memory.
+        The same texts give the same tokenizer in every process. ``texts`` is iterated twice, so an iterator is kept in
+        memory. Raises `TokenizerError` for a wrong kind or size, and for texts that are too small or empty.
         """
         if kind not in KINDS:
             raise TokenizerError(f"There is no tokenizer kind '{kind}'. Kinds: {', '.join(KINDS)}.")
@@ -133,11 +139,11 @@ class Tokenizer:
         if size < smallest:
             raise TokenizerError(f"A {kind} vocabulary needs at least {smallest} ids; {size} were asked for.")
         if iter(texts) is texts:
-            texts = list(texts)  # two passes are made
+            texts = list(texts)
         impl = untrained(kind, lowercase)
         try:
             impl.train_from_iterator(texts, trainer(kind, size, impl, texts))
-        except CorpusError:  # a file that cannot be read has said so
+        except CorpusError:  # its message already names the unreadable file
             raise
         except Exception as error:
             # The unigram trainer raises a bare Exception when it finds no seed pieces.
@@ -145,7 +151,7 @@ class Tokenizer:
                 f"The {kind} tokenizer could not be trained: {error}. Is there enough text?"
             ) from error
         spec = json.loads(impl.to_str())
-        # The package would look for "added" tokens inside every text. As plain entries they are out of reach.
+        # The package looks for "added" tokens in every text. As plain entries of the vocabulary they are never matched.
         spec["added_tokens"] = []
         if kind == "unigram":
             spec["model"]["vocab"] = settled(spec["model"]["vocab"])
@@ -156,12 +162,12 @@ class Tokenizer:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of the serialised form: two tokenizers that agree on it give the same ids for every text."""
+        """SHA-256 of the serialised form. Tokenizers with the same fingerprint give the same ids for every text."""
         return _fingerprint(self.kind, self._spec, self.imported, self.symbols, self.widths)
 
     @property
     def about(self) -> dict[str, Any]:
-        """What checkpoints and records say of it."""
+        """The entry for this tokenizer in checkpoints and records."""
         return {"kind": self.kind, "size": self.vocabulary.size, "sha256": self.fingerprint}
 
     @property
@@ -178,24 +184,29 @@ class Tokenizer:
     def with_symbols(
         self, symbols: Mapping[str, Sequence[str]], widths: Mapping[str, int] | None = None
     ) -> "Tokenizer":
-        """This tokenizer with the ``symbols`` of annotation layers and the ``widths`` of their vectors."""
+        """Returns this tokenizer with the ``symbols`` of annotation layers and the ``widths`` of their vectors."""
         return Tokenizer(self.kind, self._spec, self.imported, symbols, widths)
 
     def with_teacher(self, vocabulary: Vocabulary) -> "Tokenizer":
-        """This tokenizer for the pre-training of a student whose teacher has that other ``vocabulary``. It is saved
-        without it."""
+        """Returns this tokenizer for the pre-training of a student whose teacher has the other ``vocabulary``.
+
+        The teacher's vocabulary is not saved.
+        """
         made = copy.copy(self)
         made.vocabulary = replace(self.vocabulary, teacher=vocabulary)
         return made
 
     @property
     def separable(self) -> bool:
-        """Whether the ids of a text are those of its words, which single spaces divide. True of all that are trained
-        here; published ones may join pieces over a space, or treat the first word otherwise."""
+        """Whether the ids of a text are the ids of its words, which are separated by single spaces.
+
+        This holds for all tokenizers trained here. Published ones may have pieces that span a space, or may treat the
+        first word differently.
+        """
         return self.imported is None or self.kind == "wordpiece"
 
     def to_json(self) -> str:
-        """The text that `save` writes and `load` reads."""
+        """Returns the text that `save` writes and `load` reads."""
         content = {"format": FORMAT, "kind": self.kind, "sha256": self.fingerprint, "tokenizer": self._spec}
         if self.imported is not None:
             content["imported"] = self.imported
@@ -206,7 +217,10 @@ class Tokenizer:
         return json.dumps(content, ensure_ascii=False)
 
     def save(self, path: Path) -> None:
-        """Write JSON to ``path`` in one step: a reader sees the old file, none, or the whole new one."""
+        """Writes JSON to ``path`` atomically: a reader sees the old file, none, or the whole new one.
+
+        Raises `TokenizerError` if it cannot be written.
+        """
         path = Path(path)
         part = path.with_name(f"{path.name}.{os.getpid()}.part")
         try:
@@ -220,7 +234,7 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: Path) -> "Tokenizer":
-        """The tokenizer that `save` wrote; `TokenizerError` for a file that is missing, foreign or damaged."""
+        """Reads a tokenizer that `save` wrote. Raises `TokenizerError` if the file is missing, foreign or damaged."""
         path = Path(path)
         try:
             text = path.read_bytes().decode()
@@ -232,7 +246,7 @@ class Tokenizer:
 
     @classmethod
     def from_json(cls, text: str, path: str) -> "Tokenizer":
-        """The tokenizer whose `to_json` is ``text``; ``path`` says in errors where it stands."""
+        """Returns the tokenizer whose `to_json` is ``text``. Error messages name ``path`` as its file."""
         try:
             content = json.loads(text)
             found, kind, seal, spec = (content[key] for key in ("format", "kind", "sha256", "tokenizer"))
@@ -255,26 +269,26 @@ class Tokenizer:
             raise TokenizerError(f"{path} cannot be read by the installed `tokenizers` package: {error}.") from error
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each text, without special tokens; [] for an empty text. The whole batch runs in parallel."""
+        """Returns the ids of each text, without special tokens; [] for an empty text. Encodes the batch in parallel."""
         return [encoding.ids for encoding in self._impl.encode_batch_fast(list(texts), add_special_tokens=False)]
 
     def encode_with_offsets(self, texts: Sequence[str]) -> list[tuple[list[int], list[tuple[int, int]]]]:
-        """As `encode`, with each token's (start, end) in characters of the original text.
+        """Returns the ids of `encode` and each token's offsets, (start, end) in characters of the original text.
 
-        White space at a token's start is left out, combining accents behind its last letter belong to it. Tokens that
-        share one character (bytes of a letter outside ASCII) all have its offsets; a lone space marker is empty.
+        Offsets leave out white space at a token's start and include combining accents after its last letter. Tokens
+        that are bytes of the same character all have its offsets. A space marker without letters has an empty range.
         """
         texts = list(texts)
         encodings = self._impl.encode_batch(texts, add_special_tokens=False)
         return [(e.ids, self._trimmed(text, e.ids, e.offsets)) for text, e in zip(texts, encodings, strict=True)]
 
     def encode_words(self, sentences: Sequence[Sequence[str]]) -> list[tuple[list[int], list[int]]]:
-        """For each sentence the ids of all its words, and beside them each token's index of the word it is from.
+        """Returns for each sentence the ids of all its words, and for each id the index of its word.
 
-        Every word has at least one token: [UNK] where its text gives none.
+        Every word has at least one id: [UNK] if its text gives none.
         """
         words = list(dict.fromkeys(word for sentence in sentences for word in sentence))
-        # A published vocabulary of bytes writes a word in a sentence otherwise than one at the start of a text.
+        # A published byte-level vocabulary has other ids for a word after a space than at the start of a text.
         lead = " " if self.imported is not None and self.kind == "bpe" else ""
         encoded = self.encode([lead + word for word in words])
         pieces = {word: ids or [self.vocabulary.unk] for word, ids in zip(words, encoded, strict=True)}
@@ -286,19 +300,19 @@ class Tokenizer:
         return result
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Text of ``ids``. Dropped are special tokens, [UNK] (it has no text), and ids outside the vocabulary."""
+        """Returns the text of ``ids``. Leaves out special tokens, [UNK], and ids outside the vocabulary."""
         first, size = self.vocabulary.first, self.vocabulary.size
         return self._impl.decode([i for i in map(int, ids) if first <= i < size], skip_special_tokens=False).strip()
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Each id as it is spelled in the vocabulary ("##ing", "Ġthe", "▁a", "[MASK]"), for people."""
+        """Returns the spelling of each id in the vocabulary ("##ing", "Ġthe", "▁a", "[MASK]"), for display."""
         return [SPECIALS[i] if i < len(SPECIALS) else self._pieces[i] for i in map(int, ids)]
 
     def heads(self, ids: np.ndarray) -> np.ndarray:
-        """bool [N]: which of ``ids`` [N] begin a word, for masking and counting whole words.
+        """Returns which of ``ids`` [N] begin a word, bool [N], for masking and counting whole words.
 
-        A word begins where the spelling says so, at every mark that is no letter or digit, and behind such a mark. The
-        first id counts as behind a mark.
+        A word begins where the spelling shows it, at every punctuation mark or other symbol, and after such a mark. The
+        first id always begins a word.
         """
         opens, closes = self._edges
         heads = opens[ids]
@@ -307,7 +321,7 @@ class Tokenizer:
         return heads
 
     def _trimmed(self, text: str, ids: list[int], offsets: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """``offsets`` of ``ids`` without white space at the start, with the combining accents at the end."""
+        """Trims white space from the start of ``offsets``, and extends their ends over combining accents."""
         result = []
         following = [start for start, _ in offsets] + [len(text)]
         for i, (start, end), limit in zip(ids, offsets, following[1:], strict=True):
@@ -315,17 +329,17 @@ class Tokenizer:
                 start += 1
             while end < limit and unicodedata.combining(text[end]):
                 end += 1
-            # The marker that normalization puts before the first word has the offsets of that word's first character.
+            # The marker that normalization adds before the first word has the offsets of that word's first character.
             result.append((start, start) if self._pieces[i] in ("▁", "Ġ") else (start, end))
         return result
 
     @cached_property
     def _edges(self) -> tuple[np.ndarray, np.ndarray]:
-        """bool [V] twice: tokens that begin a word whatever stands before, tokens after which one begins."""
-        # A mark is neither letter nor digit. Unknown characters count as letters where [UNK] is no whole word.
+        """Tokens that begin a word in any context, and tokens after which a word begins: bool [V] each."""
+        # A mark is neither a letter nor a digit. Unknown characters count as letters if [UNK] is not a whole word.
         marker = {"bpe": "Ġ", "unigram": "▁", "character": "▁"}.get(self.kind)
         opens, closes = np.ones(self.vocabulary.size, bool), np.ones(self.vocabulary.size, bool)
-        if suffix := self._spec["model"].get("end_of_word_suffix"):  # GPT's: a word begins where another has ended
+        if suffix := self._spec["model"].get("end_of_word_suffix"):  # GPT's: a word begins after the end of another
             opens[:], closes[:] = False, [piece.endswith((suffix, " ")) for piece in self._pieces]
             return opens, closes
         if marker is not None:
@@ -335,7 +349,7 @@ class Tokenizer:
                 opens[i], closes[i] = not piece.startswith("##"), False
                 continue
             body = piece.removeprefix(marker)
-            # Printed bytes outside ASCII ("Ã", "©") are parts of letters far more often than marks.
+            # Bytes outside ASCII (shown as "Ã", "©") are far more often parts of letters than marks.
             word_like = [character.isalnum() or (self.kind == "bpe" and ord(character) > 127) for character in body]
             opens[i] = body != piece or not word_like[0]
             closes[i] = bool(body) and not word_like[-1]
@@ -343,9 +357,11 @@ class Tokenizer:
 
 
 def _absent(rows: Sequence[int | None]) -> tuple[int, ...]:
-    """The special ids that no token of a published vocabulary stands behind, by the ``rows`` of their original ids:
-    None for a token that it lacks. Of several ids for one token only one counts: [SEP], since models predict it, or
-    else the first."""
+    """Returns the special ids for which a published vocabulary has no token.
+
+    ``rows`` are the original ids, or None for a token that the vocabulary lacks. If several special ids share a token,
+    only one of them is present: [SEP], because models predict it, or else the first.
+    """
     known: set[int] = set()
     absent = []
     for number in sorted(range(len(rows)), key=lambda number: number != Vocabulary.sep):

@@ -1,4 +1,4 @@
-"""Vectors of symbols: what is known of entities, learnt elsewhere from a knowledge graph (TransE).
+"""Vectors of symbols, such as TransE embeddings of entities, which were learnt elsewhere from a knowledge graph.
 
 A folder in the layout of OpenKE's and ERNIE's releases has two files:
 
@@ -21,14 +21,14 @@ from ptmbench.models.text.pieces import VECTORS, CorpusError, readable
 from ptmbench.models.text.shards import replace
 
 FILE = "vectors.safetensors"
-"""Where a tokenised corpus keeps its vectors."""
+"""The file of a tokenised corpus with its vectors."""
 
 
 _LARGEST = float(np.finfo(np.float32).max)
 
 
 def paths(folder: Path) -> tuple[Path, Path]:
-    """The two files of ``folder``: names and vectors. Raises `CorpusError` if one is missing."""
+    """Returns the two files of ``folder``: names and vectors. Raises `CorpusError` if one is missing."""
     found = tuple(folder / name for name in VECTORS)
     for path in found:
         if not path.is_file():
@@ -37,7 +37,7 @@ def paths(folder: Path) -> tuple[Path, Path]:
 
 
 def indices(folder: Path) -> Mapping[str, int]:
-    """The index of each entity in ``folder``. Raises `CorpusError` with the line that is wrong."""
+    """Returns the index of each entity in ``folder``. Raises `CorpusError` with the line that is wrong."""
     path, _ = paths(folder)
     status = path.stat()
     return _indices(path, status.st_mtime_ns, status.st_size)
@@ -72,14 +72,14 @@ def _indices(path: Path, changed: int, size: int) -> Mapping[str, int]:
 
 
 def width(folder: Path) -> int:
-    """The number of columns, W, of the vectors in ``folder``, from the first of them."""
+    """Returns the number of columns, W, of the vectors in ``folder``. Reads only the first vector."""
     _, path = paths(folder)
     with readable(path), path.open(encoding="utf-8") as file:
         return len(_numbers(path, 1, file.readline()))
 
 
 def table(folder: Path, symbols: Sequence[str]) -> np.ndarray:
-    """The vectors of ``symbols``, float32 [K + 1, W]; row 0 is zeros. Every line of the file is checked.
+    """Returns the vectors of ``symbols``, float32 [K + 1, W]. Row 0 is zeros. Checks every line of the file.
 
     Raises `CorpusError` with the line that is wrong, and for a symbol that has no vector.
     """
@@ -119,7 +119,7 @@ def _numbers(path: Path, number: int, line: str) -> list[float]:
 
 
 def keep(folder: Path, tables: Mapping[str, np.ndarray]) -> str:
-    """Write the vectors of each layer into the tokenised corpus ``folder``; returns the file's SHA-256."""
+    """Writes the vectors of each layer into the tokenised corpus ``folder`` and returns the file's SHA-256."""
     from safetensors.numpy import save
 
     content = save(dict(tables))
@@ -128,7 +128,7 @@ def keep(folder: Path, tables: Mapping[str, np.ndarray]) -> str:
 
 
 def kept(folder: Path, sha256: str) -> dict[str, np.ndarray]:
-    """What `keep` wrote into ``folder``. Raises `CorpusError` unless it is intact."""
+    """Reads the vectors that `keep` wrote into ``folder``. Raises `CorpusError` if they are missing or damaged."""
     from safetensors.numpy import load
 
     try:
@@ -141,7 +141,7 @@ def kept(folder: Path, sha256: str) -> dict[str, np.ndarray]:
 
 
 def intact(folder: Path, sha256: str) -> bool:
-    """Whether ``folder`` has the vectors whose file had this SHA-256."""
+    """Whether ``folder`` has a file of vectors with this SHA-256."""
     path = folder / FILE
     if not path.is_file():
         return False

@@ -1,7 +1,7 @@
-"""Tokenising by looking up words that were met before: text repeats itself, and a look costs less. No TensorFlow.
+"""Tokenises text with a table of the words that were tokenised before. Text repeats its words, and a look-up is cheap.
 
-On one core 17 MB of English take 3.2 s with a table that knows their words, sentences and all, and 5.7 s with an empty
-one; the `tokenizers` package alone takes 9.
+17 MB of English take 3.2 s on one core if the table has all their words, including the time for sentence splitting, and
+5.7 s with an empty table. The `tokenizers` package alone takes 9 s.
 """
 
 from collections.abc import Sequence
@@ -11,15 +11,15 @@ import numpy as np
 
 from ptmbench.models.text.tokenizers import Tokenizer
 
-_MOST = 1 << 19  # words that are remembered: about 100 MB
+_MOST = 1 << 19  # words in the table: about 100 MB
 
 
 class Words:
-    """The ids of texts by ``tokenizer``, each word's taken from a table.
+    """Encodes texts with ``tokenizer`` and takes the ids of known words from a table.
 
-    Every kind of tokenizer cuts at spaces first and looks at one word at a time, so that a text's ids are those of its
-    words. Exceptions are encoded as a whole: texts with "▁", which stands for a space inside some kinds, and all texts
-    where the tokenizer is not ``separable``.
+    Every kind of tokenizer splits at spaces first and then encodes one word at a time. The ids of a text are therefore
+    the ids of its words. Two exceptions are encoded as a whole: texts with "▁", which stands for a space in some kinds
+    of tokenizer, and all texts if the tokenizer is not ``separable``.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -27,9 +27,9 @@ class Words:
         self._forget()
 
     def encode(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """The ids of all ``texts`` in a row, int32 [N], and how many each has, int64 [texts].
+        """Returns the ids of all ``texts``, concatenated, int32 [N], and their number for each text, int64 [texts].
 
-        Words of a text stand apart by single spaces, with none at its ends.
+        The words of a text are separated by single spaces, and it has no space at its ends.
         """
         whole = not self._tokenizer.separable
         words = [[text] if whole or "▁" in text else text.split(" ") for text in texts]
@@ -45,11 +45,11 @@ class Words:
         starts, sizes = self._starts[places], self._starts[places + 1] - self._starts[places]
         ends = np.cumsum(sizes)
         ids = self._ids[np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - ends + sizes, sizes)]
-        last = np.cumsum(np.fromiter(map(len, words), np.int64, len(words)))  # [texts] words up to the end of each
+        last = np.cumsum(np.fromiter(map(len, words), np.int64, len(words)))  # [texts] words before each text's end
         return ids, np.diff(np.concatenate([[0], ends])[last], prepend=0)
 
     def _learn(self, words: Sequence[str]) -> None:
-        """Put ``words`` into the table; each is new and there once."""
+        """Puts ``words`` into the table. They are new and have no duplicates."""
         encoded = self._tokenizer.encode(words)
         self._numbers.update(zip(words, range(len(self._numbers), len(self._numbers) + len(words)), strict=True))
         sizes = np.fromiter(map(len, encoded), np.int64, len(encoded))

@@ -1,8 +1,8 @@
-"""Work on pieces of text, by as many processes as there are cores. No TensorFlow.
+"""Processes pieces of text in several processes.
 
-A job takes a piece and gives small things back (what is large it writes). Results come in the order of the pieces, and
-memory holds as many pieces as there are processes, and two more: with two processes 290 MB here and 300 to 360 MB in
-each of them, be it 100 MB of text or 250.
+A job takes a piece and returns a small result; it writes large results to disk. Results come in the order of the
+pieces. Memory holds two more pieces than there are processes: with two processes 290 MB in the parent and 300 to 360 MB
+in each of them, for 100 MB of text as for 250 MB.
 """
 
 import multiprocessing
@@ -20,19 +20,22 @@ from ptmbench.models.text.pieces import CorpusError
 
 
 def cores() -> int:
-    """Processor cores that this process may use, which a container makes fewer than the machine has."""
+    """Returns the number of CPU cores that this process may use. In a container it may have fewer than the machine."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def each(job: Callable[..., Any], arguments: Iterable[tuple], processes: int) -> Iterator[Any]:
-    """``job(*these)`` for ``these`` in ``arguments``, in order; a lone one is not worth a process of its own."""
+    """Yields ``job(*these)`` for ``these`` in ``arguments``, in order.
+
+    A single job runs in this process. Raises `CorpusError` if a worker process dies.
+    """
     arguments = iter(arguments)
     first = list(islice(arguments, 2))
     if processes == 1 or len(first) < 2:
         yield from (job(*these) for chain in (first, arguments) for these in chain)
         return
     pending: deque = deque()
-    # Not by forking: threads of this process (of TensorFlow, say) would leave their locks behind.
+    # Not "fork": a forked process would inherit locks that threads of this process hold, such as TensorFlow's.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, context, initializer=_begin) as pool:
         try:
@@ -53,7 +56,7 @@ def each(job: Callable[..., Any], arguments: Iterable[tuple], processes: int) ->
 
 
 def _begin() -> None:
-    """A worker uses one core, leaves Ctrl-C to its parent, and does not outlive it."""
+    """Initialises a worker: it uses one core, ignores Ctrl-C, and ends with its parent."""
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()

@@ -29,14 +29,14 @@ class Bar:
         self.done += amount
         if values:
             self.values = printable("  ".join(f"{name} {_short(value)}" for name, value in values.items()))
-        self._shown()
+        self._on_advance()
 
     def skip(self, amount: float) -> None:
         """Adds ``amount`` that an earlier run has done: it counts as progress, but not for the rate."""
         self.before += amount
         self.advance(amount)
 
-    def _shown(self) -> None:
+    def _on_advance(self) -> None:
         """Called after each advance."""
 
     def text(self) -> str:
@@ -63,7 +63,7 @@ class PlainBar(Bar):
         super().__init__(title, total, unit)
         self.stream, self.last = stream, self.start
 
-    def _shown(self) -> None:
+    def _on_advance(self) -> None:
         if time.monotonic() - self.last >= INTERVAL:
             self.line()
 
@@ -80,7 +80,7 @@ class LiveBar(Bar):
         self.live = live
         self.row = live.add_task(self.title, total=total, state="")
 
-    def _shown(self) -> None:
+    def _on_advance(self) -> None:
         self.live.update(self.row, completed=self.done, state=self.text().partition(": ")[2])
 
 

@@ -162,7 +162,7 @@ def cache_folder() -> Path:
     return user_cache_path("ptmbench", appauthor=False)
 
 
-def cached(part: str) -> Path:
+def cache_subfolder(part: str) -> Path:
     """Returns the folder ``part`` of the cache and creates it if needed. Raises `EnvironmentProblem` if it cannot be
     written, for example on machines whose users have no home folder."""
     folder = cache_folder() / part

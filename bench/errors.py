@@ -37,7 +37,7 @@ class Diverged(ArithmeticError):
         self.step, self.seed, self.last_good = step, seed, last_good
 
 
-class Carried(Exception):
+class ContinuedElsewhere(Exception):
     """A pre-training that has to continue on another machine (`bench.engine.portable.carry`). The message says how."""
 
 

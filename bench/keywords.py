@@ -1,7 +1,7 @@
 """Builds the nested options objects of `bench.options` from flat keywords.
 
 The command line and the functions of `ptmbench` both use it, so they accept the same names. Error messages name the
-flags of the command line. In the functions of `ptmbench`, `spoken` replaces these flags by keywords.
+flags of the command line. In the functions of `ptmbench`, `replace_flags_by_keywords` replaces these flags by keywords.
 """
 
 import difflib
@@ -56,24 +56,23 @@ def names_of(kind: type) -> tuple[str, ...]:
 
 @contextmanager
 def keywords_in_errors(names: Collection[str]) -> Iterator[None]:
-    """Makes the messages of errors for the user name keywords instead of flags (`spoken`) within the ``with`` block.
-
-    ``names`` are the keywords of the caller.
+    """Makes the messages of errors for the user name keywords instead of flags within the ``with`` block, by
+    `replace_flags_by_keywords`. ``names`` are the keywords of the caller.
     """
     try:
         yield
     except Exception as error:
         if errors.status(error) != errors.UNEXPECTED and error.args and isinstance(error.args[0], str):
-            error.args = (spoken(error.args[0], names), *error.args[1:])
+            error.args = (replace_flags_by_keywords(error.args[0], names), *error.args[1:])
         raise
 
 
-def spoken(message: str, names: Collection[str]) -> str:
+def replace_flags_by_keywords(message: str, names: Collection[str]) -> str:
     """``message`` with the keywords ``names`` in place of the flags of the command line.
 
     Other flags, and commands in backticks, stay as they are:
 
-    >>> spoken("Give --corpus, --set length=64 or `run --keep`.", ("corpus", "settings", "keep"))
+    >>> replace_flags_by_keywords("Give --corpus, --set length=64 or `run --keep`.", ("corpus", "settings", "keep"))
     'Give `corpus`, `settings={"length": 64}` or `run --keep`.'
     """
 

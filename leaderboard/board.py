@@ -89,11 +89,11 @@ _HEADINGS = {
     "overlap": "Examples of the report split that overlap with the training split, or with each other",
     "cells": "Every cell",
 }
-_WHERE_FOUND = (
+_LEFT_OUT_IF_EMPTY = (
     "overlap", "blimp", "agreement", "survey_order", "centred", "compression", "ladder", "scaling", "crossings",
 )  # fmt: skip
 """Tables that Markdown leaves out if they are empty."""
-_LONG = ("cells", "gains")
+_ONLY_BY_NAME = ("cells", "gains")
 """Tables with a line per model and task, for programs. Markdown and LaTeX have them only if asked for by name."""
 
 
@@ -113,7 +113,7 @@ def build(
     """
     out = Path(out)
     runs = _runs(folders)
-    with _uncollected():
+    with _without_garbage_collection():
         if len(runs) < 2:
             page, facts = _page(folders, out, catalogue, texts)
             if facts["home"]:
@@ -155,13 +155,13 @@ def _page(
     out.mkdir(parents=True, exist_ok=True)
     scripts, notes = examples.write_all(store.records, folders, out, texts)
     found, past = courses.load(folders, store.records), history.read(folders)
-    shown = _shown(store.records, scripts, catalogue, found, past, shared=bool(title))
+    shown = _page_values(store.records, scripts, catalogue, found, past, shared=bool(title))
     facts = {name: shown["facts"][name] for name in ("rows", "tasks", "records")}
     facts |= {"headline": shown["story"]["headline"], "home": shown["home"], "damaged": len(store.damaged)}
     facts |= {"days": shown["facts"]["days"], "last": max((one.finished for one in store.records), default="")}
     facts["titles"] = list(dict.fromkeys(column["head"] for column in shown["columns"] if column["scored"]))
     facts["sheets"] = {sheet["model"]: sheet["id"] for sheet in shown["models"] if sheet["model"] and sheet["rows"]}
-    return _rendered(shown, store.damaged, notes, title), facts
+    return _render_page(shown, store.damaged, notes, title), facts
 
 
 def _models(catalogue: Catalogue, back: str, pages: Sequence[Mapping[str, Any]]) -> str:
@@ -202,7 +202,7 @@ def _write(path: Path, page: str) -> Path:
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
+def _without_garbage_collection() -> Iterator[None]:
     """Turns the garbage collector off. The objects of a build live until the page is written and have no cycles, and
     every collection would walk through all of them."""
     collected = gc.isenabled()
@@ -265,7 +265,7 @@ def _text(grid: Grid, damaged: Sequence[Damaged], format: str, table: str | None
         content = {name: _json_rows(TABLES[name](grid)) for name in chosen}
         content["damaged"] = [{"file": one.file, "reason": one.reason} for one in damaged]
         return _dumps(content)
-    names = [name for name in chosen if table or name not in _LONG]
+    names = [name for name in chosen if table or name not in _ONLY_BY_NAME]
     if format == "latex":
         frames = ((name, TABLES[name](grid)) for name in names)
         return "\n".join(export.to_latex(frame, _HEADINGS[name]) for name, frame in frames if len(frame))
@@ -282,10 +282,10 @@ def render(
 ) -> str:
     """Returns the whole page as text. ``scripts`` are the files of examples next to it, {seal: path}, and ``notes`` are
     about them. ``found`` are the courses of pre-trainings."""
-    return _rendered(_shown(records, scripts or {}, catalogue, found or {}), damaged, notes)
+    return _render_page(_page_values(records, scripts or {}, catalogue, found or {}), damaged, notes)
 
 
-def _shown(
+def _page_values(
     records: Sequence[Record],
     scripts: Mapping[str, str],
     catalogue: Catalogue | None,
@@ -304,7 +304,7 @@ def _shown(
     return shown
 
 
-def _rendered(shown: dict[str, Any], damaged: Sequence[Damaged], notes: Sequence[str], title: str = "") -> str:
+def _render_page(shown: dict[str, Any], damaged: Sequence[Damaged], notes: Sequence[str], title: str = "") -> str:
     style, script = "\n".join(map(_site, _STYLES)), "\n".join(map(_site, _SCRIPTS))
     return _template("board.html.jinja").render(
         title=title,
@@ -322,7 +322,7 @@ def _markdown(grid: Grid, damaged: Sequence[Damaged], names: Sequence[str]) -> s
     parts = []
     for name in names:
         frame = TABLES[name](grid)
-        if name in _WHERE_FOUND and not len(frame) and len(names) > 1:
+        if name in _LEFT_OUT_IF_EMPTY and not len(frame) and len(names) > 1:
             continue
         body = formats.to_markdown(frame) if len(frame) else "Nothing to show.\n"
         notes = f"{markdown_cell(frame.attrs['definition'])}\n" if "definition" in frame.attrs else ""
@@ -353,12 +353,12 @@ def _site(name: str) -> str:
 def _policy(style: str, script: str = "") -> str:
     """Returns the content security policy. It allows our own style and script, and the files of examples that our
     script loads ('strict-dynamic' allows these, from a file or a server). It allows no other requests."""
-    allowed = f"style-src {_allowed(style)}"
-    allowed += f"; script-src {_allowed(script)} 'strict-dynamic'" if script else ""
+    allowed = f"style-src {_source_hash(style)}"
+    allowed += f"; script-src {_source_hash(script)} 'strict-dynamic'" if script else ""
     return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
 
 
-def _allowed(source: str) -> str:
+def _source_hash(source: str) -> str:
     """Returns the policy's source expression for exactly this inline text."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()}'"
 
@@ -377,13 +377,13 @@ def _template(name: str) -> jinja2.Template:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_final,
+        finalize=_spell_out_invisible,
     )
     environment.filters["capitalize_first"] = capitalize_first
     environment.filters["lower_first"] = lambda text: text if text[:2].isupper() else text[:1].lower() + text[1:]
     return environment.get_template(name)
 
 
-def _final(value: Any) -> Any:
+def _spell_out_invisible(value: Any) -> Any:
     """Spells out invisible characters in text, but leaves our own markup alone."""
     return value if isinstance(value, Markup) or not isinstance(value, str) else clean(value)

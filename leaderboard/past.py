@@ -12,59 +12,59 @@ from ptmbench.leaderboard.page.cells import cell_anchor
 from ptmbench.leaderboard.records.history import History, HistoryError, Version, history
 from ptmbench.leaderboard.scores.arrange import arrange
 from ptmbench.leaderboard.scores.grid import Column
-from ptmbench.leaderboard.scores.history import Point, lines, points
+from ptmbench.leaderboard.scores.history import CellChange, cell_changes, lines
 
 _MOST_NAMED = 5
 
 
 @dataclass(frozen=True)
-class Told:
+class TextTable:
     lines: tuple[tuple[str, ...], ...]
     """The titles of the columns, then the lines below them."""
     notes: tuple[str, ...]
 
 
-def commits(folder: Path) -> Told:
+def commits(folder: Path) -> TextTable:
     """Returns the commits of the baseline in ``folder``: date, number of records, number of changed cells, reason."""
     found = history(folder)
-    changed = Counter(id(one.version) for _, changes in _named(found).values() for one in changes)
-    told = [
+    changed = Counter(id(one.version) for _, changes in _changes_by_cell_name(found).values() for one in changes)
+    rows = [
         (_commit(one), one.date[:10], str(len(one.records)), str(changed[id(one)]), one.reason or one.subject)
         for one in found.versions
     ]
-    return Told((("commit", "date", "records", "cells changed", "reason"), *told), found.notes)
+    return TextTable((("commit", "date", "records", "cells changed", "reason"), *rows), found.notes)
 
 
-def cells(folder: Path, part: str) -> Told:
+def cells(folder: Path, part: str) -> TextTable:
     """Returns the commits that changed the cells whose names contain ``part``, with the scores after each commit.
 
     Raises `HistoryError` if no cell of the baseline has such a name.
     """
     found = history(folder)
-    named = _named(found)
-    asked = part.strip().lstrip("#").removeprefix("cell-").lower()
-    chosen = {name: one for name, one in named.items() if asked in name.lower()}
+    by_name = _changes_by_cell_name(found)
+    wanted = part.strip().lstrip("#").removeprefix("cell-").lower()
+    chosen = {name: one for name, one in by_name.items() if wanted in name.lower()}
     if not chosen:
-        near = get_close_matches(asked, named, n=_MOST_NAMED, cutoff=0.3) or sorted(named)[:_MOST_NAMED]
+        near = get_close_matches(wanted, by_name, n=_MOST_NAMED, cutoff=0.3) or sorted(by_name)[:_MOST_NAMED]
         raise HistoryError(
-            f"No cell of {folder} is called '{part}'. It has {len(named)} cells, such as {', '.join(near)}."
+            f"No cell of {folder} is called '{part}'. It has {len(by_name)} cells, such as {', '.join(near)}."
         )
-    told = [
+    rows = [
         (name, *line.values())
         for name, (column, changes) in sorted(chosen.items())
         for line in lines(changes, column.decimals)
     ]
     titles = ("cell", "commit", "date", "score", "95 % interval", "seeds", "change", "reason")
-    return Told((titles, *told), found.notes)
+    return TextTable((titles, *rows), found.notes)
 
 
-def _named(found: History) -> Mapping[str, tuple[Column, Sequence[Point]]]:
-    """Returns {cell name: (column, points)}. The names are the anchors of the board without "cell-"."""
+def _changes_by_cell_name(found: History) -> Mapping[str, tuple[Column, Sequence[CellChange]]]:
+    """Returns {cell name: (column, changes)}. The names are the anchors of the board without "cell-"."""
     grid = arrange(found.versions[-1].records)
     rows, columns = row_anchors(grid.rows), column_anchors(grid.columns)
     return {
         cell_anchor(rows[row], columns[column]).removeprefix("cell-"): (column, changes)
-        for (row, column), changes in points(grid, found.versions).items()
+        for (row, column), changes in cell_changes(grid, found.versions).items()
     }
 
 

@@ -188,7 +188,7 @@ def difference(ours: Mapping[tuple[Hashable, int], float], theirs: Mapping[tuple
         for one, own, side in zip(parts, several, (ours, theirs), strict=True)
     ]
     if all(known):
-        found = apart(parts)
+        found = independent_error(parts)
     else:
         other = parts[known.index(True)]
         found = Error(other.sd * math.sqrt(1 + 1 / other.n), other.n - 1)
@@ -197,7 +197,7 @@ def difference(ours: Mapping[tuple[Hashable, int], float], theirs: Mapping[tuple
     return Summary(n=n, mean=mean, sd=found.size * math.sqrt(n), interval=found.around(mean))
 
 
-def apart(sides: Sequence[Summary], examples: float = 0.0) -> Error:
+def independent_error(sides: Sequence[Summary], examples: float = 0.0) -> Error:
     """Returns the standard error of the difference of independent means. It adds their variances over seeds, with
     Satterthwaite's degrees of freedom, and the variance over ``examples``, which is taken as known. A side with one
     value adds no variance."""

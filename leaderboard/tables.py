@@ -180,9 +180,9 @@ def ladder(records: Records) -> pd.DataFrame:
     lines = []
     for curve in ladders.curves(_grid(records)):
         gains = [None, *curve.gains]
-        for point, gain in zip(curve.points, gains, strict=True):
+        for rung, gain in zip(curve.rungs, gains, strict=True):
             since = [gain.value, *gain.interval] if gain else [None, None, None]
-            values = [point.rung, point.flops, point.value, *point.interval, point.drawn, *since]
+            values = [rung.budget, rung.flops, rung.value, *rung.interval, rung.drawn, *since]
             lines.append([*_curve(curve), *values])
     return _frame(lines, [*_CURVE, *_RUNG])
 
@@ -196,17 +196,17 @@ def scaling(records: Records) -> pd.DataFrame:
         if fit:
             numbers = [fit.slope, *fit.slope_interval, fit.bend, *fit.bend_interval]
             numbers += [fit.exponent, *fit.exponent_interval]
-        lines.append([*_curve(curve), len(curve.points), *numbers, curve.refusal])
+        lines.append([*_curve(curve), len(curve.rungs), *numbers, curve.refusal])
     return _frame(lines, [*_CURVE, *_SCALING])
 
 
 def crossings(records: Records) -> pd.DataFrame:
     """Returns one line per pair of models and task: the share of draws in which the first is ahead at each common rung,
-    where the lines between the points cross, and the share of draws in which the order at the first rung is reversed at
+    where the lines between the rungs cross, and the share of draws in which the order at the first rung is reversed at
     the last."""
     lines = [
         [_numbered(pair.first), _numbered(pair.second), pair.first.measure.title,
-         ", ".join(f"{rung}: {share:.3f}" for rung, share in zip(pair.rungs, pair.ahead, strict=True)),
+         ", ".join(f"{budget}: {share:.3f}" for budget, share in zip(pair.budgets, pair.ahead, strict=True)),
          pair.crossing, pair.crossed]
         for pair in ladders.pairs(ladders.curves(_grid(records)))
     ]  # fmt: skip
@@ -328,13 +328,13 @@ def _grid(records: Records) -> Grid:
     return records if isinstance(records, Grid) else arrange(records)
 
 
-def _curve(curve: ladders.Curve) -> list[str]:
-    return [_numbered(curve), curve.series.words, curve.measure.title]
+def _curve(curve: ladders.LadderCurve) -> list[str]:
+    return [_numbered(curve), curve.ladder.words, curve.measure.title]
 
 
-def _numbered(curve: ladders.Curve) -> str:
+def _numbered(curve: ladders.LadderCurve) -> str:
     """Returns the model of ``curve`` with its number in the pictures, since models of several sizes share a label."""
-    return f"{curve.series.number} {curve.series.label}"
+    return f"{curve.ladder.number} {curve.ladder.label}"
 
 
 def _identity(row: Row) -> list[str]:

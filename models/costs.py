@@ -193,7 +193,7 @@ class CausalModel(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Written:
+class TargetLength:
     """The number of tokens that a decoder generates for a row of pre-training: ``share`` tokens for each ``per`` tokens
     of the input without its ``marks`` ([CLS] and [SEP]), and at most ``most``."""
 

@@ -32,7 +32,7 @@ _MACHINERY = {
 
 _added: list[Path] = []
 """Folders with users' own tasks."""
-_sound: dict[int, Task] = {}
+_checked_tasks: dict[int, Task] = {}
 """The tasks that were checked in this process, by ``id``. The dict keeps them alive, so that no id is used again."""
 
 
@@ -84,7 +84,7 @@ def load(name: str) -> Task:
 def _few(name: str) -> Task | None:
     """The task ``name`` if it ends with a number of training examples, otherwise None."""
     base, _, count = name.rpartition("-")
-    if not few.counts(count) or not few.able(task := load(base)):
+    if not few.is_example_count(count) or not few.has_training_split(task := load(base)):
         return None
     return _checked(few.variant(task, int(count)), None, path(name.partition("-")[0]))
 
@@ -117,10 +117,10 @@ def _paths() -> dict[str, Path]:
     """The file of each task, by the task's name."""
     files = [file for file in Path(__file__).parent.glob("[!_.]*.py") if file.stem not in _MACHINERY]
     files += [file for folder in _added for file in sorted(folder.glob("[!_.]*.py"))]
-    return {name: file for file in files for name in _held(file)}
+    return {name: file for file in files for name in _task_names_in(file)}
 
 
-def _held(file: Path) -> list[str]:
+def _task_names_in(file: Path) -> list[str]:
     """The names of the tasks in ``file``: the literal keys of its ``TASKS``, or the file's own name if it has none."""
     source = file.read_bytes()
     if b"\nTASKS = {" not in source:
@@ -144,6 +144,6 @@ def _checked(task: Any, name: str | None, path: Path) -> Task:
     """Checks ``task`` once per process and returns it. ``name`` is None for a variant, which keeps its own name."""
     from ptmbench.tasks import _contract
 
-    if id(task) not in _sound:
-        _sound[id(task)] = _contract.check(task, name or getattr(task, "name", ""), path)
+    if id(task) not in _checked_tasks:
+        _checked_tasks[id(task)] = _contract.check(task, name or getattr(task, "name", ""), path)
     return task

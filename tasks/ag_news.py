@@ -8,7 +8,7 @@ header. The authors keep them on a shared drive; ``data fetch`` downloads the co
 from collections.abc import Iterator
 from pathlib import Path
 
-from ptmbench.tasks.files import comma_rows, numbered, pick
+from ptmbench.tasks.files import comma_rows, label_with_number, pick
 from ptmbench.tasks.forms import Form
 from ptmbench.tasks.metrics.accuracy import accuracy
 from ptmbench.tasks.task import Download, Example, Source, Task
@@ -22,7 +22,7 @@ def read(folder: Path, split: str) -> Iterator[Example]:
     path = pick(folder, FILES[split][0])
     for position, (line, (number, title, description)) in enumerate(comma_rows(path, 3)):
         text = f"{title} {description}"
-        yield Example(id=str(position), inputs=(text,), gold=numbered(path, line, number, LABELS))
+        yield Example(id=str(position), inputs=(text,), gold=label_with_number(path, line, number, LABELS))
 
 
 TASK = Task(

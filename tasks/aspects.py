@@ -49,7 +49,7 @@ def construction(task: Task, way: str, wordings: Mapping[str, Wording]) -> Task:
     )
 
 
-def _single(labels: Sequence[str], wordings: Mapping[str, Wording]) -> tuple[Callable, tuple[str, ...]]:
+def _ask_own_classifier(labels: Sequence[str], wordings: Mapping[str, Wording]) -> tuple[Callable, tuple[str, ...]]:
     own = {phrase: tuple(f"{phrase}: {label}" for label in labels) for phrase in wordings}
 
     def ask(example: Example) -> tuple[Question]:
@@ -60,7 +60,9 @@ def _single(labels: Sequence[str], wordings: Mapping[str, Wording]) -> tuple[Cal
     return ask, tuple(answer for answers in own.values() for answer in answers)
 
 
-def _one(question: bool, labels: tuple[str, ...], wordings: Mapping[str, Wording]) -> tuple[Callable, tuple[str, ...]]:
+def _ask_label(
+    question: bool, labels: tuple[str, ...], wordings: Mapping[str, Wording]
+) -> tuple[Callable, tuple[str, ...]]:
     def ask(example: Example) -> tuple[Question]:
         text, phrase = example.inputs
         second = wordings[phrase].question if question else phrase
@@ -69,7 +71,7 @@ def _one(question: bool, labels: tuple[str, ...], wordings: Mapping[str, Wording
     return ask, labels
 
 
-def _each(
+def _ask_yes_no(
     statement: bool, labels: tuple[str, ...], wordings: Mapping[str, Wording]
 ) -> tuple[Callable, tuple[str, ...]]:
     def ask(example: Example) -> tuple[Question, ...]:
@@ -85,11 +87,11 @@ def _each(
 
 
 _WAYS = {
-    "single": _single,
-    "qa-m": partial(_one, True),
-    "nli-m": partial(_one, False),
-    "qa-b": partial(_each, True),
-    "nli-b": partial(_each, False),
+    "single": _ask_own_classifier,
+    "qa-m": partial(_ask_label, True),
+    "nli-m": partial(_ask_label, False),
+    "qa-b": partial(_ask_yes_no, True),
+    "nli-b": partial(_ask_yes_no, False),
 }
 
 

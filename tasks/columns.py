@@ -41,7 +41,7 @@ def sentences(path: Path, document: str | tuple[str, ...] = DOCUMENT) -> Iterato
         yield start, str(count) if count else None, words
 
 
-def tagged(path: Path, types: Sequence[str], document: str | tuple[str, ...] = DOCUMENT) -> Iterator[Example]:
+def read_tagged(path: Path, types: Sequence[str], document: str | tuple[str, ...] = DOCUMENT) -> Iterator[Example]:
     """The sentences of ``path`` with entities of ``types``. Ids count from 0, and ``group`` is the number of the
     document."""
     allowed = re.compile(rf"O|[BIES]-({'|'.join(map(re.escape, types))})")
@@ -51,11 +51,11 @@ def tagged(path: Path, types: Sequence[str], document: str | tuple[str, ...] = D
                 wanted = f"a word and a tag in the last column (O, or B- or I- and {' or '.join(types)}) were expected"
                 raise malformed(path, line, f"{wanted}, not {' '.join(columns)!r:.80}.")
         inputs = tuple(columns[0] for columns in words)
-        gold = Tags(plain([columns[-1] for columns in words]), inputs)
+        gold = Tags(to_iob2([columns[-1] for columns in words]), inputs)
         yield Example(id=str(index), inputs=inputs, gold=gold, group=group)
 
 
-def plain(tags: Sequence[str]) -> tuple[str, ...]:
+def to_iob2(tags: Sequence[str]) -> tuple[str, ...]:
     """Converts tags of IOB1, IOB2 or BIOES to IOB2.
 
     S is read as B, and E as I. conlleval does not know S and would merge two adjacent entities.

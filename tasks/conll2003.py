@@ -8,7 +8,7 @@ All are read, and gold is always IOB2. The text is from the Reuters corpus, for 
 from collections.abc import Iterator
 from pathlib import Path
 
-from ptmbench.tasks.columns import labels, tagged
+from ptmbench.tasks.columns import labels, read_tagged
 from ptmbench.tasks.files import pick
 from ptmbench.tasks.forms import Form
 from ptmbench.tasks.metrics.entity_f1 import entity_f1
@@ -24,7 +24,7 @@ TYPES = ("PER", "ORG", "LOC", "MISC")
 
 def read(folder: Path, split: str) -> Iterator[Example]:
     """Sentences in file order. ``group`` is the number of the news item, or None in files without ``-DOCSTART-``."""
-    return tagged(pick(folder, FILES[split][0]), TYPES)
+    return read_tagged(pick(folder, FILES[split][0]), TYPES)
 
 
 TASK = Task(

@@ -38,14 +38,14 @@ def read(folder: Path, split: str) -> Iterator[Example]:
         several += [_turns(path, more, key) for key in more]
         rounds: list[str] = []
         for turn, question in _turns(path, story, "questions").items():
-            asked = entry(path, 1, question, "input_text")
+            question_text = entry(path, 1, question, "input_text")
             lacking = [answers for answers in several if turn not in answers]
             if lacking:
                 raise malformed(path, 1, f"story {name}: a list of answers has none for turn {turn}.")
             gold = tuple(_answer(path, text, answers[turn]) for answers in several)
-            inputs = (" | ".join([asked, *reversed(rounds)]), text)
+            inputs = (" | ".join([question_text, *reversed(rounds)]), text)
             yield Example(id=f"{name}#{turn}", inputs=inputs, gold=gold, group=name)
-            rounds.append(f"{asked} {several[0][turn]['input_text']}")
+            rounds.append(f"{question_text} {several[0][turn]['input_text']}")
 
 
 def _objects(path: Path, record: Mapping[str, Any], key: str) -> list[dict]:

@@ -27,12 +27,12 @@ _OTHERWISE = UNTRAINED | {Form.LANGUAGE_MODELLING, Form.FEW_SHOT}
 """Forms without a training set to draw from: they are not trained, or each example has its own training examples."""
 
 
-def counts(text: str) -> bool:
+def is_example_count(text: str) -> bool:
     """Whether ``text``, the end of a task's name, is a number of training examples."""
     return bool(_COUNT.fullmatch(text))
 
 
-def able(task: Task) -> bool:
+def has_training_split(task: Task) -> bool:
     """Whether ``task`` has a training split to draw from."""
     return "train" in task.files and task.form not in _OTHERWISE and not task.train_examples
 

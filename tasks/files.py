@@ -40,7 +40,7 @@ def malformed(path: Path, line: int, what: str) -> DataError:
     return DataError(f"{path}, line {line}: {what} Fetch the official file again, or mend this line.")
 
 
-def unpacked(path: Path) -> bytes:
+def read_unpacked(path: Path) -> bytes:
     """All bytes of a file, plain or gzipped, for parsers that decode text themselves."""
     return b"".join(raw for _, raw in _raw_lines(path, lambda raw: raw))
 
@@ -238,7 +238,7 @@ def label(path: Path, line: int, value: str, labels: Sequence[str]) -> str:
     return value
 
 
-def numbered(path: Path, line: int, value: str, labels: Sequence[str]) -> str:
+def label_with_number(path: Path, line: int, value: str, labels: Sequence[str]) -> str:
     """The label with the number ``value``, counted from 1."""
     if value not in map(str, range(1, len(labels) + 1)):
         raise malformed(path, line, f"the class {value!r:.60} is not a number from 1 to {len(labels)}.")
@@ -257,7 +257,7 @@ def number(path: Path, line: int, value: str, low: float = -math.inf, high: floa
     return result
 
 
-def marked(text: str, start: int, end: int) -> str:
+def mark_word(text: str, start: int, end: int) -> str:
     """Marks the word from ``start`` to ``end`` for an encoder: returns ``text`` with asterisks around these characters.
 
     Spaces separate the asterisks from the word, so it is tokenized as elsewhere.

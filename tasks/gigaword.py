@@ -13,7 +13,7 @@ from pathlib import Path
 from ptmbench.tasks.files import pick
 from ptmbench.tasks.forms import Form
 from ptmbench.tasks.metrics.rouge import rouge
-from ptmbench.tasks.parallel import together
+from ptmbench.tasks.parallel import read_parallel
 from ptmbench.tasks.task import Example, Source, Task
 
 _OFFICIAL = {
@@ -30,7 +30,7 @@ FILES = {
 def read(folder: Path, split: str) -> Iterator[Example]:
     """First sentences with their headlines, in file order."""
     ours, theirs = (pick(folder, names) for names in FILES[split])
-    for index, (article, title) in enumerate(together(ours, theirs)):
+    for index, (article, title) in enumerate(read_parallel(ours, theirs)):
         yield Example(id=str(index), inputs=(article,), gold=(title,))
 
 

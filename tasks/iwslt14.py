@@ -16,8 +16,8 @@ from pathlib import Path
 
 from ptmbench.tasks.files import lines, pick
 from ptmbench.tasks.forms import Form
-from ptmbench.tasks.metrics.bleu import APART, bleu_into
-from ptmbench.tasks.parallel import languages, matched
+from ptmbench.tasks.metrics.bleu import OWN_TOKENIZER, bleu_into
+from ptmbench.tasks.parallel import languages, zip_lines
 from ptmbench.tasks.task import DataError, Example, Source, Task
 
 SETS = {"train": ("train.tags",), "dev": ("dev2010",), "test": ("tst2010", "tst2011", "tst2012")}
@@ -49,7 +49,7 @@ def read_pair(folder: Path, split: str, *, source: str, target: str) -> Iterator
     """The sentences of ``source`` with their translations into ``target``, in file order."""
     for part in SETS[split]:
         ours, theirs = (pick(folder, _names(part, source, target, language)) for language in (source, target))
-        pairs = matched(ours, _sentences(ours), theirs, _sentences(theirs))
+        pairs = zip_lines(ours, _sentences(ours), theirs, _sentences(theirs))
         for index, (text, other) in enumerate(pairs):
             yield Example(id=f"{part}-{index}", inputs=(text,), gold=(other,), channels={"languages": (source,)})
 
@@ -83,7 +83,7 @@ def variant(pair: str) -> Task:
         metrics=(bleu_into(target),),
         headline="bleu",
         report="test",
-        version=1 + (target in APART),  # 2 since BLEU uses sacrebleu's tokenizers for these languages
+        version=1 + (target in OWN_TOKENIZER),  # 2 since BLEU uses sacrebleu's tokenizers for these languages
         extra={"languages": codes},
     )
 

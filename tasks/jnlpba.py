@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ptmbench.tasks import columns
-from ptmbench.tasks.columns import labels, tagged
+from ptmbench.tasks.columns import labels, read_tagged
 from ptmbench.tasks.files import pick
 from ptmbench.tasks.forms import Form
 from ptmbench.tasks.metrics.entity_f1 import entity_f1
@@ -23,7 +23,7 @@ TYPES = ("DNA", "RNA", "protein", "cell_line", "cell_type")
 
 def read(folder: Path, split: str) -> Iterator[Example]:
     """Sentences in file order. ``group`` is the number of the abstract."""
-    return tagged(pick(folder, FILES[split][0]), TYPES, document=DOCUMENT)
+    return read_tagged(pick(folder, FILES[split][0]), TYPES, document=DOCUMENT)
 
 
 TASK = Task(

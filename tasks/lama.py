@@ -34,9 +34,9 @@ BIRTH_AND_DEATH = {
 }  # Google-RE's templates, from the authors' code
 
 
-def read_corpus(folder: Path, split: str, *, corpus: str, apart: bool = False) -> Iterator[Example]:
-    """The facts of ``corpus``, with files sorted by name and facts in file order. Ids are those of the facts. ``apart``
-    leaves out facts whose subject contains the object, ignoring case."""
+def read_corpus(folder: Path, split: str, *, corpus: str, skip_revealing_subjects: bool = False) -> Iterator[Example]:
+    """The facts of ``corpus``, with files sorted by name and facts in file order. Ids are those of the facts.
+    ``skip_revealing_subjects`` leaves out facts whose subject contains the object, ignoring case."""
     words, templates = {word: word for _, word in lines(pick(folder, WORDS)) if word}, _templates(folder, corpus)
     for path in sorted((folder / corpus).glob("*.jsonl")):
         relation = path.stem.removesuffix("_test")
@@ -46,7 +46,7 @@ def read_corpus(folder: Path, split: str, *, corpus: str, apart: bool = False) -
         for line, fact in json_lines(path):
             word = entry(path, line, fact, "obj_label")
             subject = entry(path, line, fact, "sub_label") if fact.get("sub_label") else ""
-            known = word in words and not (apart and word.lower() in subject.lower())
+            known = word in words and not (skip_revealing_subjects and word.lower() in subject.lower())
             if known and (templates is None or word not in right[subject]):  # the authors' script uses each pair once
                 right[subject].add(word)
                 facts.append((line, fact, subject, word))
@@ -54,8 +54,8 @@ def read_corpus(folder: Path, split: str, *, corpus: str, apart: bool = False) -
             text = _sentence(path, line, fact, (templates or {}).get(relation))
             gold = Target(word, words, () if templates is None else right[subject] - {word}, kind=relation)
             name = f"{relation}-{fact.get('uuid') or fact.get('id') or line}"
-            said = {"languages": ("en",), "entities": subjects((templates or {}).get(relation, ""), fact)}
-            yield Example(id=name, inputs=(text,), gold=gold, channels=said)
+            channels = {"languages": ("en",), "entities": subjects((templates or {}).get(relation, ""), fact)}
+            yield Example(id=name, inputs=(text,), gold=gold, channels=channels)
 
 
 def _templates(folder: Path, corpus: str) -> dict[str, str] | None:
@@ -108,7 +108,7 @@ def variant(name: str) -> Task:
         ),
         folders=("lama", "LAMA"),
         files={"test": (corpus, WORDS, *templates)},
-        read=read if default else partial(read_corpus, corpus=corpus, apart=name == "string_match"),
+        read=read if default else partial(read_corpus, corpus=corpus, skip_revealing_subjects=name == "string_match"),
         metrics=(by_relation, ranking),
         headline="p_at_1",
         report="test",

@@ -25,15 +25,15 @@ def read(folder: Path, split: str) -> Iterator[Example]:
         paragraph, number = entry(path, line, record, "passage", dict), entry(path, line, record, "idx", int)
         text = entry(path, line, paragraph, "text")
         for question in _objects(path, line, paragraph, "questions"):
-            asked = f"{number}-{entry(path, line, question, 'idx', int)}"
+            question_id = f"{number}-{entry(path, line, question, 'idx', int)}"
             for answer in _objects(path, line, question, "answers"):
                 gold = entry(path, line, answer, "label", int) if split != "test" else None
                 if gold not in (None, 0, 1):
                     raise malformed(path, line, f"the label {gold} is not one of 0, 1.")
                 yield Example(
-                    id=f"{asked}-{entry(path, line, answer, 'idx', int)}",
+                    id=f"{question_id}-{entry(path, line, answer, 'idx', int)}",
                     inputs=(text, f"{entry(path, line, question, 'question')} {entry(path, line, answer, 'text')}"),
-                    gold=None if gold is None else Part(LABELS[gold], whole=asked),
+                    gold=None if gold is None else Part(LABELS[gold], whole=question_id),
                     group=str(number),
                 )
 

@@ -8,7 +8,7 @@ Medicine.
 from collections.abc import Iterator
 from pathlib import Path
 
-from ptmbench.tasks.columns import labels, tagged
+from ptmbench.tasks.columns import labels, read_tagged
 from ptmbench.tasks.files import pick
 from ptmbench.tasks.forms import Form
 from ptmbench.tasks.metrics.entity_f1 import entity_f1
@@ -20,7 +20,7 @@ TYPES = ("Disease",)
 
 def read(folder: Path, split: str) -> Iterator[Example]:
     """Sentences in file order."""
-    return tagged(pick(folder, FILES[split][0]), TYPES)
+    return read_tagged(pick(folder, FILES[split][0]), TYPES)
 
 
 TASK = Task(

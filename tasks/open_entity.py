@@ -12,7 +12,7 @@ and the type. Prediction files may have the format of the official scorer, {anno
 from collections.abc import Iterator
 from pathlib import Path
 
-from ptmbench.tasks.files import entry, json_document, json_lines, malformed, marked, pick
+from ptmbench.tasks.files import entry, json_document, json_lines, malformed, mark_word, pick
 from ptmbench.tasks.forms import Form, Part
 from ptmbench.tasks.metrics.types import types
 from ptmbench.tasks.task import DataError, Example, Source, Task
@@ -31,7 +31,7 @@ def read(folder: Path, split: str) -> Iterator[Example]:
             _words(path, line, record, key) for key in ("left_context_token", "right_context_token", "y_str")
         )
         before = " ".join([*left, ""])
-        text = marked(" ".join([before + mention, *right]), len(before), len(before) + len(mention))
+        text = mark_word(" ".join([before + mention, *right]), len(before), len(before) + len(mention))
         for kind in TYPES:
             gold = Part(LABELS[kind in given], whole=name, kind=kind)
             yield Example(id=f"{name}-{kind}", inputs=(text, kind), gold=gold, group=name)

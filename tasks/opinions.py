@@ -42,15 +42,17 @@ def read(subtask: str, folder: Path, split: str) -> Iterator[Example]:
     yield from merged.values()
 
 
-def _examples(subtask: str, number: int, words: tuple, aspects: list, opinions: list, said: list) -> Iterator[Example]:
-    if odd := next((one for one in said if one not in (*LABELS, "CON")), None):
+def _examples(
+    subtask: str, number: int, words: tuple, aspects: list, opinions: list, polarities: list
+) -> Iterator[Example]:
+    if odd := next((one for one in polarities if one not in (*LABELS, "CON")), None):
         raise ValueError(f"the polarity {odd!r:.40} is not one of {', '.join(LABELS)}, CON")
     if subtask in ("pair", "triplet") and len(aspects) != len(opinions):
         raise ValueError(f"there are {len(aspects)} aspects but {len(opinions)} opinions, which are no pairs")
-    clear = [place for place, polarity in enumerate(said) if polarity in LABELS]
+    clear = [place for place, polarity in enumerate(polarities) if polarity in LABELS]
     if subtask in ("alsc", "aoe"):
         for place in clear if subtask == "alsc" else range(len(aspects)):
-            tuples = [(said[place],)] if subtask == "alsc" else opinions
+            tuples = [(polarities[place],)] if subtask == "alsc" else opinions
             first, last = aspects[place]
             gold = Pointings(sorted(set(tuples)), given=aspects[place])
             yield Example(id=f"{number}-{first}-{last}", inputs=words, gold=gold, group=str(number))
@@ -58,9 +60,9 @@ def _examples(subtask: str, number: int, words: tuple, aspects: list, opinions: 
     tuples = {
         "ae": lambda: [aspects[i] for i in clear],
         "oe": lambda: opinions,
-        "aesc": lambda: [(*aspects[i], said[i]) for i in clear],
+        "aesc": lambda: [(*aspects[i], polarities[i]) for i in clear],
         "pair": lambda: [(*aspects[i], *opinions[i]) for i in clear],
-        "triplet": lambda: [(*aspects[i], *opinions[i], said[i]) for i in clear],
+        "triplet": lambda: [(*aspects[i], *opinions[i], polarities[i]) for i in clear],
     }[subtask]()
     yield Example(id=str(number), inputs=words, gold=Pointings(sorted(set(tuples))))
 

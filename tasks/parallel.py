@@ -11,12 +11,12 @@ from ptmbench.tasks.task import DataError, UnknownTask
 Numbered = Iterator[tuple[int, str]]
 
 
-def together(ours: Path, theirs: Path) -> Iterator[tuple[str, str]]:
+def read_parallel(ours: Path, theirs: Path) -> Iterator[tuple[str, str]]:
     """Yields line n of ``ours`` with line n of ``theirs``, plain or gzipped. `DataError` if their lengths differ."""
-    yield from matched(ours, lines(ours), theirs, lines(theirs))
+    yield from zip_lines(ours, lines(ours), theirs, lines(theirs))
 
 
-def matched(ours: Path, left: Numbered, theirs: Path, right: Numbered) -> Iterator[tuple[str, str]]:
+def zip_lines(ours: Path, left: Numbered, theirs: Path, right: Numbered) -> Iterator[tuple[str, str]]:
     """Yields the texts of ``left`` and ``right`` in pairs. ``ours`` and ``theirs`` are their files, for the error
     message."""
     for index, (row, other) in enumerate(zip_longest(left, right)):

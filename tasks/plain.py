@@ -12,8 +12,8 @@ from pathlib import Path
 
 from ptmbench.tasks.files import pick
 from ptmbench.tasks.forms import Form
-from ptmbench.tasks.metrics.bleu import APART, bleu_into
-from ptmbench.tasks.parallel import languages, together
+from ptmbench.tasks.metrics.bleu import OWN_TOKENIZER, bleu_into
+from ptmbench.tasks.parallel import languages, read_parallel
 from ptmbench.tasks.task import Example, Source, Task
 
 SETS = {"train": ("train",), "dev": ("valid", "dev", "val"), "test": ("test",)}
@@ -26,7 +26,7 @@ def _names(split: str, language: str) -> str:
 def read_pair(folder: Path, split: str, *, source: str, target: str) -> Iterator[Example]:
     """The lines of ``source`` with their translations into ``target``, in file order."""
     ours, theirs = pick(folder, _names(split, source)), pick(folder, _names(split, target))
-    for index, (text, other) in enumerate(together(ours, theirs)):
+    for index, (text, other) in enumerate(read_parallel(ours, theirs)):
         yield Example(id=str(index), inputs=(text,), gold=(other,))
 
 
@@ -56,7 +56,7 @@ def variant(pair: str) -> Task:
         metrics=(bleu_into(target),),
         headline="bleu",
         report="test",
-        version=1 + (target in APART),  # 2 since BLEU uses sacrebleu's tokenizers for these languages
+        version=1 + (target in OWN_TOKENIZER),  # 2 since BLEU uses sacrebleu's tokenizers for these languages
         extra={"languages": (source, target)},
     )
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from xml.parsers import expat
 
 from ptmbench.tasks.aspects import Wording, construction
-from ptmbench.tasks.files import label, malformed, pick, unpacked
+from ptmbench.tasks.files import label, malformed, pick, read_unpacked
 from ptmbench.tasks.forms import Form, Part
 from ptmbench.tasks.metrics.semeval14 import categories
 from ptmbench.tasks.task import Example, Source, Task
@@ -80,7 +80,7 @@ def sentences(path: Path) -> list[tuple[str, str, dict[str, str]]]:
     parser.StartDoctypeDeclHandler, parser.StartElementHandler, parser.EndElementHandler = doctype, start, end
     parser.CharacterDataHandler = lambda text: pieces.append(text) if pieces is not None else None
     try:
-        parser.Parse(unpacked(path), True)
+        parser.Parse(read_unpacked(path), True)
     except expat.ExpatError as error:
         raise malformed(path, error.lineno, f"this is not XML ({expat.ErrorString(error.code)}).") from error
     return found

@@ -22,16 +22,16 @@ def read(folder: Path, split: str) -> Iterator[Example]:
     yield from questions(pick(folder, FILES[split][0]))
 
 
-def questions(path: Path, language: str = "", asked: str = "") -> Iterator[Example]:
+def questions(path: Path, language: str = "", question_language: str = "") -> Iterator[Example]:
     """The questions of one file in SQuAD's format. ``group`` is the article's title and the paragraph's number.
 
-    ``language`` is the language of the contexts. ``asked`` is that of the questions, if it differs.
+    ``language`` is the language of the contexts. ``question_language`` is that of the questions, if it differs.
 
     Version 2.0 marks questions without an answer; their gold is (). If a question has neither an answer nor this mark,
     its answer is not public, and gold is None.
     """
     content = json_document(path)
-    channels = {"languages": (asked or language, language)} if language else {}
+    channels = {"languages": (question_language or language, language)} if language else {}
     try:
         for article in content["data"]:
             for number, paragraph in enumerate(article["paragraphs"]):

@@ -42,7 +42,7 @@ def texts(path: Path) -> dict[str, str]:
     return found
 
 
-def spelled(relation: str) -> str:
+def relation_words(relation: str) -> str:
     """A relation's name in words: "_member_meronym" is "member meronym"."""
     return " ".join(relation.replace("_", " ").replace("/", " ").replace(".", " ").split())
 
@@ -65,11 +65,11 @@ def questions(
             right["head", tail, relation].add(head)
     others = {question: frozenset(names) for question, names in right.items()}
     there = {given for _, given, _ in right}
-    candidates = {name: said for name, said in entities.items() if name in there}
+    candidates = {name: words for name, words in entities.items() if name in there}
     for count, (_, (head, relation, tail)) in enumerate(triples(path)):
-        text = relations.get(relation) or spelled(relation)
-        for kind, given, answer, asked in (("tail", head, tail, text), ("head", tail, head, f"{INVERSE} {text}")):
+        text = relations.get(relation) or relation_words(relation)
+        for kind, given, answer, question in (("tail", head, tail, text), ("head", tail, head, f"{INVERSE} {text}")):
             gold = Target(answer, candidates, others[kind, given, relation], kind=kind)
             yield Example(
-                id=f"{count}-{kind}", inputs=(Piece(entities[given], given), asked), gold=gold, group=str(count)
+                id=f"{count}-{kind}", inputs=(Piece(entities[given], given), question), gold=gold, group=str(count)
             )

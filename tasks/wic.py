@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ptmbench.tasks.files import entry, json_lines, malformed, marked, pick
+from ptmbench.tasks.files import entry, json_lines, malformed, mark_word, pick
 from ptmbench.tasks.forms import Form
 from ptmbench.tasks.metrics.accuracy import accuracy
 from ptmbench.tasks.task import Download, Example, Source, Task
@@ -35,7 +35,7 @@ def _sentence(path: Path, line: int, record: dict[str, Any], number: str) -> str
     start, end = (entry(path, line, record, f"{edge}{number}", int) for edge in ("start", "end"))
     if not 0 <= start < end <= len(text):
         raise malformed(path, line, f"characters {start} to {end} are not part of sentence{number}.")
-    return marked(text, start, end)
+    return mark_word(text, start, end)
 
 
 TASK = Task(

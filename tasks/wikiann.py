@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
-from ptmbench.tasks.columns import labels, tagged
+from ptmbench.tasks.columns import labels, read_tagged
 from ptmbench.tasks.files import pick
 from ptmbench.tasks.forms import Form, Tags
 from ptmbench.tasks.metrics.entity_f1 import entity_f1
@@ -22,7 +22,7 @@ TYPES = ("PER", "ORG", "LOC")
 
 def read_language(folder: Path, split: str, *, language: str) -> Iterator[Example]:
     """Sentences in file order. The language prefix of the words is removed."""
-    for example in tagged(pick(folder, f"{language}/{split}"), TYPES):
+    for example in read_tagged(pick(folder, f"{language}/{split}"), TYPES):
         words = tuple(word.removeprefix(f"{language}:") or word for word in example.inputs)
         spoken = {"languages": (language,) * len(words)}
         yield replace(example, inputs=words, gold=Tags(example.gold, words), channels=spoken)

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from ptmbench.tasks.files import pick
 from ptmbench.tasks.forms import Form
-from ptmbench.tasks.metrics.bleu import APART, bleu_into
-from ptmbench.tasks.parallel import languages, together
+from ptmbench.tasks.metrics.bleu import OWN_TOKENIZER, bleu_into
+from ptmbench.tasks.parallel import languages, read_parallel
 from ptmbench.tasks.task import Example, Source, Task, UnknownTask
 
 
@@ -27,7 +27,7 @@ def _names(split: str, year: int, language: str) -> str:
 def read_pair(folder: Path, split: str, *, year: int, source: str, target: str) -> Iterator[Example]:
     """The sentences of ``source`` with their translations into ``target``, in file order."""
     ours, theirs = pick(folder, _names(split, year, source)), pick(folder, _names(split, year, target))
-    for index, (text, other) in enumerate(together(ours, theirs)):
+    for index, (text, other) in enumerate(read_parallel(ours, theirs)):
         yield Example(id=str(index), inputs=(text,), gold=(other,), channels={"languages": (source,)})
 
 
@@ -60,7 +60,7 @@ def variant(name: str) -> Task:
         metrics=(bleu_into(target),),
         headline="bleu",
         report="test",
-        version=1 + (target in APART),  # 2 since BLEU uses sacrebleu's tokenizers for these languages
+        version=1 + (target in OWN_TOKENIZER),  # 2 since BLEU uses sacrebleu's tokenizers for these languages
         extra={"languages": (source, target)},
     )
 

@@ -33,11 +33,11 @@ def read(folder: Path, split: str) -> Iterator[Example]:
     """Two questions for each triple, in file order."""
     every = [pick(folder, name) for name in _SPLITS.values()]
     found = pick(folder, _ALL[-1])
-    entities = texts(found) if found.is_file() else _named(every, found)
+    entities = texts(found) if found.is_file() else _texts_from_names(every, found)
     yield from questions(pick(folder, FILES[split][0]), every, entities, {})
 
 
-def _named(every: list[Path], folder: Path) -> dict[str, str]:
+def _texts_from_names(every: list[Path], folder: Path) -> dict[str, str]:
     """The texts of all entities, from the files of the same triples in names."""
     found: dict[str, str] = {}
     for path in every:

@@ -8,7 +8,7 @@ test set occurs in training. The second score of the shared task is F1 of surfac
 from collections.abc import Iterator
 from pathlib import Path
 
-from ptmbench.tasks.columns import labels, tagged
+from ptmbench.tasks.columns import labels, read_tagged
 from ptmbench.tasks.files import pick
 from ptmbench.tasks.forms import Form
 from ptmbench.tasks.metrics.entity_f1 import entity_f1
@@ -25,7 +25,7 @@ TYPES = ("corporation", "creative-work", "group", "location", "person", "product
 
 def read(folder: Path, split: str) -> Iterator[Example]:
     """Texts in file order."""
-    return tagged(pick(folder, FILES[split][0]), TYPES)
+    return read_tagged(pick(folder, FILES[split][0]), TYPES)
 
 
 TASK = Task(

@@ -33,9 +33,9 @@ def read(folder: Path, split: str) -> Iterator[Example]:
                 raise malformed(path, line, f"four words are expected, not {text!r:.60}.")
             found.append((line, section, words))
     candidates = {word: word for _, _, words in found for word in words}
-    for line, section, (*asked, right) in found:
-        gold = Target(right, candidates, set(asked) - {right}, kind=section)
-        yield Example(id=str(line), inputs=tuple(asked), gold=gold)
+    for line, section, (*query, right) in found:
+        gold = Target(right, candidates, set(query) - {right}, kind=section)
+        yield Example(id=str(line), inputs=tuple(query), gold=gold)
 
 
 TASK = Task(

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ptmbench.tasks.files import entry, json_lines, malformed, marked, pick
+from ptmbench.tasks.files import entry, json_lines, malformed, mark_word, pick
 from ptmbench.tasks.forms import Form
 from ptmbench.tasks.metrics.accuracy import accuracy
 from ptmbench.tasks.task import Download, Example, Source, Task
@@ -41,7 +41,7 @@ def _text(path: Path, line: int, record: dict[str, Any], target: dict[str, Any])
     if not pronoun or not found:
         raise malformed(path, line, f"the text does not hold the pronoun {pronoun!r:.40}.")
     place = min(found, key=lambda start: abs(sum(first <= start for first in before) - 1 - number))
-    return marked(text, place, place + len(pronoun))
+    return mark_word(text, place, place + len(pronoun))
 
 
 TASK = Task(

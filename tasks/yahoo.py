@@ -9,7 +9,7 @@ downloads the copy that most libraries use.
 from collections.abc import Iterator
 from pathlib import Path
 
-from ptmbench.tasks.files import comma_rows, numbered, pick
+from ptmbench.tasks.files import comma_rows, label_with_number, pick
 from ptmbench.tasks.forms import Form
 from ptmbench.tasks.metrics.accuracy import accuracy
 from ptmbench.tasks.task import Download, Example, Source, Task
@@ -34,7 +34,7 @@ def read(folder: Path, split: str) -> Iterator[Example]:
     path = pick(folder, FILES[split][0])
     for position, (line, (number, title, question, answer)) in enumerate(comma_rows(path, 4)):
         text = " ".join(part for part in (title, question, answer) if part)
-        yield Example(id=str(position), inputs=(text,), gold=numbered(path, line, number, LABELS))
+        yield Example(id=str(position), inputs=(text,), gold=label_with_number(path, line, number, LABELS))
 
 
 TASK = Task(

@@ -8,7 +8,7 @@ The authors keep them on a shared drive; ``data fetch`` downloads the copy that 
 from collections.abc import Iterator
 from pathlib import Path
 
-from ptmbench.tasks.files import comma_rows, numbered, pick
+from ptmbench.tasks.files import comma_rows, label_with_number, pick
 from ptmbench.tasks.forms import Form
 from ptmbench.tasks.metrics.accuracy import accuracy
 from ptmbench.tasks.task import Download, Example, Source, Task
@@ -21,7 +21,7 @@ def read(folder: Path, split: str) -> Iterator[Example]:
     """Texts in file order; ids are the row's position from 0."""
     path = pick(folder, FILES[split][0])
     for position, (line, (number, text)) in enumerate(comma_rows(path, 2)):
-        yield Example(id=str(position), inputs=(text,), gold=numbered(path, line, number, LABELS))
+        yield Example(id=str(position), inputs=(text,), gold=label_with_number(path, line, number, LABELS))
 
 
 TASK = Task(

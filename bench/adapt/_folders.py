@@ -29,7 +29,7 @@ def load(package: Path, name: str, constant: str, kind: type) -> Any:
     return found
 
 
-def chosen(
+def parse_choice(
     kind: str, asked: str, known: Sequence[str], load: Callable[[str], Any], example: str
 ) -> tuple[str, Any, Any]:
     """Returns the object of this ``kind`` ("condition") that a user ``asked`` for by name and settings, such as

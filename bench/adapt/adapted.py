@@ -45,7 +45,7 @@ class Adapted:
         self.network, self.vocabulary, self.neighbours, self.reads = network, vocabulary, tuple(neighbours), reads
         self.encoder_flops, self.decoder_flops = encoder_flops, decoder_flops
         """FLOPs of one forward pass of all encoders, and of ``decode``, without the parts that the adaptation adds."""
-        self.holder: Any = None
+        self.weights_owner: Any = None
         """The predictor whose weights the network has; None during training."""
         self.step: Any = None
         self.adaptation = load(adaptation)
@@ -78,7 +78,7 @@ class Adapted:
         """Names in `arrays` of the variables that ``added`` does not count."""
         deviations = {id(v): _deviation(v) for layer in (self.reading, self.head) for v in layer.glorot}
         deviations |= {id(v): self.extension.deviation for v in self.extension.new}
-        self._beginning = [(v.numpy(), deviations.get(id(v), 0.02)) for v in self.own]
+        self._initial_values = [(v.numpy(), deviations.get(id(v), 0.02)) for v in self.own]
         self.remembered = list(self.decoding.remembered) if self.decoding else []
         """Variables that training changes, but not by gradients."""
         self.learning = list({id(v): v for v in (*added, *self.extension.learning)}.values())
@@ -93,7 +93,7 @@ class Adapted:
         self._evaluate: dict[bool, Traced] = {}
         self._functions: dict[Callable, Traced] = {}
         self._generators: dict[Writing, Generator] = {}
-        self.writes(settings, 0)
+        self.set_prediction_settings(settings, 0)
 
     def reset(
         self, weights: Mapping[str, np.ndarray], seed: int, neighbours: Sequence[Mapping[str, np.ndarray]] = ()
@@ -105,12 +105,12 @@ class Adapted:
         ``glorot`` of a layer have the variance of Glorot and Bengio, and new ones of an `Extension` have its
         ``deviation``. Vectors keep the values that they were built with.
         """
-        self.holder = None
+        self.weights_owner = None
         networks.assign(self.pretrained, weights)
         for network, given in zip(self.neighbours, neighbours, strict=True):
             networks.assign(network.loss.variables, given)
         rng = np.random.default_rng([seed, 1])
-        for variable, (value, deviation) in zip(self.own, self._beginning, strict=True):
+        for variable, (value, deviation) in zip(self.own, self._initial_values, strict=True):
             variable.assign(rng.normal(0.0, deviation, value.shape).astype(value.dtype) if value.ndim >= 2 else value)
         if self.decoding:
             self.decoding.begin()
@@ -119,7 +119,7 @@ class Adapted:
     @property
     def second(self) -> bool:
         """Whether training is in a second stage with variables of its own (`Adaptation.second`)."""
-        return self.holder is None and isinstance(self.step, TwoSteps) and self.step.second
+        return self.weights_owner is None and isinstance(self.step, TwoSteps) and self.step.second
 
     @property
     def by_loss(self) -> bool:
@@ -130,7 +130,7 @@ class Adapted:
         """The learning rate of ``step`` of ``steps``. Also selects the step of the current stage in a training with
         `TwoSteps`."""
         if isinstance(self.step, TwoSteps):
-            self.step.second = 0 < self.turn(steps, settings) <= step
+            self.step.second = 0 < self.second_stage_start(steps, settings) <= step
         return self.adaptation.rate(self.step, step, steps, settings)
 
     def make(
@@ -143,11 +143,11 @@ class Adapted:
         """Whether training may end with the weights after ``step``."""
         return True
 
-    def turn(self, steps: int, settings: Settings) -> int:
+    def second_stage_start(self, steps: int, settings: Settings) -> int:
         """The first of ``steps`` that belongs to a second stage of training; 0 for a single stage."""
-        return self.adaptation.turn(steps, settings)
+        return self.adaptation.second_stage_start(steps, settings)
 
-    def writes(self, settings: Settings, seed: int) -> None:
+    def set_prediction_settings(self, settings: Settings, seed: int) -> None:
         """Sets the ``settings`` of later predictions, and the ``seed`` of their samples."""
         self.settings = settings
         self.writing, self._longest, self._seed = writing_of(settings), settings.target_length - 1, seed
@@ -170,7 +170,7 @@ class Adapted:
         if self.second:
             return self.forward_flops(rows) + 3 * self.reading.second_flops(rows)
         spared = 2 if self.freezes else 0 if self.extension.whole else 1
-        computed = self.forward_flops(rows) - self.adaptation.spared(self, rows)
+        computed = self.forward_flops(rows) - self.adaptation.skipped_flops(self, rows)
         return 3 * computed - (spared * self._reading_flops(rows) if spared else 0)
 
     def _reading_flops(self, rows: Sequence[InputRow]) -> float:
@@ -196,7 +196,7 @@ class Adapted:
         for variable, value in zip(self.remembered, memory, strict=True):
             variable.assign(value)
 
-    def named(self) -> list[tuple[str, Any]]:
+    def named_variables(self) -> list[tuple[str, Any]]:
         """(name in `arrays`, variable) of all variables of the network and the adaptation."""
         return [*((variable.path, variable) for variable in self.pretrained), *self._named_own()]
 
@@ -204,7 +204,7 @@ class Adapted:
         own = [(f"adapted/{i:03d}", variable) for i, variable in enumerate(self.own)]
         return own + [(f"adapted/{i:03d}_scale", variable) for i, variable in self.scales.items()]
 
-    def rebuilt(self, replaced: Mapping[int, tuple[Any, Any]]) -> None:
+    def update_variables(self, replaced: Mapping[int, tuple[Any, Any]]) -> None:
         """Updates the lists of variables after layers have replaced variables that they were built with. ``replaced``
         maps the `id` of a replaced variable to the new kernel and its scales."""
         for place, variable in enumerate(self.own):
@@ -215,16 +215,17 @@ class Adapted:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """All weights by name, for a checkpoint: those of the network, its neighbours and the adaptation."""
-        found = {name: variable.numpy() for name, variable in self.named()}
+        found = {name: variable.numpy() for name, variable in self.named_variables()}
         for number, other in enumerate(self.neighbours, 1):
-            found |= {_beside(number, name): value for name, value in networks.weights(other.loss.variables).items()}
+            weights = networks.weights(other.loss.variables)
+            found |= {_neighbour_variable(number, name): value for name, value in weights.items()}
         return found
 
     def assign(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Sets all weights to the arrays that `arrays` returned."""
         networks.assign(self.pretrained, arrays)
         for number, other in enumerate(self.neighbours, 1):
-            theirs = _beside(number, "")
+            theirs = _neighbour_variable(number, "")
             given = {name.removeprefix(theirs): array for name, array in arrays.items() if name.startswith(theirs)}
             networks.assign(other.loss.variables, given)
         for name, variable in self._named_own():
@@ -280,7 +281,7 @@ class Adapted:
         if self.decoding:
             return {"loss": self.adaptation.loss(self, self.decoding.decode(batch, seed), batch, seed)}
         encoding = self.encoded(batch, seed)
-        loss = self.adaptation.loss(self, self.judged(encoding, batch, seed), batch, seed)
+        loss = self.adaptation.loss(self, self.head_output(encoding, batch, seed), batch, seed)
         inner = self.adaptation.layer_loss(self, encoding, batch)
         return {"loss": loss if inner is None else loss + inner}
 
@@ -288,14 +289,14 @@ class Adapted:
         """The head's output. With ``through``, gradients also pass through a frozen encoder."""
         if self.decoding:
             return self.decoding.decode(batch, seed)
-        return self.judged(self.encoded(batch, seed, through), batch, seed)
+        return self.head_output(self.encoded(batch, seed, through), batch, seed)
 
     def encoded(self, batch: Mapping[str, Any], seed: Any = None, through: bool = False) -> Encoding:
         """The encoding of ``batch``. With ``through``, gradients also pass through a frozen encoder."""
         if LAYERS in batch:
             return self._known(batch)
         encoding = self.network.encoder(self._texts(batch), seed=seed)
-        return _still(encoding) if (self.freezes or self.second) and not through else encoding
+        return _stop_gradients(encoding) if (self.freezes or self.second) and not through else encoding
 
     def _known(self, batch: Mapping[str, Any]) -> Encoding:
         """The encoding of rows that have their `LAYERS`, without a pooled vector."""
@@ -305,12 +306,12 @@ class Adapted:
         layers = tf.split(texts, self.reading.read, axis=-1)
         return Encoding(layers[-1], None, tuple(layers))
 
-    def judged(self, encoding: Encoding, batch: Mapping[str, Any], seed: Any = None) -> Any:
+    def head_output(self, encoding: Encoding, batch: Mapping[str, Any], seed: Any = None) -> Any:
         """The head's output for the ``encoding`` of ``batch``."""
         inputs, others = self._texts(batch), []
         for number, other in enumerate(self.neighbours, 1):
             theirs = {name: batch[f"{name}_{number}"] for name in CHANNELS if f"{name}_{number}" in batch}
-            others.append(_still(other.encoder(theirs)))
+            others.append(_stop_gradients(other.encoder(theirs)))
         reading = self.reading(encoding, {**batch, **inputs}, *others)
         read = enumerate((reading.tokens, reading.pooled))
         tokens, pooled = (dropout(x, self.head_dropout, seed, _HEAD + number) for number, x in read)
@@ -355,7 +356,7 @@ def _traced(function: Callable, *specs: Any) -> Traced:
     return Traced(lambda: tf.function(function, autograph=False).get_concrete_function(*specs))
 
 
-def _still(encoding: Encoding) -> Encoding:
+def _stop_gradients(encoding: Encoding) -> Encoding:
     """The same ``encoding``, without gradients to the encoder."""
     return Encoding(*tf.nest.map_structure(tf.stop_gradient, tuple(encoding)))
 
@@ -366,7 +367,7 @@ def _deviation(matrix: Any) -> float:
     return (2 / sum(matrix.shape[-2:])) ** 0.5
 
 
-def _beside(number: int, name: str) -> str:
+def _neighbour_variable(number: int, name: str) -> str:
     """The name among all weights of the variable ``name`` of the ``number``-th neighbour."""
     return f"beside_{number}/{name}"
 

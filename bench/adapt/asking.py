@@ -20,7 +20,7 @@ from ptmbench.tasks.task import Example, Task
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class AnsweringInput:
     """The ``network`` of the model file ``module``, without dropout, and the examples to answer (``report``). Prompts
     may show some of ``train``, drawn from ``seed``."""
 

@@ -66,7 +66,7 @@ class Salience:
         return [max(range(len(words)), key=lambda i: self((words[i],), label, other))]
 
 
-def named(task: Task) -> bool:
+def has_polarities(task: Task) -> bool:
     """Whether ``task`` rewrites texts under another label. Such a task names the two labels."""
     return "polarities" in task.extra
 

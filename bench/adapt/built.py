@@ -15,7 +15,7 @@ from ptmbench.bench.adapt.neighbours import Neighbour
 from ptmbench.bench.adapt.parts import Decoding
 from ptmbench.bench.adapt.settings import Settings, baked
 from ptmbench.bench.adapt.shapes import Shape
-from ptmbench.bench.adapt.transforms import Chosen
+from ptmbench.bench.adapt.transforms import ChosenTransform
 from ptmbench.bench.engine import cost, networks
 from ptmbench.models.card import Size
 from ptmbench.models.text.tokenizers import Tokenizer
@@ -31,7 +31,7 @@ def adapted(
     outputs: Hashable,
     settings: Settings,
     neighbours: tuple[Neighbour, ...] = (),
-    chain: tuple[Chosen, ...] = (),
+    chain: tuple[ChosenTransform, ...] = (),
     stack: Shape | None = None,
 ) -> Adapted:
     """Returns the `Adapted` for these choices. Cells share it if they also agree in their `baked` settings, the shape
@@ -50,7 +50,7 @@ def traced(
     outputs: Hashable,
     settings: Settings,
     neighbours: tuple[Neighbour, ...],
-    rebuilding: tuple[Chosen, ...],
+    rebuilding: tuple[ChosenTransform, ...],
     stack: Shape | None = None,
     /,
 ) -> Adapted:

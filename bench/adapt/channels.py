@@ -150,7 +150,7 @@ def texts(
     the same for all its inputs."""
     inputs = example.inputs[: len(encoded)] if inputs is None else inputs
     same = tuple(inputs) == tuple(example.inputs[: len(inputs)])
-    about = example if same else _spoken(example, len(inputs))
+    about = example if same else _without_mentions(example, len(inputs))
     offsets: Sequence[Sequence[tuple[int, int]]] = [[(0, 0)] * len(ids) for ids in encoded]
     if same and _mentions(tokenizer, about):
         offsets = [found for _, found in tokenizer.encode_with_offsets([str(text) for text in inputs])]
@@ -291,7 +291,7 @@ def laid(parts: Sequence[Text], template: Template) -> Text:
     return joined(row)
 
 
-def _spoken(example: Example, count: int) -> Example:
+def _without_mentions(example: Example, count: int) -> Example:
     """``example`` without mentions: its picture, and the symbols of ``count`` whole texts."""
     channels: dict[str, Sequence] = {}
     for name, given in example.channels.items():

@@ -17,7 +17,7 @@ from ptmbench.tasks.task import Example, Task
 
 if TYPE_CHECKING:
     from ptmbench.bench.adapt.adapted import Adapted
-    from ptmbench.bench.adapt.asking import Asked
+    from ptmbench.bench.adapt.asking import AnsweringInput
     from ptmbench.bench.adapt.course import Bookmark, Course
     from ptmbench.bench.adapt.heads import InputRow
     from ptmbench.bench.adapt.parts import Decoding, Extension, Reading
@@ -103,7 +103,7 @@ class Adaptation:
 
         return rate_at(number, steps, peak=settings.learning_rate, warmup=settings.warmup)
 
-    def turn(self, steps: int, settings: Any) -> int:
+    def second_stage_start(self, steps: int, settings: Any) -> int:
         """The first of ``steps`` that belongs to a second stage of training; 0 for a single stage."""
         return 0
 
@@ -151,7 +151,7 @@ class Adaptation:
         (`Settings.teacher`)."""
         raise NotImplementedError(f"The adaptation {self.name} has a teacher and no `taught`.")
 
-    def reread(self, adapted: "Adapted", rows: Sequence["InputRow"]) -> tuple[Sequence["InputRow"], float]:
+    def precompute_vectors(self, adapted: "Adapted", rows: Sequence["InputRow"]) -> tuple[Sequence["InputRow"], float]:
         """``rows``, each with the vectors that the frozen encoder computes for it (`bench.adapt.heads.LAYERS`), and the
         FLOPs of that. By default the rows are unchanged, and the encoder reads them in every step."""
         return rows, 0.0
@@ -165,19 +165,21 @@ class Adaptation:
         """FLOPs of predicting ``rows``. They may depend on the ``outputs`` (early exit)."""
         return adapted.answering_flops(rows, outputs)
 
-    def spared(self, adapted: "Adapted", rows: Sequence["InputRow"]) -> float:
+    def skipped_flops(self, adapted: "Adapted", rows: Sequence["InputRow"]) -> float:
         """FLOPs of a forward pass over ``rows`` that a training step leaves out, as a mean over its draws."""
         return 0.0
 
-    def told(self, adapted: "Adapted", rows: Sequence["InputRow"], outputs: Sequence[Any]) -> Mapping[str, float]:
+    def extra_costs(
+        self, adapted: "Adapted", rows: Sequence["InputRow"], outputs: Sequence[Any]
+    ) -> Mapping[str, float]:
         """Further entries for the cost of a record, from the ``outputs`` for ``rows``: the mean exit layer."""
         return {}
 
-    def respond(self, asked: "Asked") -> tuple[list[Any], float]:
+    def respond(self, asked: "AnsweringInput") -> tuple[list[Any], float]:
         """Predictions of an adaptation that trains nothing, and their FLOPs."""
         raise NotImplementedError(f"The adaptation {self.name} trains a network and has no `respond`.")
 
-    def signatures(self, asked: "Asked") -> Mapping[str, str]:
+    def signatures(self, asked: "AnsweringInput") -> Mapping[str, str]:
         """`Answers.signatures` for the predictions of `respond`."""
         return {}
 
@@ -211,8 +213,8 @@ class Answers(NamedTuple):
     """The probabilities of all answers for each example; None for heads without probabilities."""
     flops: float
     """FLOPs of all examples together."""
-    told: Mapping[str, float] = MappingProxyType({})
-    """Further entries for the cost of a record, by name (`Adaptation.told`)."""
+    extra_costs: Mapping[str, float] = MappingProxyType({})
+    """Further entries for the cost of a record, by name (`Adaptation.extra_costs`)."""
     signatures: Mapping[str, str] = MappingProxyType({})
     """One line on how the predictions were made, by the name of the metric, for records."""
 

@@ -62,7 +62,7 @@ class Bookmark:
         adapted.restore(_listed(arrays["learnt"]))
         adapted.recall(_listed(arrays["remembered"]))
         adapted.step.restore(arrays["optimizer"])
-        cost.earlier(state.about["seconds"])
+        cost.set_earlier_seconds(state.about["seconds"])
         course = Course(**state.about["course"])
         if not course.finished:
             self.tell(f"The cell goes on at step {course.steps}, where it was stopped.")

@@ -112,16 +112,16 @@ class Effort:
     WRITES = True
     """Whether a decoder writes the answers to a generation task. If not, an answer costs one forward pass."""
 
-    def seen(self, split: Split) -> float:
+    def rows_read(self, split: Split) -> float:
         """Rows of ``split`` that the network reads in training."""
-        return self.learnt(split)
+        return self.rows_trained_on(split)
 
-    def learnt(self, split: Split) -> float:
+    def rows_trained_on(self, split: Split) -> float:
         """Rows of ``split`` that one training of ``epochs`` and at most ``max_steps`` reads."""
         rows = self._limited(split) * self.epochs
         return min(rows, self.max_steps * self.batch) if self.max_steps else rows
 
-    def asked(self, split: Split) -> float:
+    def teacher_rows(self, split: Split) -> float:
         """Rows of the training set ``split`` that a teacher reads: each once."""
         return self._limited(split)
 
@@ -131,12 +131,16 @@ class Effort:
     def tokens(self, task: Task, train: Split, report: Split, others: Sequence[Split] = ()) -> tuple[float, float]:
         """Tokens to train on, and tokens to predict. ``others`` are the training sets of `Settings.others`."""
         answered = report.examples * report.rows * min(report.tokens, self.length)
-        return self.seen(train) * min(train.tokens, self.length), answered
+        return self.rows_read(train) * min(train.tokens, self.length), answered
 
-    def asking(self, network: Network, task: Task, examples: Sequence[Example], cut: Cut) -> tuple[float, float]:
+    def answering_cost(
+        self, network: Network, task: Task, examples: Sequence[Example], cut: Cut
+    ) -> tuple[float, float]:
         """Tokens that an adaptation without training reads to answer ``examples``, and their FLOPs. Raises
         `NotApplicable` for a network that cannot answer."""
-        raise NotImplementedError(f"{type(self).__module__} trains nothing, so its settings need a method `asking`.")
+        raise NotImplementedError(
+            f"{type(self).__module__} trains nothing: its settings need a method `answering_cost`."
+        )
 
     def flops(self, network: Network, form: Form) -> tuple[float, float]:
         """FLOPs of a training step and of an answer, for a row of ``length`` tokens."""

@@ -13,14 +13,14 @@ from ptmbench.bench.adapt.heads import InputRow
 from ptmbench.models.layers.core import Rows
 from ptmbench.models.layers.operations import shape
 
-Read = Callable[[int, tf.Tensor, tf.Tensor], tf.Tensor]
+LayerClassifier = Callable[[int, tf.Tensor, tf.Tensor], tf.Tensor]
 """(index of the layer, its vectors [B, T, D], tokens [B, T]) to the logits [B, C] of its classifier."""
-Stay = Callable[[tf.Tensor, tf.Tensor, Any], tuple[tf.Tensor, Any]]
+StayRule = Callable[[tf.Tensor, tf.Tensor, Any], tuple[tf.Tensor, Any]]
 """(logits [B, C], their ``unused`` [B, C], memory) to which rows go on, bool [B], and the memory for the next layer: a
 nest of tensors with the rows as their first axis, or () for none. At the first layer, the memory is None."""
 
 
-def leaving(adapted: Any, batch: Mapping[str, tf.Tensor], read: Read, stay: Stay) -> tf.Tensor:
+def exit_logits(adapted: Any, batch: Mapping[str, tf.Tensor], read: LayerClassifier, stay: StayRule) -> tf.Tensor:
     """The logits of each row at its exit layer, and the number of that layer: [B, C + 1].
 
     Rows that have left are removed from the batch of the next layer. All rows leave after the last layer.
@@ -35,7 +35,7 @@ def leaving(adapted: Any, batch: Mapping[str, tf.Tensor], read: Read, stay: Stay
         last = index == encoder.depth - 1
         x = tf.reshape(encoder.ended(x) if last else x, [-1, length, encoder.width])  # [B', T, D]
         logits = read(index, x, tokens) + unused  # [B', C]
-        found = tf.tensor_scatter_nd_update(found, here[:, None], numbered(logits, index + 1))
+        found = tf.tensor_scatter_nd_update(found, here[:, None], with_layer_number(logits, index + 1))
         if not last:
             goes_on, memory = stay(logits, unused, memory)
             left = tf.where(goes_on)[:, 0]
@@ -46,7 +46,7 @@ def leaving(adapted: Any, batch: Mapping[str, tf.Tensor], read: Read, stay: Stay
     return found
 
 
-def numbered(logits: Any, layer: int) -> Any:
+def with_layer_number(logits: Any, layer: int) -> Any:
     """``logits`` [B, C], then the number of the ``layer`` that they are from: [B, C + 1]."""
     return tf.pad(logits, [[0, 0], [0, 1]], constant_values=float(layer))
 
@@ -57,7 +57,7 @@ def flops(adapted: Any, row: InputRow, layer: int) -> float:
     return adapted.encoder_flops([row]) - sum(block.flops(row.tokens, row.tokens) for block in skipped)
 
 
-def told(adapted: Any, rows: Sequence[InputRow], outputs: Sequence[Any]) -> Mapping[str, float]:
+def exit_costs(adapted: Any, rows: Sequence[InputRow], outputs: Sequence[Any]) -> Mapping[str, float]:
     """For the record: ``mean_exit_layer``, counted from 1, and ``mean_flops`` of a row."""
     if not outputs:
         return {}

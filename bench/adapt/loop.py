@@ -47,7 +47,7 @@ def train(
     if not rows:
         raise NotApplicable("nothing-to-learn", "because no training example is left.")
     per_epoch, steps = _steps_per_epoch(rows, settings), steps_of(rows, settings)
-    every, turn = max(1, per_epoch // settings.evaluations), adapted.turn(steps, settings)
+    every, second_start = max(1, per_epoch // settings.evaluations), adapted.second_stage_start(steps, settings)
     bookmark = bookmark or Bookmark()
     course, best = bookmark.begin(adapted)
     if course.finished:
@@ -61,7 +61,7 @@ def train(
             course.steps += 1
             course.tokens += sum(row.tokens for row in batch_rows)
             course.flops += adapted.training_flops(batch_rows) + made_flops
-            if course.steps % every == 0 or course.steps in (turn, steps):
+            if course.steps % every == 0 or course.steps in (second_start, steps):
                 loss = _settled(course, seed)
                 with phase("select"):
                     value = score()
@@ -70,10 +70,11 @@ def train(
                 course.stale += ready
                 if ready and value > course.best_score:
                     course.best_score, best, course.stale = value, adapted.state(), 0
-            if course.steps == turn:
+            if course.steps == second_start:
                 adapted.restore(best)
                 course.best_score, course.stale = -math.inf, 0
-            course.finished = course.steps == steps or (course.stale > settings.patience and course.steps > turn)
+            stopped_early = course.stale > settings.patience and course.steps > second_start
+            course.finished = course.steps == steps or stopped_early
             if course.finished:
                 adapted.restore(best)
             if stop.signal or bookmark.due(course):

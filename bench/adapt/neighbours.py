@@ -38,7 +38,7 @@ def kind_of(name: str, size: str, cut: str) -> str:
     return cut or module.CARD.tokenizer
 
 
-def given(checkpoints: Sequence[Checkpoint], name: str, cut: str) -> Checkpoint:
+def find_checkpoint(checkpoints: Sequence[Checkpoint], name: str, cut: str) -> Checkpoint:
     """The checkpoint of the model ``name`` among the ``checkpoints`` that ``evaluate`` was given. Raises `UsageError`
     if there is none, or if it reads another kind of tokens than ``cut``."""
     models.load(name)
@@ -61,7 +61,7 @@ def of(found: Checkpoint) -> Neighbour:
     return Neighbour(found.about["model"], Size(**found.about["shape"]), tokenizer(found.path("tokenizer.json")))
 
 
-def kept(found: Checkpoint) -> tuple[Neighbour, ...]:
+def load_saved(found: Checkpoint) -> tuple[Neighbour, ...]:
     """The extra encoders of the adapted model in ``found``."""
     return tuple(
         Neighbour(about["model"], Size(**about["shape"]), tokenizer(found.path(file_of(number))))

@@ -1,7 +1,7 @@
 """Predictors: adapted models that predict examples, for the evaluation of cells and for ``predict``.
 
 `Trained` is a trained network with a head. It is saved with the state of its codec, so `load` restores it without the
-training set. `Responding` is a network that was not trained.
+training set. `UntrainedPredictor` is a network that was not trained.
 """
 
 import json
@@ -18,7 +18,7 @@ from ptmbench.bench.adapt import built, heads, loop, neighbours, shapes, transfo
 from ptmbench.bench.adapt import load as adaptation_of
 from ptmbench.bench.adapt import settings as adaptation_settings
 from ptmbench.bench.adapt.adapted import Adapted
-from ptmbench.bench.adapt.asking import Asked
+from ptmbench.bench.adapt.asking import AnsweringInput
 from ptmbench.bench.adapt.contract import Adaptation, Answers
 from ptmbench.bench.adapt.gradients import input_gradients
 from ptmbench.bench.adapt.heads import Codec, InputRow
@@ -56,7 +56,7 @@ class Trained:
     codec: Codec
     weights: Mapping[str, np.ndarray] | None = None
     """The weights in the format of checkpoints, perhaps packed (`bench.engine.packing`); None for the network's own."""
-    chain: tuple[transforms.Chosen, ...] = ()
+    chain: tuple[transforms.ChosenTransform, ...] = ()
     """The transforms applied to ``weights``, in their order."""
     changed: tuple[str, ...] = ()
     """Names of the arrays that a transform has changed."""
@@ -79,7 +79,7 @@ class Trained:
             self.shape,
         )
         if self.weights is None:
-            self._network.holder = self
+            self._network.weights_owner = self
 
     @property
     def learning(self) -> Adapted:
@@ -89,15 +89,15 @@ class Trained:
     @property
     def network(self) -> Adapted:
         """The network with the weights of this predictor. Raises `RuntimeError` if they are lost."""
-        if self._network.holder is not self:
+        if self._network.weights_owner is not self:
             if self.weights is None:
                 raise RuntimeError(
                     "This predictor's network has been trained again. Save a predictor before the "
                     "next training if it is used later."
                 )
             self._network.assign(packing.unpacked(self.weights))
-            self._network.holder = self
-        self._network.writes(self.settings, self.seed)
+            self._network.weights_owner = self
+        self._network.set_prediction_settings(self.settings, self.seed)
         return self._network
 
     def answer(self, examples: Sequence[Example]) -> Answers:
@@ -107,8 +107,8 @@ class Trained:
             outputs = self._outputs(rows)
             predictions = self.codec.predictions(examples, rows, outputs)
         probabilities = self.codec.probabilities(examples, rows, outputs)
-        told = adaptation_of(self.method).told(self._network, rows, outputs)
-        return Answers(predictions, probabilities, flops + self._flops(rows, outputs), told)
+        extra_costs = adaptation_of(self.method).extra_costs(self._network, rows, outputs)
+        return Answers(predictions, probabilities, flops + self._flops(rows, outputs), extra_costs)
 
     def rows(self, examples: Sequence[Example]) -> list[InputRow]:
         """The rows that the network reads for ``examples``."""
@@ -180,7 +180,7 @@ class Trained:
                 outputs = self._outputs(rows)
                 return rows, outputs, self._flops(rows, outputs)
             network = self.network
-            outputs = loop.outputs(network, rows, self.codec.together, partial(network.run, function))
+            outputs = loop.outputs(network, rows, self.codec.prediction_batch, partial(network.run, function))
         return rows, outputs, network.forward_flops(rows)
 
     def _follow(self, examples: Sequence[Example]) -> float:
@@ -191,18 +191,18 @@ class Trained:
             return self.codec.rows(examples)
 
     def _outputs(self, rows: Sequence[InputRow]) -> list[np.ndarray]:
-        return loop.outputs(self.network, rows, self.codec.together)
+        return loop.outputs(self.network, rows, self.codec.prediction_batch)
 
     def _flops(self, rows: Sequence[InputRow], outputs: Sequence[np.ndarray]) -> float:
         return adaptation_of(self.method).flops(self._network, rows, outputs)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Responding:
+class UntrainedPredictor:
     """A pre-trained network with an adaptation that trains nothing."""
 
     adaptation: Adaptation
-    asked: Asked
+    asked: AnsweringInput
     """The arguments of the adaptation; `answer` replaces its ``report``."""
 
     def answer(self, examples: Sequence[Example]) -> Answers:
@@ -251,7 +251,7 @@ def load(found: Checkpoint, settings: Settings | None = None) -> Trained:
         chain = tuple(map(transforms.read, transforms.separated(stored)))
         more = {"chain": chain, "changed": tuple(stored.get("changed", ())), "source": stored["of"]}
         more["shape"] = shapes.read(stored["shape"]) if "shape" in stored else None
-    made = restored("codec", "weights", about["adaptation"], settings, neighbours.kept(found), **more)
+    made = restored("codec", "weights", about["adaptation"], settings, neighbours.load_saved(found), **more)
     if made.codec.first:
         made.first = restored("first", "first", *made.codec.first)
     return made

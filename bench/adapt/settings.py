@@ -24,7 +24,7 @@ class SettingError(ValueError):
     """An unknown hyper-parameter or an invalid value. The message names the nearest names or the valid values."""
 
 
-_SLIPS = 10**6
+_DEFAULT_MOST = 10**6
 MOST = {
     **dict.fromkeys(("max_steps", "train_limit", "selection", "constrained", "patience"), 10**12),
     **dict.fromkeys(("batch", "extract_batch"), 2**16),
@@ -35,8 +35,8 @@ MOST = {
     "ranked": 64,
     "sentences": 1000,
 }
-"""The largest values of integer settings; `_SLIPS` for settings that are not listed. Most of them determine the use of
-memory. Limits such as ``max_steps`` do not, so they may be larger."""
+"""The largest values of integer settings; `_DEFAULT_MOST` for settings that are not listed. Most of them determine the
+use of memory. Limits such as ``max_steps`` do not, so they may be larger."""
 
 
 def setting(
@@ -326,7 +326,7 @@ def _value(f: Field, value: str | int | float) -> Any:
         read = own(number) + 0 if math.isfinite(number) else math.nan  # + 0 makes 0.0 of -0.0, for the same key
         if read != number:
             read = math.nan  # outside the range of every setting
-    most = MOST.get(f.name, _SLIPS) if own is int else math.inf
+    most = MOST.get(f.name, _DEFAULT_MOST) if own is int else math.inf
     if not f.metadata["holds"](read) or (own is not str and read > most):
         expected = what + f.metadata["takes"] + (f", at most {most}" if own is int else "")
         raise SettingError(f"{f.name}={brief(value)} is not valid. Expected: {expected}.")

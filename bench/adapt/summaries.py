@@ -50,7 +50,7 @@ def oracle(pieces: Sequence[str], reference: str, most: int) -> list[int]:
     return sorted(taken)
 
 
-def chosen(pieces: Sequence[str], scores: Sequence[float], most: int, block: bool = True) -> list[int]:
+def choose_sentences(pieces: Sequence[str], scores: Sequence[float], most: int, block: bool = True) -> list[int]:
     """Returns sorted indices of the ``most`` pieces with the highest ``scores``. With ``block``, a piece is skipped if
     it shares a trigram with a piece that was already chosen."""
     taken: list[int] = []

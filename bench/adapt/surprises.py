@@ -26,7 +26,7 @@ not fit into a processor's caches."""
 
 
 @dataclass(frozen=True, eq=False)
-class Masked:
+class MaskedRow:
     """A row for the network, ``tokens`` and other channels by name. The token at ``place`` is masked, and perhaps later
     tokens of its word. Rows are equal if their places and all their arrays are equal."""
 
@@ -47,7 +47,7 @@ class Masked:
 
     def __eq__(self, other: object) -> bool:
         return (
-            isinstance(other, Masked)
+            isinstance(other, MaskedRow)
             and self.place == other.place
             and all(np.array_equal(array, other.arrays[name]) for name, array in self.arrays.items())
         )
@@ -69,7 +69,7 @@ def encode(
     return found
 
 
-def masked(tokenizer: Tokenizer, text: Text, place: int, words: Sequence[int] | None = None) -> Masked:
+def masked(tokenizer: Tokenizer, text: Text, place: int, words: Sequence[int] | None = None) -> MaskedRow:
     """``text`` with the token at ``place`` masked. If the word numbers ``words`` of its tokens are given, the later
     tokens of the same word are masked too."""
     template, end = tokenizer.vocabulary.template, place + 1
@@ -77,12 +77,12 @@ def masked(tokenizer: Tokenizer, text: Text, place: int, words: Sequence[int] | 
         end += 1
     shown = text.hidden(range(place, end), tokenizer.vocabulary.mask)
     arrays = layout(tokenizer.vocabulary, [shown], len(shown) + template.added(1))
-    return Masked(arrays, template.begins([len(shown)])[0] + place)
+    return MaskedRow(arrays, template.begins([len(shown)])[0] + place)
 
 
-def surprises(
-    network: Any, rows: Mapping[Masked, Sequence[tuple[int, int]]]
-) -> Iterator[tuple[Masked, Sequence[float]]]:
+def log_probabilities(
+    network: Any, rows: Mapping[MaskedRow, Sequence[tuple[int, int]]]
+) -> Iterator[tuple[MaskedRow, Sequence[float]]]:
     """Yields each of ``rows`` with ln p of the tokens that it is asked for, in their order. The values of ``rows`` are
     pairs: the number of the asker, and its token at the masked place. Batches have about the same number of tokens, and
     rows of similar length."""
@@ -93,7 +93,7 @@ def surprises(
         return tf.gather_nd(logits, tf.stack([of, asked], 1)) - tf.gather(tf.reduce_logsumexp(logits, 1), of)
 
     answer, every = traced(score), list(rows)
-    for part in parts([row.size for row in every]):
+    for part in batches_by_length([row.size for row in every]):
         chosen = [every[i] for i in part]
         tokens = [token for row in chosen for _, token in rows[row]]
         counts = [len(rows[row]) for row in chosen]
@@ -103,7 +103,7 @@ def surprises(
         yield from zip(chosen, np.split(values, np.cumsum(counts)[:-1]), strict=True)
 
 
-def parts(lengths: Sequence[int]) -> list[list[int]]:
+def batches_by_length(lengths: Sequence[int]) -> list[list[int]]:
     """Divides rows of these ``lengths`` into batches of about `_TOKENS` tokens, as lists of their numbers, ordered by
     length."""
     order, found = sorted(range(len(lengths)), key=lambda i: lengths[i]), []

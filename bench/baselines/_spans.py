@@ -42,11 +42,13 @@ def answer(question: str, context: str, frequent: Collection[str]) -> str:
     places: dict[str, list[int]] = {}
     for place, word in enumerate(words):
         places.setdefault(word, []).append(place)
-    asked = [word for word in dict.fromkeys(map(str.lower, _WORD.findall(question))) if word in places and _said(word)]
+    asked = [
+        word for word in dict.fromkeys(map(str.lower, _WORD.findall(question))) if word in places and _is_word(word)
+    ]
     weights = [math.log(1 + 1 / len(places[word])) for word in asked]
     before = [_steps(places[word], len(words)) for word in asked]  # how far the word is to the left of each place
     after = [_steps([len(words) - 1 - p for p in places[word]], len(words))[::-1] for word in asked]
-    closed = [not _said(word) or word in asked for word in words]
+    closed = [not _is_word(word) or word in asked for word in words]
     best, chosen = 0.0, ""
     for begin, word in enumerate(words):
         if closed[begin] or word in frequent:
@@ -62,7 +64,7 @@ def answer(question: str, context: str, frequent: Collection[str]) -> str:
     return chosen
 
 
-def _said(word: str) -> bool:
+def _is_word(word: str) -> bool:
     """Whether ``word`` is a word, and not the mark at the end of a sentence."""
     return word[0].isalnum()
 

@@ -15,7 +15,7 @@ import numpy as np
 from ptmbench.bench.baselines import _spans
 from ptmbench.bench.baselines._shared import check_targets, classified, most_common
 from ptmbench.tasks.forms import Form
-from ptmbench.tasks.metrics.bits_per_byte import spelled
+from ptmbench.tasks.metrics.bits_per_byte import byte_nats
 from ptmbench.tasks.task import Example, Question, Task
 
 LABEL = "bag of words"
@@ -129,7 +129,7 @@ def _unigrams(task: Task, train: Sequence[Example], examples: Sequence[Example])
         words = text.split()
         nats = -sum(math.log((counts[word] + 1) / total) for word in words)
         if task.extra.get("bytes"):
-            nats += sum(spelled(word) for word in words if word not in counts)
+            nats += sum(byte_nats(word) for word in words if word not in counts)
         scored.append((nats, len(words), len(text)))
     return scored
 

@@ -11,7 +11,7 @@ LABEL = "the source as it is"
 
 
 def by_default(task: Task) -> bool:
-    return attributes.named(task)
+    return attributes.has_polarities(task)
 
 
 def _sources(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[str]:

@@ -11,11 +11,11 @@ LABEL = "the source less its label's words"
 
 
 def by_default(task: Task) -> bool:
-    return attributes.named(task)
+    return attributes.has_polarities(task)
 
 
 def _less(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> list[str]:
-    if not attributes.named(task):
+    if not attributes.has_polarities(task):
         raise NotApplicable("no-baseline", "because delete applies only to texts with labels that can be exchanged.")
     return attributes.without(task, train, examples)
 

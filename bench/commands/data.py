@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from ptmbench.bench.commands.options import JOBS, SEED, VOCABULARY, Existing, Location, Name, Number, Spread
+from ptmbench.bench.commands.options import JOBS, SEED, VOCABULARY, CorpusFilesCommand, Existing, Location, Name, Number
 from ptmbench.bench.console import say
 from ptmbench.bench.errors import ENVIRONMENT, OK, UsageError, printable
 from ptmbench.bench.options import KINDS
@@ -130,7 +130,7 @@ def annotate(
     click.echo(sidecars.write(text, rows, default=found, folders=folders, pictures=pictures))
 
 
-@data.command(cls=Spread)
+@data.command(cls=CorpusFilesCommand)
 @click.argument("folder", type=Existing("data folder", folder=True))
 @click.option(
     "--corpus",

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ptmbench.bench.commands.options import BATCH, LENGTH, Span, named
+from ptmbench.bench.commands.options import BATCH, LENGTH, Duration, named
 from ptmbench.bench.errors import CELLS_FAILED, ENVIRONMENT, OK, UsageError
 
 
@@ -24,7 +24,7 @@ from ptmbench.bench.errors import CELLS_FAILED, ENVIRONMENT, OK, UsageError
 @click.option("--length", type=LENGTH, help="Tokens per sequence of --accelerator (default: 128; 32 on a processor).")
 @click.option(
     "--timeout",
-    type=Span(),
+    type=Duration(),
     default="10m",
     show_default=True,
     metavar="TIME",

@@ -152,7 +152,7 @@ def info(name: str, vocabulary: int, as_json: bool) -> None:
         _checkpoint(Path(name), as_json)
         return
     found = {kind: resolve(kind, name) for kind in FOLDERS}
-    found = {kind: one for kind, one in found.items() if _file(kind, one) in names(kind)}
+    found = {kind: one for kind, one in found.items() if _listed_name(kind, one) in names(kind)}
     if name in found.values():  # names that match exactly hide those that match in another spelling
         found = {kind: one for kind, one in found.items() if one == name}
     sheets = [(kind, _SHEETS[kind](one, vocabulary)) for kind, one in found.items()]
@@ -167,13 +167,13 @@ def info(name: str, vocabulary: int, as_json: bool) -> None:
         click.echo(dumps(dict(sheets)))
         return
     for kind, sheet in sheets:
-        file = _file(kind, found[kind])
-        click.echo(f"{found[kind]} ({one_of(kind)}){_plugin_of(kind, file)}\n\n{docstring(kind, file)}\n")
+        listed = _listed_name(kind, found[kind])
+        click.echo(f"{found[kind]} ({one_of(kind)}){_plugin_of(kind, listed)}\n\n{docstring(kind, listed)}\n")
         for key, value in sheet.items():
             _entry(key, value)
 
 
-def _file(kind: str, name: str) -> str:
+def _listed_name(kind: str, name: str) -> str:
     """The listed name that ``name`` belongs to: for a variant of a task, the part before the dash."""
     return name.partition("-")[0] if kind == "tasks" else name
 

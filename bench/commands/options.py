@@ -93,7 +93,7 @@ class Number(click.FloatRange):
         return number
 
 
-class Span(click.ParamType):
+class Duration(click.ParamType):
     """A duration, converted to seconds: "90", "90s", "30m", "2h", "1d"."""
 
     name = "time"
@@ -110,7 +110,7 @@ class Span(click.ParamType):
 ABOVE_ZERO = Number(min=0, min_open=True)
 
 
-class Spread(click.Command):
+class CorpusFilesCommand(click.Command):
     """A command whose ``--corpus`` takes all values up to the next option: ``--corpus a.txt b.txt --steps 10``."""
 
     greedy = "--corpus"
@@ -308,7 +308,7 @@ def cell_options(function: Callable) -> Callable:
         *_WORKERS,
         click.option(
             "--cell-timeout",
-            type=Span(),
+            type=Duration(),
             metavar="TIME",
             help="Time after which a cell is stopped and recorded as failed: 90, 30m, 2h; 0 for no limit (default: one "
             "hour or 50 times the estimate, counted from the last checkpoint).",

@@ -13,11 +13,11 @@ from ptmbench.bench.commands.options import (
     SEED,
     SEEDS,
     SIZES,
+    CorpusFilesCommand,
     Existing,
     Location,
     Name,
     Number,
-    Spread,
     budget,
     carry_option,
     cell_options,
@@ -43,7 +43,7 @@ from ptmbench.bench.options import (
 )
 
 
-@click.command(cls=Spread)
+@click.command(cls=CorpusFilesCommand)
 @click.argument("suite", type=Name("suites"))
 @named("--models", help="Models, random twins (random-MODEL) or baselines; `ls models` lists all models.")
 @named("--sizes", "--size", help=f"Sizes: {', '.join(SIZES)}.")
@@ -95,7 +95,7 @@ def run(**options: Any) -> int:
     return run_suite(built(RunOptions, options))
 
 
-@click.command(cls=Spread)
+@click.command(cls=CorpusFilesCommand)
 @click.argument("suite", type=Name("suites"))
 @named("--models", help="Models to tune (default: the models of the suite).")
 @named("--sizes", "--size", help=f"Sizes: {', '.join(SIZES)}.")
@@ -175,7 +175,7 @@ def tune(**options: Any) -> int:
     return work(built(TuneOptions, options))
 
 
-@click.command(cls=Spread)
+@click.command(cls=CorpusFilesCommand)
 @click.argument("model", type=Name("models"))
 @click.option("--size", type=click.Choice(SIZES), default="tiny", show_default=True, help="Size of the network.")
 @click.option("--out", type=Location("folder"), required=True, help="Folder of the checkpoint.")

@@ -102,7 +102,7 @@ def texts(files: Sequence[Path]) -> tuple[Iterator[str], Callable[[str], str]]:
     if not (made := tokenised(files)):
         return map("\n".join, corpora.read(files)), str
     cut = Tokenizer.load(made[0].folder / corpora.TOKENIZER)
-    corpus = corpora.opened(made)
+    corpus = corpora.open_corpora(made)
 
     def documents() -> Iterator[str]:
         for number in range(len(corpus.documents) - 1):
@@ -153,7 +153,7 @@ def tokenizer_at_hand(files: Sequence[Path], sha256: str, kind: str, size: int) 
 
 def _cached_tokenizer(sha256: str, kind: str, size: int) -> Path:
     key = hashlib.sha256(f"{sha256} {kind} {size}".encode()).hexdigest()[:32]
-    return environment.cached("tokenizers") / f"{key}.json"
+    return environment.cache_subfolder("tokenizers") / f"{key}.json"
 
 
 @lru_cache(maxsize=2)  # the training text and the held-out text
@@ -163,8 +163,8 @@ def load(files: tuple[str, ...], tokenizer: Tokenizer) -> Corpus:
     if made := tokenised(paths):
         if made[0].about["tokenizer"] != tokenizer.fingerprint:
             raise CorpusError(f"{made[0].folder} was tokenised by another tokenizer. Tokenise the text again.")
-        return corpora.opened(made)
-    cache = environment.cached("corpora")
+        return corpora.open_corpora(made)
+    cache = environment.cache_subfolder("corpora")
     with FileLock(cache / f"{tokenizer.fingerprint[:32]}.lock"):
         return corpora.tokenise(paths, tokenizer, cache, tell=say)
 

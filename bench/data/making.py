@@ -36,7 +36,7 @@ from ptmbench.bench.data.repeats import Counts, Repeats, Words
 from ptmbench.bench.data.sums import sum_of
 from ptmbench.bench.engine.checkpoint import write_text
 from ptmbench.models.text.layouts import layout
-from ptmbench.models.text.pieces import HELD_OUT, CorpusError, opened
+from ptmbench.models.text.pieces import HELD_OUT, CorpusError, open_unpacked
 
 CORPUS, MANIFEST = "corpus.txt", "recipe.json"
 VERSION = 1
@@ -196,7 +196,7 @@ def _text_sum(file: Path) -> str:
     if file.suffix != ".gz":
         return sum_of(file)
     digest = hashlib.sha256()
-    with opened(file) as unpacked:
+    with open_unpacked(file) as unpacked:
         while block := unpacked.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()
@@ -216,7 +216,7 @@ def _clean(recipe: CorpusRecipe, data: Path, folder: Path, done: Callable[[str],
     for file in found:
         file.first = paragraphs
         with (
-            opened(data / file.path) as binary,
+            open_unpacked(data / file.path) as binary,
             file.cleaned.open("w", encoding="utf-8", newline="\n") as out,
             file.cleaned.with_suffix(".words").open("wb") as kept,
         ):
@@ -286,10 +286,10 @@ def _write_texts(files: Sequence[File], found: Repeats, recipe: CorpusRecipe, ou
 
 
 def _find_earlier(documents: Sequence[Words], first: int, found: Repeats) -> list[np.ndarray]:
-    """`Repeats.earlier` for each document of a file, whose first paragraph has the number ``first``."""
+    """`Repeats.earlier_paragraphs` for each document of a file, whose first paragraph has the number ``first``."""
     earlier = []
     for words in documents:
-        earlier.append(found.earlier(words, first))
+        earlier.append(found.earlier_paragraphs(words, first))
         first += len(words.sizes)
     return earlier
 

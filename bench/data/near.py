@@ -15,7 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ptmbench.models.text.runs import Runs
+from ptmbench.models.text.runs import WordRuns
 
 NEAR = 0.8
 """Smallest edit similarity of near texts. NearDup (Lee et al., 2022, "Deduplicating Training Data Makes Language Models
@@ -48,7 +48,7 @@ def distance(one: Sequence[bytes], other: Sequence[bytes]) -> int:
 
 
 def similar(one: bytes, other: bytes) -> bool:
-    """Whether two texts, as `models.text.runs.folded` returns them, are the same or nearly the same."""
+    """Whether two texts, as `models.text.runs.fold_words` returns them, are the same or nearly the same."""
     if one == other:
         return True
     words, others = one.split(b"\0")[:-1], other.split(b"\0")[:-1]
@@ -61,7 +61,7 @@ class Texts:
 
     def __init__(self, texts: Sequence[bytes]) -> None:
         self.texts = texts
-        self.runs = Runs(b"".join(texts))
+        self.runs = WordRuns(b"".join(texts))
         self.sizes = np.array([text.count(b"\0") for text in texts], np.int64)  # [D] in words
         self.owners = np.repeat(np.arange(len(texts)), self.sizes)  # [W] the text of each word
         self._indices: dict[int, tuple[np.ndarray, np.ndarray]] = {}
@@ -95,7 +95,7 @@ class Texts:
             return []  # an edit in three words is too much
         length = 3 if size >= 12 else 2  # the longest for which n - q + 1 > q n / 4
         hashes, owners = self.index(length)
-        sought = Runs(text).of(length)
+        sought = WordRuns(text).of(length)
         begins, ends = np.searchsorted(hashes, sought), np.searchsorted(hashes, sought, side="right")
         counts = ends - begins
         order = np.argsort(counts, kind="stable")  # rare runs first

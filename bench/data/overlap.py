@@ -51,7 +51,7 @@ import numpy as np
 
 from ptmbench.bench.data.near import Texts, similar
 from ptmbench.bench.data.passages import Passages, Seen
-from ptmbench.models.text.runs import folded
+from ptmbench.models.text.runs import fold_words
 from ptmbench.tasks.forms import BLANK, Form
 from ptmbench.tasks.task import Example, Task
 
@@ -108,7 +108,7 @@ class Side:
                 texts = tuple(text.replace(BLANK, str(example.gold)) for text in texts)
             for text in texts:
                 if text not in known:
-                    known[text] = folded(as_read(text))
+                    known[text] = fold_words(as_read(text))
             self.examples.append(tuple(known[text] for text in texts))
         self.golds = [None if example.gold is None else repr(example.gold) for example in examples]
         self.texts = list(dict.fromkeys(text for texts in self.examples for text in texts))
@@ -137,7 +137,7 @@ def between(task: Task, train: Sequence[Example] | None, report: Sequence[Exampl
     near = same | _near(own, other, ~same)
     passages = Passages(own.texts, length, LEAST)
     seen = Seen([passages])
-    seen.look(other.texts)
+    seen.search(other.texts)
     _, run, covered = _in_common(own, passages, seen)
     overlapping = near | covered
     counts["train"] = {
@@ -163,7 +163,7 @@ def against(
     lengths = [run_length(side) for side in sides]
     passages = [Passages(side.texts, length, LEAST) for side, length in zip(sides, lengths, strict=True)]
     seen = Seen(passages)
-    seen.look(map(folded, corpus))
+    seen.search(map(fold_words, corpus))
     found = []
     for side, length, one in zip(sides, lengths, passages, strict=True):
         checked, run, covered = _in_common(side, one, seen)

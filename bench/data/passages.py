@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from ptmbench.models.text.runs import Runs
+from ptmbench.models.text.runs import WordRuns
 
 BLOCK = 1 << 20
 """Bytes of text that are searched at once."""
@@ -21,7 +21,7 @@ class Passages:
     """The runs of ``length`` words of distinct folded texts. A shorter text of at least ``least`` words is one run."""
 
     def __init__(self, texts: Sequence[bytes], length: int, least: int) -> None:
-        runs = Runs(b"".join(texts))
+        runs = WordRuns(b"".join(texts))
         self.sizes = np.array([text.count(b"\0") for text in texts], np.int64)  # [D] in words
         owners = np.repeat(np.arange(len(texts)), self.sizes)  # [W] which text a word belongs to
         self.checked = self.sizes >= least  # [D]
@@ -50,7 +50,7 @@ class Passages:
 
 
 class Seen:
-    """Which runs of ``passages`` occur in the texts given to `look`."""
+    """Which runs of ``passages`` occur in the texts given to `search`."""
 
     def __init__(self, passages: Iterable[Passages]) -> None:
         hashes: dict[int, list[np.ndarray]] = {}
@@ -61,7 +61,7 @@ class Seen:
         self._seen = {words: np.zeros(len(keys), bool) for words, keys in self._keys.items()}
         self._tables = {words: _table(keys) for words, keys in self._keys.items()}
 
-    def look(self, texts: Iterable[bytes]) -> None:
+    def search(self, texts: Iterable[bytes]) -> None:
         """Searches folded ``texts``. No run crosses from one text into the next."""
         held: list[bytes] = []
         size = 0
@@ -69,16 +69,16 @@ class Seen:
             held += (text, _BETWEEN)
             size += len(text)
             if size >= BLOCK:
-                self._look(Runs(b"".join(held)))
+                self._mark(WordRuns(b"".join(held)))
                 held, size = [], 0
         if held:
-            self._look(Runs(b"".join(held)))
+            self._mark(WordRuns(b"".join(held)))
 
     def has(self, words: int, hashes: np.ndarray) -> np.ndarray:
         """Whether each run of ``words`` words from ``passages`` was seen, by its hash: bool, as ``hashes``."""
         return self._seen[words][np.searchsorted(self._keys[words], hashes)]
 
-    def _look(self, runs: Runs) -> None:
+    def _mark(self, runs: WordRuns) -> None:
         for words, keys in self._keys.items():
             hashes = runs.of(words)
             hashes = hashes[self._tables[words][hashes >> np.uint64(64 - _BITS)]]  # removes most runs

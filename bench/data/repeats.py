@@ -11,7 +11,7 @@ The text is read three times and never held in memory:
 
 1. All runs are counted in a table of fixed size (`Counts`).
 2. The runs that may occur more than once are collected (`Repeats`).
-3. For each document, the repeated words are looked up (`Repeats.earlier`).
+3. For each document, the repeated words are looked up (`Repeats.earlier_paragraphs`).
 
 Memory is ``2 ** _BITS`` bytes, and 12 bytes for each run that the table counts more than once (more while they are
 sorted). These are all repeated runs, and by collisions in the table some others: about a fifth of them at 17 million
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ptmbench.models.text.runs import Runs, folded
+from ptmbench.models.text.runs import WordRuns, fold_words
 
 VERSION = 1
 """Raised whenever the same text would give different repeats."""
@@ -45,9 +45,9 @@ class Words:
     @classmethod
     def of(cls, paragraphs: Sequence[str]) -> "Words":
         """Counts and hashes the words of a document's ``paragraphs``."""
-        texts = [folded(paragraph) for paragraph in paragraphs]
+        texts = [fold_words(paragraph) for paragraph in paragraphs]
         sizes = np.array([text.count(b"\0") for text in texts], np.int64)
-        return cls(sizes, Runs(b"".join(texts)).of(RUN))
+        return cls(sizes, WordRuns(b"".join(texts)).of(RUN))
 
     def owners(self) -> np.ndarray:
         """int64 [R]: the paragraph in which each run begins."""
@@ -65,7 +65,7 @@ class Counts:
         places, counts = np.unique(words.runs >> np.uint64(64 - _BITS), return_counts=True)
         self._table[places] = np.minimum(self._table[places] + counts, 2)
 
-    def several(self, words: Words) -> np.ndarray:
+    def may_repeat(self, words: Words) -> np.ndarray:
         """Which runs of a document may occur more than once: bool [R]."""
         return self._table[words.runs >> np.uint64(64 - _BITS)] > 1
 
@@ -77,7 +77,7 @@ class Repeats:
         self._counts = counts
         hashes, owners, first = [], [], 0
         for words in documents:
-            chosen = counts.several(words)
+            chosen = counts.may_repeat(words)
             hashes.append(words.runs[chosen])
             owners.append((first + words.owners()[chosen]).astype(np.int32))
             first += len(words.sizes)
@@ -89,13 +89,13 @@ class Repeats:
         self._keys = ranked[opens[back]]
         self._first = np.concatenate([*owners, np.zeros(0, np.int32)])[order[opens[back]]]
 
-    def earlier(self, words: Words, first: int) -> np.ndarray:
+    def earlier_paragraphs(self, words: Words, first: int) -> np.ndarray:
         """The earlier paragraph that each word of a document repeats, or -1: int64 [W].
 
         That is the paragraph in which a run over the word occurs first. ``first`` is the number of the document's first
         paragraph.
         """
-        runs = np.flatnonzero(self._counts.several(words))
+        runs = np.flatnonzero(self._counts.may_repeat(words))
         owners = words.owners()
         found = np.full(int(words.sizes.sum()), -1)
         if not len(self._keys):

@@ -100,7 +100,7 @@ def spent() -> dict[str, float]:
     return meter.spent() if meter else {}
 
 
-def together(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+def add_costs(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
     """Adds two costs of `Meter.cost`: returns the sums of seconds and joules, and the higher peak memory."""
     phases = dict.fromkeys((*first["seconds"], *second["seconds"]))
     seconds = {name: round(first["seconds"].get(name, 0.0) + second["seconds"].get(name, 0.0), 3) for name in phases}
@@ -113,7 +113,7 @@ def together(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, A
     }
 
 
-def earlier(seconds: Mapping[str, float]) -> None:
+def set_earlier_seconds(seconds: Mapping[str, float]) -> None:
     """Sets `Meter.earlier` of the innermost meter to the ``seconds`` by phase of earlier processes."""
     meter = _innermost.get()
     if meter:

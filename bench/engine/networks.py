@@ -62,7 +62,7 @@ def build(model: str, size: Size, tokenizer: Tokenizer, seed: int, *, ending: bo
 def _contradictions(described: Model, made: Pretrainable) -> Iterator[str]:
     """Sentences about the differences between the description of a network and the network that was built."""
     counted = described.parameters()[0]
-    there = sum(math.prod(variable.shape) for variable in own(made.loss))
+    there = sum(math.prod(variable.shape) for variable in model_variables(made.loss))
     if counted != there:
         yield f"describe counts {counted} weights, and the network has {there}. Does one of them leave out a head?"
     if described.writes != (made.decode is not None):
@@ -73,13 +73,13 @@ def _contradictions(described: Model, made: Pretrainable) -> Iterator[str]:
         yield "Give tells_likelihood=True and a log_likelihood, or neither."
 
 
-def own(loss: Any) -> list:
+def model_variables(loss: Any) -> list:
     """The variables of ``loss`` that are part of its model: all except the `models.objective.Objective.scaffold`."""
     return [variable for variable in loss.variables if not variable.path.startswith(loss.scaffold)]
 
 
 def without_scaffold(loss: Any, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns those of ``arrays``, by path, that belong to the variables of `own`."""
+    """Returns those of ``arrays``, by path, that belong to `model_variables`."""
     return {path: array for path, array in arrays.items() if not path.startswith(loss.scaffold)}
 
 

@@ -86,7 +86,7 @@ def batches_of(
     with mistakes_in(path):
         batches = network.batches(corpus, rows, length)
         first, again = batches(0, 0), batches(0, 0)
-    for wrong in _wrong(first, again, rows):
+    for wrong in _batch_mistakes(first, again, rows):
         raise BrokenModel(f"{path}: {wrong}")
     kind = type(network.loss)
     with mistakes_in(_file(kind, path)), missing_from(first):
@@ -130,7 +130,7 @@ def checked(loss: Objective) -> Callable[..., dict[str, Any]]:
     return scalars
 
 
-def _wrong(first: Batch, again: Batch, rows: int) -> Iterator[str]:
+def _batch_mistakes(first: Batch, again: Batch, rows: int) -> Iterator[str]:
     """Sentences about the mistakes in a batch of ``rows`` rows; ``again`` is the same batch, sampled a second time."""
     if not isinstance(first, dict) or not all(isinstance(array, np.ndarray) for array in first.values()):
         yield f"a batch is {first!r:.80}, where a dict of named NumPy arrays belongs."
@@ -178,7 +178,7 @@ def _first(error: Exception) -> Exception:
     return error
 
 
-def _told(error: Exception) -> bool:
+def _raised_explicitly(error: Exception) -> bool:
     """Whether a ``raise`` statement in the innermost frame raised ``error``, so that its message is meant for users."""
     frame = error.__traceback__
     while frame is not None and frame.tb_next is not None:
@@ -198,7 +198,7 @@ def mistakes_in(path: Path) -> Iterator[None]:
         yield
     except (*_MISTAKES, ValueError) as error:
         error = _first(error)
-        if isinstance(error, ValueError) and _told(error):
+        if isinstance(error, ValueError) and _raised_explicitly(error):
             raise
         files = _files(error)
         if [file for file in files if path.parents[1] in file.parents][-1:] != [path]:

@@ -21,7 +21,7 @@ def check_unfinished(out: Path) -> None:
 
 
 @contextlib.contextmanager
-def alone(out: Path) -> Iterator[None]:
+def locked(out: Path) -> Iterator[None]:
     """Locks ``out`` against other pre-trainings, because two of them would remove each other's training states.
 
     Raises `EnvironmentProblem` if another pre-training has the lock. A file system without locks is not protected.

@@ -40,7 +40,7 @@ ENGINES = {
     "onnxruntime int8": ("onnx", "int8"),
 }
 """Format and quantisation of each engine. The format is None for our own graph, which needs no export."""
-CHECKED = 16
+CHECKED_INPUTS = 16
 """Number of inputs on which the exported files are compared with the model."""
 
 
@@ -54,7 +54,7 @@ def prepare(source: Any, name: str, batches: Sequence[int], folder: Path) -> dic
     from ptmbench.bench.runs.exports.formats import FORMATS
 
     kind, quantize = ENGINES[name]
-    place, rows = folder / name.replace(" ", "-"), source.rows(None, CHECKED)[0]
+    place, rows = folder / name.replace(" ", "-"), source.rows(None, CHECKED_INPUTS)[0]
     if kind is None:
         if quantize:
             save_int8(source, place)

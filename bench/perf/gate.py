@@ -55,7 +55,7 @@ from ptmbench.leaderboard.records.record import Record
 OWN = Path(__file__).parents[2] / "tests" / "regress"
 DIVERGING = 0.02
 SIZES, DROPS = (300, 1000, 5000), (0.0, 1.0, 2.0, 5.0)
-TEN = ("one", 1.0), ("one", 2.0), ("one", 3.0), ("one", 5.0), ("every", 0.5), ("every", 1.0), ("every", 2.0)
+PLANTED_DROPS = ("one", 1.0), ("one", 2.0), ("one", 3.0), ("one", 5.0), ("every", 0.5), ("every", 1.0), ("every", 2.0)
 """Planted drops of whole gates: in one cell or in every cell, and their size in points."""
 _SHARES = {
     "pass": ("pass", "{:.1%}"),
@@ -157,21 +157,21 @@ def command(records: Path, gates: int, trials: int, seeds: int, seed: int, as_js
         table.add({"kind": "real", **found})
     paired = simulated(rng, many, gates, seeds, paired=True)
     table.add({"kind": "simulated, seeds in pairs", "cells": len(many), **paired})
-    _begin(as_json)
+    _print_blank_line(as_json)
     rng, table = np.random.default_rng([seed, 1]), Table(WEIGHTS, as_json)
     for number in (3, 10):
         same = alike(number)
         for case in _other_weights():
             table.add({"cells": number, **case, **simulated(rng, same, gates, seeds, **case)})
-    _begin(as_json)
+    _print_blank_line(as_json)
     rng, table = np.random.default_rng([seed, 2]), Table(WHOLE, as_json)
     for same in (alike(3, 300), alike(10, 872)):
         about = {"cells": len(same), "examples": same[0].examples, "sd": same[0].sd}
-        for where, drop in (("none", 0.0), *TEN):
+        for where, drop in (("none", 0.0), *PLANTED_DROPS):
             planted = {where: drop} if drop else {}
             found = simulated(rng, same, gates, seeds, diverging=0.0, **planted)
             table.add(about | {"where": where, "drop": drop} | found)
-    _begin(as_json)
+    _print_blank_line(as_json)
     rng, table = np.random.default_rng([seed, 3]), Table(POWER, as_json)
     typical = cells[len(cells) // 2]
     for cell in (typical, replace(typical, accuracy=0.89, sd=1.0, shared=0.5)):
@@ -212,7 +212,7 @@ def imitate(right: np.ndarray, task: str = "") -> Cell:
     return Cell(accuracy=p, sd=float(min(sd, most)), shared=float(shared), examples=n, task=task)
 
 
-def _begin(as_json: bool) -> None:
+def _print_blank_line(as_json: bool) -> None:
     """Prints an empty line between two Markdown tables."""
     if not as_json:
         click.echo()
@@ -274,7 +274,7 @@ def simulated(
                 [cell.draw(rng, seeds - away, easiness[cell.task], drop) for drop in own]
                 for away, own in zip(gone, lost, strict=True)
             ]
-            found.append(_with_diverged(_judged(cell, _drop(sides_, stated, paired)), gone, seeds))
+            found.append(_with_diverged(_cell_verdict(cell, _drop(sides_, stated, paired)), gone, seeds))
         verdicts.append(_verdict(found))
     return {"seeds": seeds, **_shares(verdicts)}
 
@@ -324,7 +324,7 @@ def power(rng: np.random.Generator, cell: Cell, trials: int, seeds: int) -> Iter
             for _ in range(trials):
                 easiness = rng.standard_normal(examples)
                 sides_ = [cell.draw(rng, seeds, easiness, planted) for planted in (0.0, true)]
-                found = _judged(cell, mixed_t(*sides_, paired=False))
+                found = _cell_verdict(cell, mixed_t(*sides_, paired=False))
                 (one,) = guards([found])
                 low, high = one.drop.interval()
                 verdicts.append(one.verdict)
@@ -343,7 +343,7 @@ def _with_diverged(found: Verdict, gone: Sequence[int], seeds: int) -> Verdict:
     return replace(found, diverged=(gone[0], gone[1]), diverged_p=p)
 
 
-def _judged(cell: Cell, drop: Any) -> Verdict:
+def _cell_verdict(cell: Cell, drop: Any) -> Verdict:
     return Verdict(
         task=cell.task, row="", verdict="", reason="", drop=drop, margin=margins.DEFAULT, base=0.0, head=0.0,
         counted=True, data=cell.task, weights=frozenset({cell.model}),

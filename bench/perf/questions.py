@@ -67,7 +67,7 @@ def theirs(peer: str, python: str, settings: Mapping[str, Any], folder: Path) ->
     return np.load(made)
 
 
-def asked_in(data: Path) -> list[tuple[Any, list[Any]]]:
+def tasks_in(data: Path) -> list[tuple[Any, list[Any]]]:
     """The `TASKS` whose data are in ``data``, with their examples. Raises `MissingData` if there are none."""
     from ptmbench import tasks
 
@@ -77,8 +77,8 @@ def asked_in(data: Path) -> list[tuple[Any, list[Any]]]:
     return [(task, task.examples(data, task.report)) for task in found]
 
 
-def answered(asked: Sequence[tuple[Any, list[Any]]], words: Sequence[str], found: Any) -> dict[str, float]:
-    """The headline metric of each task in ``asked`` (see `asked_in`), with the vectors ``found`` [N, D] of ``words``.
+def score_vectors(asked: Sequence[tuple[Any, list[Any]]], words: Sequence[str], found: Any) -> dict[str, float]:
+    """The headline metric of each task in ``asked`` (see `tasks_in`), with the vectors ``found`` [N, D] of ``words``.
 
     Other words have zero vectors.
     """
@@ -137,7 +137,7 @@ def compare(
                 for seed in range(seeds):
                     drawn = settings | {"seed": seed}
                     made = ours(drawn, text) if by == "ours" else theirs(by, peer_python, drawn, folder)
-                    for task, value in answered(asked, words, made).items():
+                    for task, value in score_vectors(asked, words, made).items():
                         each.setdefault(task, []).append(value)
                 yield {"model": model, "by": by, "times": times} | {
                     task: f"{statistics.mean(v):.1f} +- {_deviation(v):.1f}" for task, v in each.items()
@@ -201,7 +201,7 @@ def command(data: Path, corpus: tuple[Path, ...], peer: tuple[str, ...], names: 
     from ptmbench.bench.data import corpora
     from ptmbench.bench.runs import suites
 
-    asked = asked_in(data)
+    asked = tasks_in(data)
     files = corpora.files_of(corpus, suites.load("words").corpus, data)
     table = Table(COLUMNS, as_json)
     for row in compare(chosen, files, asked, peer=peer, xla=False, **case):

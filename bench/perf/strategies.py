@@ -28,7 +28,7 @@ from ptmbench.bench.errors import OK
 from ptmbench.bench.perf.table import Table
 
 STEPS, BATCH, LENGTH, VOCABULARY = 20, 8, 32, 400
-WAYS = {
+TRAINING_MODES = {
     "one": "one device",
     "mirrored": "two devices (mirrored)",
     "multiworker": "two processes (multiworker)",
@@ -36,7 +36,7 @@ WAYS = {
 }
 COLUMNS = {
     "model": ("model", "{}"),
-    **{way: (title, "{:.1e}") for way, title in WAYS.items() if way != "one"},
+    **{way: (title, "{:.1e}") for way, title in TRAINING_MODES.items() if way != "one"},
     "change": ("largest change by training", "{:.1e}"),
 }
 
@@ -119,7 +119,7 @@ def _run(jobs: Sequence[Sequence[Any]], configs: Sequence[str] = ("{}",)) -> Non
 
 
 def _compare(folder: Path, model: str) -> dict[str, float]:
-    arrays = {way: checkpoint.read(folder / f"{model}-{way}").arrays() for way in WAYS}
+    arrays = {way: checkpoint.read(folder / f"{model}-{way}").arrays() for way in TRAINING_MODES}
     with np.load(folder / f"{model}-fresh.npz") as fresh:
         arrays["change"] = dict(fresh)
     one = arrays.pop("one")
@@ -177,7 +177,7 @@ def _train(what: str, folder: Path, names: Sequence[str]) -> None:
     corpus = {False: tokenise([text], tokenizer), True: tokenise([pairs], tokenizer)}
 
     def network(model: str, size: str, teacher: checkpoint.Checkpoint | None) -> Any:
-        taught = teachers.built(teacher, 0) if teacher else None
+        taught = teachers.build_network(teacher, 0) if teacher else None
         return networks.build(model, networks.sized(models.load(model), size, LENGTH), tokenizer, 0, teacher=taught)
 
     def train(

@@ -89,9 +89,9 @@ class Outcome:
     predictor: Predictor | None = None
     """The model that predicted; None for a baseline."""
     examples: int = 0
-    learned_from: str = "train"
+    training_split: str = "train"
     """The split that the baseline was fitted on, where the task has no training file."""
-    left_out: int = 0
+    left_out_of_clean: int = 0
     """Number of examples that the score "clean" leaves out."""
 
 
@@ -107,22 +107,22 @@ def predictor_of(
     attempt = _Attempt(cell, context, task, settings, parts, outcome)
     learns = load(cell.method).learns
     if context.predictor is not None:
-        predictor = attempt.restored(context.predictor)
+        predictor = attempt.restore(context.predictor)
         if len(predictor.chain) < len(cell.transforms):
-            predictor = attempt.transformed(predictor, context.predictor)
-            outcome.cost |= attempt.measured(predictor.stored())
+            predictor = attempt.transform(predictor, context.predictor)
+            outcome.cost |= attempt.measure(predictor.stored())
     elif cell.transforms:
         raise NotApplicable("trains-nothing", f"because the adaptation {cell.method} trains nothing to transform.")
     else:
         outcome.cost |= attempt.size()
-        predictor = attempt.trained() if learns else attempt.responding()
-        outcome.cost |= attempt.measured(predictor.stored() if learns else {"weights": attempt.arrays})
+        predictor = attempt.train() if learns else attempt.build_responder()
+        outcome.cost |= attempt.measure(predictor.stored() if learns else {"weights": attempt.arrays})
     outcome.cost = {"steps": 0, "tokens": 0, "flops": 0.0, "flops_evaluate": 0.0} | outcome.cost
     # An adaptation that trains nothing has no weights of its own to keep.
     if context.keep and learns and not cell.condition:
         about = {"size": cell.row.size, "cell": cell.key, "limit": cell.limit, "curve": outcome.curve}
         with phase("keep"):
-            predictor.save(attempt.kept_at(), about)
+            predictor.save(attempt.checkpoint_folder(), about)
     return predictor
 
 
@@ -173,16 +173,16 @@ class _Attempt:
         described = self.module.describe(self.context.shape, self.context.tokenizer.vocabulary)
         return shapes.described(described, stack).parameters().total
 
-    def measured(self, arrays: stored.Stored) -> dict[str, Any]:
+    def measure(self, arrays: stored.Stored) -> dict[str, Any]:
         """Returns `stored.measured` of ``arrays``, with compressed sizes only if weights are kept or profiled."""
         with phase("measure"):
             return stored.measured(arrays, compress=self.context.keep or self.context.profile)
 
-    def kept_at(self) -> Path:
+    def checkpoint_folder(self) -> Path:
         """The folder that ``--keep`` saves the predictor in."""
         return self.context.out / "adapted" / self.cell.folder
 
-    def restored(self, found: Checkpoint) -> Any:
+    def restore(self, found: Checkpoint) -> Any:
         """Loads the adapted network from the checkpoint ``found``. It predicts with the settings of this cell."""
         from ptmbench.bench.adapt import predictor
 
@@ -192,7 +192,7 @@ class _Attempt:
         with phase("load"):
             return predictor.load(found, self.settings)
 
-    def transformed(self, source: Any, found: Checkpoint) -> Predictor:
+    def transform(self, source: Any, found: Checkpoint) -> Predictor:
         """Applies the cell's next transform to ``source``, the predictor in the checkpoint ``found``."""
         from ptmbench.bench.adapt.course import Bookmark, Course
         from ptmbench.bench.adapt.transforms.contract import Material
@@ -233,7 +233,7 @@ class _Attempt:
             self.outcome.cost[name] = self.outcome.cost.get(name, 0) + value
         before = self.context.spent.get("transform", {})  # of the earlier transforms
         spent = {name: before.get(name, 0) + value for name, value in spent.items()}
-        self.outcome.cost |= self._sizes(weights, changed, source.learning.uncounted) | made.told | {"transform": spent}
+        self.outcome.cost |= self._sizes(weights, changed, source) | made.extra_costs | {"transform": spent}
         return after
 
     def _learner(self, source: Any) -> tuple[Any, dict[str, Any], float]:
@@ -246,29 +246,29 @@ class _Attempt:
             rows = {"train": codec.rows(self.parts.train), "selection": codec.rows(self.parts.selection)}
         return replace(source, codec=codec), rows, flops
 
-    def _sizes(self, weights: Mapping[str, np.ndarray], changed: Sequence[str], uncounted: set[str]) -> dict[str, int]:
-        """Counts the entries of the ``changed`` arrays in the stored ``weights`` of a transformed network, and its
-        parameters without zeros. The ``uncounted`` arrays belong to the head and do not count as parameters."""
+    def _sizes(self, weights: Mapping[str, np.ndarray], changed: Sequence[str], source: Any) -> dict[str, int]:
+        """Counts the entries of the ``changed`` arrays in the stored ``weights`` of the transformed ``source``, and its
+        parameters without zeros. The arrays of its head do not count as parameters."""
         from ptmbench.bench.engine.packing import size_of
 
         found = {name: size_of(weights, name) for name in changed}
-        zeros = sum(size.zeros for name, size in found.items() if name not in uncounted)
+        zeros = sum(size.zeros for name, size in found.items() if name not in source.learning.uncounted)
         return {
             "parameters_nonzero": self.outcome.cost["parameters"] - zeros,
             "parameters_transformed": sum(size.entries for size in found.values()),
         }
 
-    def responding(self) -> Predictor:
+    def build_responder(self) -> Predictor:
         """Returns the pre-trained network with an adaptation that trains nothing."""
-        from ptmbench.bench.adapt.asking import Asked
-        from ptmbench.bench.adapt.predictor import Responding
+        from ptmbench.bench.adapt.asking import AnsweringInput
+        from ptmbench.bench.adapt.predictor import UntrainedPredictor
         from ptmbench.bench.engine import networks
 
         with phase("build"):
             network = networks.build(*self.own, 0)
             networks.assign(network.loss.variables, self.arrays)
             network.encoder.dropout = 0.0
-        asked = Asked(
+        asked = AnsweringInput(
             network=network,
             module=self.module,
             shape=self.context.shape,
@@ -279,9 +279,9 @@ class _Attempt:
             report=self.parts.report,
             seed=self.cell.seed,
         )
-        return Responding(adaptation=load(self.cell.method), asked=asked)
+        return UntrainedPredictor(adaptation=load(self.cell.method), asked=asked)
 
-    def trained(self) -> Predictor:
+    def train(self) -> Predictor:
         """Trains the network with a head and returns its predictor."""
         from ptmbench.bench.adapt.course import Bookmark
 
@@ -289,11 +289,11 @@ class _Attempt:
         bookmark, first = Bookmark(self.context.unfinished, self.context.save_every), None
         if codec.first:  # the codec makes its rows from the predictions of another adaptation
             method, settings = codec.first
-            first = self._taught(self._codec(method, settings), method, settings, bookmark)
+            first = self._train_predictor(self._codec(method, settings), method, settings, bookmark)
             first.weights = first.network.arrays()
             for part in (self.parts.train, self.parts.selection):
                 self.outcome.cost["flops_evaluate"] += first.follow(codec, part, during="train")
-        made = self._taught(codec, self.cell.method, self.settings, bookmark, self.extra_encoders)
+        made = self._train_predictor(codec, self.cell.method, self.settings, bookmark, self.extra_encoders)
         made.first = first
         if added := made.network.added:
             self.outcome.cost["parameters"] += added
@@ -310,7 +310,7 @@ class _Attempt:
                 made.join([other.tokenizer for other in extra_encoders])
         return made
 
-    def _taught(
+    def _train_predictor(
         self, codec: Any, method: str, settings: Settings, bookmark: Any, extra_encoders: tuple[Neighbour, ...] = ()
     ) -> Any:
         """Trains a predictor by the adaptation ``method``. Starts from the cell's weights, or resumes from the training
@@ -331,10 +331,10 @@ class _Attempt:
             network, taught = made.network, self.context.teacher
             teacher = predictor.load(taught.adapted) if taught is not None else None
         if teacher is not None:
-            rows["train"] = self._asked(teacher, network, rows["train"], train, method, settings)
+            rows["train"] = self._with_teacher_outputs(teacher, network, rows["train"], train, method, settings)
         for name, one in self.context.auxiliary_teachers.items():
             theirs, some = predictor.load(one.adapted), (auxiliary_rows[name], auxiliary[name])
-            auxiliary_rows[name] = self._asked(theirs, network, *some, method, settings)
+            auxiliary_rows[name] = self._with_teacher_outputs(theirs, network, *some, method, settings)
         with phase("build"):
             found = self.context.neighbours[: len(extra_encoders)]
             network.reset(self.arrays, cell.seed, [stored.weights_of(one) for one in found])
@@ -345,14 +345,14 @@ class _Attempt:
         with phase("train"):
             read = loop.prepare(network, rows["train"], settings, cell.seed, bookmark, teacher)
             (rows["train"], once), (rows["selection"], again) = (
-                load(method).reread(network, rows[part]) for part in ("train", "selection")
+                load(method).precompute_vectors(network, rows[part]) for part in ("train", "selection")
             )
             course = loop.Course()
             if joint := settings.joint():
                 together = [*rows["train"], *(row for some in auxiliary_rows.values() for row in some)]
                 course = loop.train(network, together, joint, cell.seed, selection_score, bookmark)
             course = course.then(loop.train(network, rows["train"], settings, cell.seed, selection_score, bookmark))
-        network.holder = made
+        network.weights_owner = made
         self.outcome.curve = course.curve
         described = self.module.describe(self.context.shape, self.context.tokenizer.vocabulary)
         prepared = described.training_flops(settings.length) / settings.length
@@ -362,8 +362,7 @@ class _Attempt:
             "flops": once + course.flops + (read.flops or read.tokens * prepared),
             "flops_evaluate": again + len(course.curve) * network.forward_flops(rows["selection"]),
         }
-        if read.asked:
-            spent["flops_teacher"] = read.asked
+        spent |= {"flops_teacher": read.asked} if read.asked else {}
         for name, value in spent.items():
             self.outcome.cost[name] = self.outcome.cost.get(name, 0) + value
         return made
@@ -377,9 +376,10 @@ class _Attempt:
             self.outcome.cost |= {"flops_augment": flops, "augmented_examples": len(found) - len(self.parts.train)}
         return found
 
-    def _asked(self, teacher: Any, student: Any, rows: Any, examples: Any, method: str, settings: Settings) -> Any:
-        """Returns the training ``rows`` of ``examples`` with the outputs of ``teacher`` that ``student`` learns from.
-        Adds the cost of computing these outputs."""
+    def _with_teacher_outputs(
+        self, teacher: Any, student: Any, rows: Any, examples: Any, method: str, settings: Settings
+    ) -> Any:
+        """Returns ``rows`` of ``examples`` with the teacher outputs that ``student`` learns from. Adds their cost."""
         with phase("teach"):
             taught, flops = load(method).taught(teacher, student, rows, examples, settings, self.cell.seed)
         for name in ("flops", "flops_teacher"):
@@ -395,6 +395,6 @@ class _Attempt:
             return -network.mean_loss(rows)
         # A task without a training set takes the model of another task, selected by the metric of that task.
         judge = tasks.load(self.task.extra.get("trained_on", self.task.name))
-        found = made.codec.predictions(selection, rows, loop.outputs(network, rows, made.codec.together))
+        found = made.codec.predictions(selection, rows, loop.outputs(network, rows, made.codec.prediction_batch))
         score = judge.score([example.gold for example in selection], found)["headline"]
         return score if judge.higher_is_better else -score

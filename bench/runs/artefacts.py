@@ -271,7 +271,7 @@ class AdaptedModel(_OfCell):
     """A model that several cells use, adapted to a task as ``cell`` trains it.
 
     Cells of another task begin with its weights (`Cell.adapted`). Cells of another model learn from it
-    (`Cell.teacher`). Cells with the same training (`bench.runs.plan.trained`) predict with it (`Cell.predictor`):
+    (`Cell.teacher`). Cells with the same training (`bench.runs.plan.training_cell`) predict with it (`Cell.predictor`):
     ``cell`` itself, the same cell under conditions, and with other settings for prediction. A cell whose adapted model
     no other cell needs trains and predicts in one step, without this artefact.
     """

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from ptmbench.bench.console import say
 from ptmbench.bench.engine.portable import driver
-from ptmbench.bench.errors import CELLS_FAILED, OK, Carried, UsageError
-from ptmbench.bench.runs.execute import alone, write_plan
+from ptmbench.bench.errors import CELLS_FAILED, OK, ContinuedElsewhere, UsageError
+from ptmbench.bench.runs.execute import locked_folder, write_plan
 from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.results import intact
 from ptmbench.bench.runs.trainings import Pretraining, TokenizerTraining
@@ -25,7 +25,7 @@ def carry(whole: Plan, job: Job, out: Path, folder: Path) -> int:
 
     environment.prepare()
     made, waiting, later, out_of_scope, failed = 0, [], [], [], []
-    with alone(out):
+    with locked_folder(out):
         write_plan(whole, job, out)
         worker = Worker(out, whole, job)
         for piece in whole.artefacts:
@@ -42,7 +42,7 @@ def carry(whole: Plan, job: Job, out: Path, folder: Path) -> int:
                     worker.train(piece, piece.place(out), carry=home)
                     made += 1
                     say(f"{piece.title}: done.")
-                except Carried as carried:
+                except ContinuedElsewhere as carried:
                     waiting.append(piece.name)
                     say(str(carried))
                 except UsageError:

@@ -13,7 +13,7 @@ from ptmbench.bench.adapt.conditions.contract import Condition
 from ptmbench.bench.adapt.contract import Predictor
 from ptmbench.bench.adapt.settings import read
 from ptmbench.bench.engine.checkpoint import Checkpoint
-from ptmbench.bench.engine.cost import Meter, phase, together
+from ptmbench.bench.engine.cost import Meter, add_costs, phase
 from ptmbench.bench.errors import NotApplicable
 from ptmbench.bench.runs import inference
 from ptmbench.bench.runs.answers import Context, Outcome, predictor_of
@@ -38,7 +38,7 @@ def run(cell: Cell, context: Context) -> Record:
             _run(cell, context, task, outcome)
     except Exception as error:  # one failing cell never stops the others
         status, reason = failure(error, task.title)
-    spent = together(context.spent, meter.cost()) if context.spent else meter.cost()
+    spent = add_costs(context.spent, meter.cost()) if context.spent else meter.cost()
     outcome.cost |= spent | {"threads": environment.threads()}
     if status == "ok" and cell.row.model:  # a mean over the evaluation, without the time of tracing
         outcome.cost["latency_seconds"] = meter.seconds.get("evaluate", 0.0) / outcome.examples
@@ -60,14 +60,14 @@ def adapt(cell: Cell, context: Context) -> dict[str, Any]:
             parts = parts_of(cell, context.data, task, settings)
         predictor_of(cell, replace(context, keep=True), task, settings, parts, outcome)
     own = meter.cost()
-    spent = together(context.spent, own) if context.spent else own
+    spent = add_costs(context.spent, own) if context.spent else own
     if cell.transforms:
         before = context.spent.get("transform")
-        outcome.cost["transform"] |= together(before, own) if before else own
+        outcome.cost["transform"] |= add_costs(before, own) if before else own
     return outcome.cost | spent | {"threads": environment.threads()}
 
 
-def attempt(cell: Cell, context: Context, held_out: int) -> tuple[float, int, dict[str, Any]]:
+def score_on_held_out(cell: Cell, context: Context, held_out: int) -> tuple[float, int, dict[str, Any]]:
     """Holds out at most ``held_out`` training examples of ``cell``, adapts its model on the others, and scores it on
     the held-out ones. Returns the headline of the task, the number of held-out examples, and the cost. Raises the error
     of a cell that fails."""
@@ -84,7 +84,7 @@ def attempt(cell: Cell, context: Context, held_out: int) -> tuple[float, int, di
     return score, len(parts.report), outcome.cost | meter.cost() | {"threads": environment.threads()}
 
 
-def unrun(cell: Cell, context: Context, status: str, reason: Mapping[str, str]) -> Record:
+def unrun_record(cell: Cell, context: Context, status: str, reason: Mapping[str, str]) -> Record:
     """The record of a cell that was not run because of ``reason`` ("code", "text"). It names no device."""
     return record_of(cell, context, tasks.load(cell.task), Outcome(), status, reason)
 
@@ -103,9 +103,9 @@ def record_of(
         key=cell.key,
         status=status,
         reason=reason,
-        row=row_of(cell) | _read_by(cell, context) | _marked(cell, outcome) | _plugins(cell),
+        row=row_of(cell) | _tokenizer_or_plan(cell, context) | _baseline_label(cell, outcome) | _plugins(cell),
         pretraining=_pretraining(context.weights),
-        task=_sheet(task, cell, context, outcome),
+        task=_task_part(task, cell, context, outcome),
         adaptation=_adaptation(cell, context) | _transform(cell, context),
         seed=cell.seed,
         scores=outcome.scores,
@@ -154,26 +154,26 @@ def _run(cell: Cell, context: Context, task: Task, outcome: Outcome) -> None:
     _check_condition(cell)
     with phase("load"):
         parts = parts_of(cell, context.data, task, settings)
-    outcome.examples, outcome.learned_from = len(parts.report), parts.learned_from
+    outcome.examples, outcome.training_split = len(parts.report), parts.training_split
     if cell.row.kind == "baseline":
-        asked = _asked(cell, task, parts.report, None)
+        examples = _examples_under_condition(cell, task, parts.report, None)
         with phase("train"):
-            predictions = baselines.predict(cell.row.name, task, parts.train, asked)
+            predictions = baselines.predict(cell.row.name, task, parts.train, examples)
     else:
         _check_channels(cell, task, context.tokenizer)
         predictor = outcome.predictor = predictor_of(cell, context, task, settings, parts, outcome)
-        answers = predictor.answer(_asked(cell, task, parts.report, predictor))
+        answers = predictor.answer(_examples_under_condition(cell, task, parts.report, predictor))
         predictions = answers.predictions
         outcome.cost["flops_evaluate"] += answers.flops
         outcome.cost["flops_per_example"] = answers.flops / outcome.examples
         outcome.signatures = dict(answers.signatures)
-        outcome.cost |= answers.told
+        outcome.cost |= answers.extra_costs
     with phase("score"):
         outcome.scores = score.scores(task, parts.report, predictions)
         if context.profile and (found := score.redrawn(task, parts.report, predictions)):
             outcome.scores["headline"]["redrawn"] = found  # for `leaderboard.scores.retention`
         if context.overlap is not None:
-            clean, outcome.left_out = score.clean(task, parts.report, predictions, context.overlap.overlapping)
+            clean, outcome.left_out_of_clean = score.clean(task, parts.report, predictions, context.overlap.overlapping)
             outcome.scores |= clean
         outcome.signatures |= score.signatures(task, parts.report)
         outcome.predictions = score.keep_predictions(context.out, cell.key, parts.report, predictions)
@@ -197,7 +197,9 @@ def _condition(cell: Cell) -> Condition:
     return conditions.load(cell.condition.partition(":")[0])
 
 
-def _asked(cell: Cell, task: Task, report: Sequence[Example], predictor: Predictor | None) -> Sequence[Example]:
+def _examples_under_condition(
+    cell: Cell, task: Task, report: Sequence[Example], predictor: Predictor | None
+) -> Sequence[Example]:
     """The examples of ``report`` as the model reads them: unchanged, or changed by the cell's condition."""
     if not cell.condition:
         return report
@@ -207,7 +209,7 @@ def _asked(cell: Cell, task: Task, report: Sequence[Example], predictor: Predict
         return condition.changed(task, report, settings, cell.seed, predictor)
 
 
-def _sheet(task: Task, cell: Cell, context: Context, outcome: Outcome) -> dict[str, Any]:
+def _task_part(task: Task, cell: Cell, context: Context, outcome: Outcome) -> dict[str, Any]:
     sheet = {
         "name": cell.column,
         "title": f"{task.title} under {cell.condition}" if cell.condition else task.title,
@@ -223,7 +225,7 @@ def _sheet(task: Task, cell: Cell, context: Context, outcome: Outcome) -> dict[s
         "chance": task.chance,
         "licence": context.source.get("licence", task.source.licence),
     }
-    counts = context.overlap.counts | {"left_out": outcome.left_out} if context.overlap is not None else {}
+    counts = context.overlap.counts | {"left_out": outcome.left_out_of_clean} if context.overlap is not None else {}
     more = {
         "signatures": outcome.signatures,
         "overlap": counts,
@@ -257,14 +259,14 @@ def _pretraining(found: Checkpoint | None) -> dict[str, Any] | None:
     }
 
 
-def _marked(cell: Cell, outcome: Outcome) -> dict[str, Any]:
+def _baseline_label(cell: Cell, outcome: Outcome) -> dict[str, Any]:
     """The label of a baseline that was fitted without a training file. It has its own row on the board."""
-    if outcome.learned_from == "train":
+    if outcome.training_split == "train":
         return {}
-    return {"label": f"{baselines.label(cell.row.name)} (of the {outcome.learned_from} split)"}
+    return {"label": f"{baselines.label(cell.row.name)} (of the {outcome.training_split} split)"}
 
 
-def _read_by(cell: Cell, context: Context) -> dict[str, Any]:
+def _tokenizer_or_plan(cell: Cell, context: Context) -> dict[str, Any]:
     """The "tokenizer" of a random twin; the record of a pre-trained model has it in the part ``pretraining``. A row of
     several pre-trainings has the "planned" budget and seed instead, if this pre-training failed."""
     if context.planned and context.weights is None:

@@ -76,7 +76,7 @@ def of_task(task: Task, data: Path, sha256: str, limit: int = 0) -> Overlap:
     ``sha256`` identifies the data. Raises `DataError` for a split that cannot be read, except a missing training file.
     """
     key = digest([overlap.VERSION, task.name, task.version, sha256, limit])
-    with FileLock(environment.cached("overlap") / f"{key[:32]}.lock"):
+    with FileLock(environment.cache_subfolder("overlap") / f"{key[:32]}.lock"):
         if (kept := _kept(key)) is None:
             report = read(task, data, task.report)[: limit or None]
             kept = overlap.between(task, training_of(task, data, limit), report)
@@ -95,7 +95,7 @@ def of_corpus(
         name: digest([overlap.VERSION, name, tasks.load(name).version, sha256, limit, corpus_sha256])
         for name, sha256 in hashes.items()
     }
-    with FileLock(environment.cached("overlap") / f"{corpus_sha256[:32]}.lock"):
+    with FileLock(environment.cache_subfolder("overlap") / f"{corpus_sha256[:32]}.lock"):
         found = {name: kept for name, key in keys.items() if (kept := _kept(key)) is not None}
         left: list[tuple[Task, Sequence[Example]]] = []
         for name in keys.keys() - found.keys():
@@ -133,7 +133,7 @@ def training_of(task: Task, data: Path, limit: int = 0) -> Sequence[Example] | N
 
 
 def _path(key: str) -> Path:
-    return environment.cached("overlap") / f"{key[:32]}.json"
+    return environment.cache_subfolder("overlap") / f"{key[:32]}.json"
 
 
 def _kept(key: str) -> Overlap | None:

@@ -188,7 +188,7 @@ def cell_cost(
             return 0.0, 0.0, str(error)
         return 0.0, 0.0, ""
     for name in (cell.task, *cell.auxiliary):
-        _look(name, data, seen)
+        _read_split_sizes(name, data, seen)
         reason = seen[name] if isinstance(seen[name], str) else unfit(tasks.load(name), cell.form)
         if reason:
             return 0.0, 0.0, reason
@@ -208,16 +208,17 @@ def cell_cost(
     network = _network(cell.row.model, cell.row.size, shape, cut)._replace(neighbours=encoders)
     if not load(cell.method).learns:
         try:
-            return *settings.asking(network, task, seen.get((cell.task, "report"), [])[: cell.limit or None], cut), ""
+            report = seen.get((cell.task, "report"), [])[: cell.limit or None]
+            return *settings.answering_cost(network, task, report, cut), ""
         except NotApplicable as error:
             return 0.0, 0.0, str(error).removeprefix("because ")
-    train, *others = (_trained(name, seen, cell) for name in (cell.task, *cell.auxiliary))
-    report = _limited(seen[cell.task][task.report], cell)
+    train, *others = (_training_split(name, seen, cell) for name in (cell.task, *cell.auxiliary))
+    report = _within_limit(seen[cell.task][task.report], cell)
     trained, predicted = settings.tokens(task, train, report, others)
     if cell.form is Form.RANKING:  # training reads questions and answers; every evaluation reads all candidates
         candidates = seen[cell.task, "candidates"]
         each = min(candidates.tokens, settings.length)
-        trained += settings.seen(train) * each
+        trained += settings.rows_read(train) * each
         predicted += (
             (1 + (0 if cell.predictor else settings.epochs * settings.evaluations)) * candidates.examples * each
         )
@@ -229,7 +230,7 @@ def cell_cost(
         learning, answering = (flops / settings.length for flops in settings.flops(network, cell.form))
     except NotApplicable as error:
         return 0.0, 0.0, str(error).removeprefix("because ")
-    asking = sum(_asking(settings, one, cut, teacher) for one in (train, *others)) if trained else 0.0
+    asking = sum(_teacher_flops(settings, one, cut, teacher) for one in (train, *others)) if trained else 0.0
     return trained + predicted, learning * trained + answering * predicted + asking, ""
 
 
@@ -275,17 +276,17 @@ def teacher_of(cell: Cell, plan: Plan, out: Path = Path()) -> Network | None:
     )
 
 
-def _asking(settings: Settings, train: Split, cut: Cut, teacher: Network | None) -> float:
+def _teacher_flops(settings: Settings, train: Split, cut: Cut, teacher: Network | None) -> float:
     """FLOPs of the teacher in ``settings``, if there is one, for the training set ``train``."""
     if not settings.teacher:
         return 0.0
     if teacher is None:
         row = teacher_row(settings.teacher)
         teacher = _network(row.model, row.size, None, cut)
-    return settings.asked(train) * teacher.reading(min(train.tokens, settings.length))
+    return settings.teacher_rows(train) * teacher.reading(min(train.tokens, settings.length))
 
 
-def _look(name: str, data: Path, seen: dict[str, Any]) -> None:
+def _read_split_sizes(name: str, data: Path, seen: dict[str, Any]) -> None:
     """Adds the sizes of the splits of the task ``name`` to ``seen``, or the reason why they cannot be read."""
     if name in seen:
         return
@@ -301,13 +302,13 @@ def _look(name: str, data: Path, seen: dict[str, Any]) -> None:
         seen[name] = str(error)
 
 
-def _trained(name: str, seen: Mapping[str, Any], cell: Cell) -> Split:
+def _training_split(name: str, seen: Mapping[str, Any], cell: Cell) -> Split:
     """The training examples of the task ``name`` that ``cell`` may learn from."""
-    split = _limited(seen[name].get("train", Split()), cell)
+    split = _within_limit(seen[name].get("train", Split()), cell)
     return split._replace(examples=min(split.examples, tasks.load(name).train_examples or split.examples))
 
 
-def _limited(split: Split, cell: Cell) -> Split:
+def _within_limit(split: Split, cell: Cell) -> Split:
     return split._replace(examples=min(split.examples, cell.limit or split.examples))
 
 

@@ -24,7 +24,7 @@ class Parts(NamedTuple):
     train: Sequence[Example]
     selection: Sequence[Example]
     report: Sequence[Example]
-    learned_from: str = "train"
+    training_split: str = "train"
     """The split of ``train``; not "train" for a baseline on a task without a training file."""
 
     def by_name(self) -> dict[str, Sequence[Example]]:

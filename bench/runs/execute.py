@@ -60,7 +60,7 @@ def execute(whole: Plan, job: Job, out: Path, workers: WorkerOptions, retry: boo
     a cell failed, diverged or is missing. With ``retry``, runs failed and diverged cells again."""
     from ptmbench.leaderboard import board
 
-    with alone(out):
+    with locked_folder(out):
         write_plan(whole, job, out)
         if retry:
             set_failures_aside(out)
@@ -73,7 +73,7 @@ def execute(whole: Plan, job: Job, out: Path, workers: WorkerOptions, retry: boo
             work("Cells", whole, job, out, workers)
         if not recorded(out):
             raise EnvironmentProblem("No worker could record a cell. Run `ptmbench doctor` to find the reason.")
-        ended = _ended(whole, out)
+        ended = _final_statuses(whole, out)
         counts, missing = Counter(ended.values()), len(whole.cells) - len(ended)
         if not job.keep:
             remove_unneeded(whole, out, ended)
@@ -89,7 +89,7 @@ def execute(whole: Plan, job: Job, out: Path, workers: WorkerOptions, retry: boo
 
 
 @contextmanager
-def alone(out: Path) -> Iterator[None]:
+def locked_folder(out: Path) -> Iterator[None]:
     """Makes the folder ``out`` and locks it. Raises `EnvironmentProblem` if another run holds the lock."""
     out.mkdir(parents=True, exist_ok=True)
     try:
@@ -251,7 +251,7 @@ class _Clock:
         self._state, self._since = state, now
 
 
-def _ended(whole: Plan, out: Path) -> dict[str, str]:
+def _final_statuses(whole: Plan, out: Path) -> dict[str, str]:
     """Statuses of the cells of the plan that have a record, by key."""
     files = {path.name.split(".")[-2]: path for path in (out / "records").glob("*.json")}
     found = {cell.key: files.get(cell.key[:12]) for cell in whole.cells}

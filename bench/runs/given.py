@@ -3,16 +3,16 @@
 from typing import Any
 
 from ptmbench.bench.engine.checkpoint import Checkpoint, CheckpointError
-from ptmbench.bench.engine.networks import assign, own
+from ptmbench.bench.engine.networks import assign, model_variables
 from ptmbench.bench.runs import teachers
 from ptmbench.models.text.tokenizers import Tokenizer
 
 
-def begin(network: Any, base: Checkpoint, what: str, tokenizer: Tokenizer) -> None:
+def load_base(network: Any, base: Checkpoint, what: str, tokenizer: Tokenizer) -> None:
     """Assigns the weights of ``base`` to ``network``. Raises `CheckpointError` if ``what`` cannot continue from it."""
     _check_tokenizer(base, tokenizer, "Continue with its own.")
     try:
-        assign(own(network.loss), base.arrays())
+        assign(model_variables(network.loss), base.arrays())
     except CheckpointError as error:
         raise CheckpointError(
             f"{what} cannot continue from {base.folder}. {error} Give a checkpoint of the same model and size."

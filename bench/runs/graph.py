@@ -48,7 +48,7 @@ def ordered(nodes: Iterable[Kind]) -> tuple[Kind, ...]:
         raise UsageError(f"A plan cannot have a cycle: {circle}. Leave out one of these dependencies.") from None
     found: dict[str, Kind] = {}
     for node in known.values():
-        for key in _lineage(node, known):
+        for key in _dependencies_and_self(node, known):
             found.setdefault(key, known[key])
     return tuple(found.values())
 
@@ -75,7 +75,7 @@ def required(nodes: Sequence[Node], done: Iterable[str]) -> set[str]:
     return found
 
 
-def _lineage(node: Node, known: Mapping[str, Node]) -> list[str]:
+def _dependencies_and_self(node: Node, known: Mapping[str, Node]) -> list[str]:
     """Keys of all nodes that ``node`` depends on, in topological order, and its own key last."""
     found: dict[str, None] = {}
     waiting: list[tuple[str, bool]] = [(node.key, False)]
@@ -89,7 +89,7 @@ def _lineage(node: Node, known: Mapping[str, Node]) -> list[str]:
     return list(found)
 
 
-def behind(nodes: Iterable[Node], ends: Iterable[Node]) -> set[str]:
+def dependency_keys(nodes: Iterable[Node], ends: Iterable[Node]) -> set[str]:
     """Keys of the ``nodes`` that ``ends`` depend on, directly or indirectly."""
     by_key = {one.key: one for one in nodes}
     waiting, found = [key for one in ends for key in one.needs], set()

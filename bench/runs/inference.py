@@ -57,7 +57,8 @@ def of_cell(cell: "Cell", context: "Context", predictor: Any) -> dict[str, Any] 
             predictor.save(folder, {"size": cell.row.size, "cell": cell.key, "limit": cell.limit, "curve": []})
         asked = {"checkpoint": str(folder.resolve()), "data": str(context.data.resolve()), "method": cell.method}
         asked |= {"settings": dict(cell.settings), "plugins": plugins.used()}
-        with FileLock(environment.cached("inference") / "lock"):  # a second measurement would disturb the first
+        # The lock is there because a second measurement would disturb the first.
+        with FileLock(environment.cache_subfolder("inference") / "lock"):
             return _in_new_process(asked)
 
 

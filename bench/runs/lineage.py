@@ -11,7 +11,7 @@ from ptmbench.bench.engine.checkpoint import Checkpoint
 _COSTS = ("steps", "tokens", "flops", "seconds")
 
 
-def told(own: Mapping[str, Any], others: Mapping[str, Checkpoint | None]) -> dict[str, Any]:
+def manifest_entries(own: Mapping[str, Any], others: Mapping[str, Checkpoint | None]) -> dict[str, Any]:
     """Returns the manifest entries of a pre-training with the costs ``own``, made from ``others``, checkpoints by role:
 
     ROLE       the checkpoint with this role: its model, corpus and costs

@@ -82,7 +82,9 @@ def _warnings(work: Sequence[Estimate], rate: float) -> list[str]:
     made = [one for one in work if isinstance(one.piece, Pretraining) and one.piece.budget.unit != "minutes"]
     found = []
     for one in made:
-        others = [other.seconds for other in made if other.piece.budget == one.piece.budget and not _alike(one, other)]
+        others = [
+            other.seconds for other in made if other.piece.budget == one.piece.budget and not _same_model(one, other)
+        ]
         rest, overhead = max(others, default=0.0), one.seconds - one.flops / rate
         if one.seconds < LONG or not (overhead > one.seconds / 2 or 0 < FAR * rest <= one.seconds):
             continue
@@ -100,7 +102,7 @@ def _warnings(work: Sequence[Estimate], rate: float) -> list[str]:
     return found
 
 
-def _alike(one: Estimate, other: Estimate) -> bool:
+def _same_model(one: Estimate, other: Estimate) -> bool:
     """Whether both are pre-trainings of the same model and size."""
     return (one.piece.model, one.piece.size) == (other.piece.model, other.piece.size)
 

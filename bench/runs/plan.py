@@ -14,7 +14,7 @@ from ptmbench.bench.adapt import names as adaptation_names
 from ptmbench.bench.adapt import only
 from ptmbench.bench.adapt import settings as adaptation_settings
 from ptmbench.bench.adapt import transforms as transforms_of
-from ptmbench.bench.adapt.conditions import Chosen, choose
+from ptmbench.bench.adapt.conditions import ChosenCondition, choose
 from ptmbench.bench.errors import UsageError
 from ptmbench.bench.runs import graph, plugins
 from ptmbench.bench.runs.artefacts import RANDOM, Artefact, Cell, Row, from_dict, to_dict
@@ -213,7 +213,7 @@ def cells_of(
             if adaptation_of(row, first.form, name) != name:
                 raise UsageError(f"'{asked}': models are not trained on {after}. Name another intermediate task.")
             plain = f"{name}:{'+'.join(map('='.join, changes.items()))}" if changes else name
-            found = [trained(one) for one in drawn(row, first, plain, name, changes, "")]
+            found = [training_cell(one) for one in drawn(row, first, plain, name, changes, "")]
             intermediate.update(one.key for one in found)
             begins = {one.seed: adapted(one) for one in found}
         learns_from = here.teacher if here.teacher and fits(method, task.form) else ""
@@ -252,7 +252,7 @@ def cells_of(
             )
         begins, way = teacher(named), load_adaptation(method).teaching
         made = drawn(begins.row, task, way, way, {}, "", begins)
-        found = [trained(one if begins.tokenizer else tuned(one)) for one in made]
+        found = [training_cell(one if begins.tokenizer else tuned(one)) for one in made]
         intermediate.update(one.key for one in found)
         return {one.seed: adapted(one) for one in found}
 
@@ -264,17 +264,17 @@ def cells_of(
                 found = drawn(row, task, asked, name, own, changes.get(AFTER, ""))
                 plain |= {one.key: one for one in map(tuned, found)}
     kept = {key: [other for other in _with_transforms(one, after_it) if keeps(other)] for key, one in plain.items()}
-    alike = Counter(trained(one).key for key, one in plain.items() if kept[key] and _learns(one))
+    alike = Counter(training_cell(one).key for key, one in plain.items() if kept[key] and _learns(one))
     cells: dict[str, Cell] = {}
     for one in plain.values():
-        key = trained(one).key if _learns(one) else ""
+        key = training_cell(one).key if _learns(one) else ""
         shared = any(other.transforms for other in kept[one.key]) or alike[key] > 1 or key in intermediate
         for other in kept[one.key]:
             cells |= {made.key: made for made in _with_conditions(other, under, adapted, shared)}
     return tuple(cells.values())
 
 
-def trained(cell: Cell) -> Cell:
+def training_cell(cell: Cell) -> Cell:
     """The cell that represents the training of ``cell``, the same for all cells with this training. It has the defaults
     of settings that change only predictions, such as the beam."""
     name, pairs = adaptation_settings.split(cell.adaptation)
@@ -314,7 +314,7 @@ def _learns(cell: Cell) -> bool:
     return cell.row.kind != "baseline" and load_adaptation(cell.method).learns
 
 
-def _with_transforms(cell: Cell, chains: Sequence[Sequence[transforms_of.Chosen]]) -> Iterator[Cell]:
+def _with_transforms(cell: Cell, chains: Sequence[Sequence[transforms_of.ChosenTransform]]) -> Iterator[Cell]:
     """Yields ``cell`` and, unless it is a baseline, the same cell after each of the ``chains`` of transforms."""
     yield cell
     for chain in chains if cell.row.kind != "baseline" else ():
@@ -322,12 +322,12 @@ def _with_transforms(cell: Cell, chains: Sequence[Sequence[transforms_of.Chosen]
 
 
 def _with_conditions(
-    cell: Cell, conditions: Sequence[Chosen], adapted: Callable[[Cell], str] | None, shared: bool
+    cell: Cell, conditions: Sequence[ChosenCondition], adapted: Callable[[Cell], str] | None, shared: bool
 ) -> Iterator[Cell]:
     """Yields ``cell``, and the same cell under each of ``conditions``. If the model is trained, all these cells share
     one adapted model. ``shared`` means that other cells need it too."""
     fitting = {one for one in conditions if one.condition.fits(cell.form)}
-    predictor = adapted(trained(cell)) if _learns(cell) and (fitting or shared) else ""
+    predictor = adapted(training_cell(cell)) if _learns(cell) and (fitting or shared) else ""
     yield replace(cell, predictor=predictor)
     for one in conditions:
         yield replace(

@@ -66,7 +66,7 @@ def predict(options: PredictOptions) -> list[Predicted]:
     if data is None:
         raise UsageError("`predict` reads the task's own files: give the data folder with --data.")
     predicted = []
-    for task, found in _asked(opened, split, data).values():
+    for task, found in _tasks_to_predict(opened, split, data).values():
         sums.check(task, data, split)
         examples = task.examples(data, split)
         with progress(f"predict {task.name} {split}", unit="examples", brief=True) as bar:
@@ -197,7 +197,7 @@ def _adapted(folder: Path) -> Checkpoint:
     return found
 
 
-def _asked(opened: Sequence[Checkpoint], split: str, data: Path) -> dict[str, tuple[Task, Checkpoint]]:
+def _tasks_to_predict(opened: Sequence[Checkpoint], split: str, data: Path) -> dict[str, tuple[Task, Checkpoint]]:
     """The tasks to predict and their checkpoints, by name. Raises `MissingData` if the data of a checkpoint's own task
     are missing, and `UsageError` if two checkpoints predict one task."""
     found: dict[str, tuple[Task, Checkpoint]] = {}

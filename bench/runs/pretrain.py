@@ -28,7 +28,7 @@ from ptmbench.bench.engine.rates import rate_at
 from ptmbench.bench.engine.recipe import Recipe, adam_of, recipe_of, resolved
 from ptmbench.bench.engine.stopping import SAVE_SECONDS, Stop, check_finished
 from ptmbench.bench.engine.tensor_parallel import layouts
-from ptmbench.bench.errors import OK, Carried, Diverged, UsageError
+from ptmbench.bench.errors import OK, ContinuedElsewhere, Diverged, UsageError
 from ptmbench.bench.options import PretrainOptions
 from ptmbench.bench.runs import given, lineage, teachers
 from ptmbench.models.text.corpus import Corpus
@@ -79,12 +79,12 @@ def pretrain(
 
     Raises `CheckpointError` for a ``base`` with other variables, for a teacher that is missing or does not fit, and for
     a base or teacher with another tokenizer; `Diverged` if the loss, the gradient or a weight is not finite;
-    `distribute.WorkerLost` if a worker is lost; `Carried` if training must continue in ``carry``; and
+    `distribute.WorkerLost` if a worker is lost; `ContinuedElsewhere` if training must continue in ``carry``; and
     `bench.engine.stopping.Unfinished` if training stops before the last step.
     """
     module, recipe = models.load(model), recipe or Recipe()
     shape = sized(module, size, recipe.length)
-    tokenizer = teachers.paired(tokenizer, teacher, model)
+    tokenizer = teachers.with_teacher_vocabulary(tokenizer, teacher, model)
     recipe = resolved(recipe, module, shape, budget, tokenizer.vocabulary)
     given.check_teacher(teacher, model, size, recipe.length, tokenizer)
     distribute.check_split(recipe.batch, recipe.accumulate, strategy)
@@ -128,7 +128,7 @@ def pretrain(
             if course is None:
                 course = Course(steps=steps)
                 if base is not None:
-                    given.begin(network, base, f"{model} {size}", tokenizer)
+                    given.load_base(network, base, f"{model} {size}", tokenizer)
             distribute.check_same_step(course.step, strategy)
             meter.earlier = course.spent
             make = objectives.batches_of(network, corpus, recipe.batch, recipe.length, lambda: course.steps)
@@ -145,7 +145,7 @@ def pretrain(
 
             title = f"{model}-{size}"
             parts = (network, step_function, make, rate, flops_per_step)
-            course, elsewhere = carrying.exchanged(carry, title, states, course, *parts, warn)
+            course, elsewhere = carrying.exchange_folder(carry, title, states, course, *parts, warn)
             meter.earlier = course.spent
         batches = prefetch(lambda step: make(step, seed), course.step)
 
@@ -193,7 +193,7 @@ def pretrain(
         "threads": environment.threads(),
         "device": environment.device(),
         "replicas": strategy.num_replicas_in_sync if strategy is not None else 1,
-        **({"tensor_parallel": layouts.told(described, strategy.model_parallel)} if split else {}),
+        **({"tensor_parallel": layouts.manifest_entry(described, strategy.model_parallel)} if split else {}),
         "parameters": total,
         "parameters_embedding": embedding,
         "loss": course.curve[-1]["loss"] if course.curve else None,
@@ -202,7 +202,7 @@ def pretrain(
     }
     result |= elsewhere
     result |= measured
-    result |= lineage.told(result, {"base": base, "teacher": teacher})
+    result |= lineage.manifest_entries(result, {"base": base, "teacher": teacher})
     if not writes:
         return Checkpoint(out, result, {})
     texts = {"tokenizer.json": tokenizer.to_json()}
@@ -244,7 +244,7 @@ def _step_of(
 
     split = distribute.splits_weights(strategy)
     with distribute.scope(strategy), numerics.computing_in(recipe.precision):
-        taught = teachers.built(teacher, seed) if teacher is not None else None
+        taught = teachers.build_network(teacher, seed) if teacher is not None else None
         network = build(model, shape, tokenizer, seed, teacher=taught)
         network.encoder.dropout = recipe.dropout
         variables, loss = list(network.loss.trainable_variables), objectives.checked(network.loss)
@@ -354,7 +354,7 @@ def pretrain_command(options: PretrainOptions) -> int:
         path = corpora.tokenizer(files, kind, words)
     trained = Tokenizer.load(path)
     try:
-        with place.alone(out) if writes else contextlib.nullcontext():
+        with place.locked(out) if writes else contextlib.nullcontext():
             finished = pretrain(
                 model,
                 size,
@@ -377,7 +377,7 @@ def pretrain_command(options: PretrainOptions) -> int:
             )
             if writes:
                 place.divergence_of(out).unlink(missing_ok=True)  # from earlier settings
-    except Carried as carried:
+    except ContinuedElsewhere as carried:
         tell(str(carried))
         return OK
     except Diverged as error:

@@ -165,7 +165,7 @@ def _checked(path: Path, advice: str) -> Checkpoint:
     return found
 
 
-def _difference(preset: Path, written: presets.Written, network: Any, tokenizer: Tokenizer) -> float:
+def _difference(preset: Path, written: presets.PresetContents, network: Any, tokenizer: Tokenizer) -> float:
     """Returns the largest difference between outputs of the ``preset`` in keras-hub and of ``network``, as a fraction
     of the largest output. Compares the hidden states and the decoder's logits for two rows of random tokens; the second
     row is padded."""

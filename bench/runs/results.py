@@ -33,7 +33,7 @@ def intact(out: Path, artefact: Artefact) -> bool:
     place = artefact.place(out)
     try:
         if isinstance(artefact, TokenizerTraining):
-            return bool(loaded(place))
+            return bool(tokenizer_in(place))
         if isinstance(artefact, Pretraining):
             return bool(checkpoint.read(place))
         if isinstance(artefact, AdaptedModel):
@@ -61,6 +61,6 @@ def recorded(out: Path) -> set[str]:
 
 
 @lru_cache(maxsize=8)
-def loaded(path: Path) -> Tokenizer:
+def tokenizer_in(path: Path) -> Tokenizer:
     """The tokenizer in the file ``path``, read once per process."""
     return Tokenizer.load(path)

@@ -102,7 +102,7 @@ def run_suite(options: RunOptions) -> int:
     planned = [cell for draw in dict.fromkeys(draws or [FIRST]) for cell in cells_with(draw)]
     cells = tuple({cell.key: cell for cell in planned}.values())  # each draw has all random twins
     made = (*(training_of.artefacts if training_of else ()), *given.artefacts, *adapted.models)
-    needed = graph.behind(made, cells)
+    needed = graph.dependency_keys(made, cells)
     made = [one for one in made if one.key in needed]
     learning = [*cells, *(one.cell for one in made if isinstance(one, AdaptedModel))]
     given.check(learning)
@@ -153,7 +153,7 @@ def evaluate(options: EvaluateOptions) -> int:
     adapted = AdaptedModels()
 
     def neighbour(row: Row, name: str, cut: str) -> str:
-        one = read[name] = neighbours.given(others, name, cut)
+        one = read[name] = neighbours.find_checkpoint(others, name, cut)
         return _key(one)
 
     def teacher(named: str) -> Teaching:

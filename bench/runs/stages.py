@@ -36,7 +36,7 @@ class Trainings:
     """
 
     def __init__(self, suite: Suite, asked: TrainingOptions, data: Path):
-        self._suite, self._asked = suite, asked
+        self._suite, self._options = suite, asked
         self._changes = dict(suite.recipe) | dict(asked.recipe)
         self._text = _Text(corpora.files_of(asked.corpus, suite.corpus, data))
         self._stage = None if asked.bases else suite.base
@@ -45,7 +45,7 @@ class Trainings:
         self._teachers = tuple(map(pretrained_in, asked.teachers))
         self._kind, self._size = asked.tokenizer or suite.tokenizer, asked.vocabulary or suite.vocabulary
         self._planned: dict[str, Artefact] = {}
-        self._taught: set[str] = set()
+        self._teachers_in_use: set[str] = set()
         sharing = [one for (model, _), one in self._bases.items() if not teachers.has_own_vocabulary(model)]
         self._given = (*sharing, *self._teachers)
         for given in self._given:
@@ -129,7 +129,7 @@ class Trainings:
     def _budgets(self, model: str, size: str) -> tuple[Budget, ...]:
         own = self._suite.budgets
         usual = own.get(f"{model}-{size}", own.get(model, self._suite.budget))
-        return self._asked.budgets or rungs(usual)
+        return self._options.budgets or rungs(usual)
 
     def _budget(self, model: str, size: str, draw: Draw) -> Budget:
         """The budget of ``draw``, or the last one of a model that has fewer."""
@@ -137,10 +137,10 @@ class Trainings:
         return found[min(draw.rung, len(found) - 1)]
 
     def _seeds(self, model: str) -> tuple[int, ...]:
-        if self._asked.pretraining_seed is not None:
-            return (self._asked.pretraining_seed,)
+        if self._options.pretraining_seed is not None:
+            return (self._options.pretraining_seed,)
         usual = self._suite.pretrainings.get(model, self._suite.pretraining_seeds)
-        return tuple(range(self._asked.pretraining_seeds or usual))
+        return tuple(range(self._options.pretraining_seeds or usual))
 
     def __call__(self, model: str, size: str, draw: Draw = FIRST) -> Pretraining:
         """The pre-training of the row of ``model`` at ``size`` for ``draw``. Raises `UsageError` if bases are given,
@@ -221,14 +221,14 @@ class Trainings:
         if "" not in mistakes:
             raise UsageError(" ".join(mistakes))
         fitting = self._teachers[mistakes.index("")]
-        self._taught.add(fitting.weights_sha256)
+        self._teachers_in_use.add(fitting.weights_sha256)
         return self._plan(given_checkpoint(fitting))
 
     def check(self) -> None:
         """Raises `CorpusError` for a tokenised corpus with another tokenizer than the planned one, and `UsageError` for
         a given teacher without a student in the run."""
         for one in self._teachers:
-            if one.weights_sha256 not in self._taught:
+            if one.weights_sha256 not in self._teachers_in_use:
                 raise UsageError(
                     f"No model of this run learns from {one.folder}, which is {one.about['model']} "
                     f"{one.about['size']}. Choose its student with --models and --sizes, or leave --teacher out."

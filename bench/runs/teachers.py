@@ -86,7 +86,7 @@ def has_own_vocabulary(model: str) -> bool:
     return teacher is not None and teacher.vocabulary is not None
 
 
-def paired(tokenizer: Tokenizer, teacher: Checkpoint | None, model: str) -> Tokenizer:
+def with_teacher_vocabulary(tokenizer: Tokenizer, teacher: Checkpoint | None, model: str) -> Tokenizer:
     """Returns ``tokenizer`` for the pre-training of ``model``. If the model has its own vocabulary, the tokenizer also
     has the vocabulary of ``teacher``."""
     if teacher is None or not has_own_vocabulary(model):
@@ -94,7 +94,7 @@ def paired(tokenizer: Tokenizer, teacher: Checkpoint | None, model: str) -> Toke
     return tokenizer.with_teacher(Tokenizer.load(teacher.path("tokenizer.json")).vocabulary)
 
 
-def built(teacher: Checkpoint, seed: int) -> Any:
+def build_network(teacher: Checkpoint, seed: int) -> Any:
     """Builds the network of ``teacher`` with its weights."""
     tokenizer = Tokenizer.load(teacher.path("tokenizer.json"))
     network = networks.build(teacher.about["model"], Size(**teacher.about["shape"]), tokenizer, seed)

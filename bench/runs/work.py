@@ -29,7 +29,7 @@ from ptmbench.bench.engine.stopping import SAVE_SECONDS
 from ptmbench.bench.runs import artefacts, plugins
 from ptmbench.bench.runs.artefacts import COST, AdaptationTrial, AdaptedModel, Artefact, Cell, Given
 from ptmbench.bench.runs.plan import Plan
-from ptmbench.bench.runs.results import failure_of, intact, loaded, unfinished_of
+from ptmbench.bench.runs.results import failure_of, intact, tokenizer_in, unfinished_of
 from ptmbench.bench.runs.trainings import Pretraining, TokenizerTraining
 from ptmbench.bench.runs.tuning import adaptation_trials, trials
 from ptmbench.bench.runs.tuning.trials import Trial
@@ -91,7 +91,7 @@ class Job:
         return Context(**where, **how, source=self.source, **found)
 
 
-class Unmade(Exception):
+class UnusableInput(Exception):
     """An artefact cannot be made: something that it needs failed, is damaged, or is a corpus that cannot be read."""
 
     def __init__(self, status: str, code: str, text: str):
@@ -109,8 +109,8 @@ class Worker:
         self._makers: dict[str, Callable[[Any], str]] = {
             TokenizerTraining.kind: self._train_tokenizer,
             Pretraining.kind: self._pretrain,
-            Trial.kind: self._try,
-            AdaptationTrial.kind: self._try_adaptation,
+            Trial.kind: self._run_trial,
+            AdaptationTrial.kind: self._run_adaptation_trial,
             AdaptedModel.kind: self._adapt,
             artefacts.TransformedModel.kind: self._adapt,
             Cell.kind: self._cell,
@@ -122,7 +122,7 @@ class Worker:
         try:
             self._check_needs(piece)
             return self._makers[piece.kind](piece)
-        except Unmade as error:
+        except UnusableInput as error:
             self.give_up(piece, error.reason, error.status)
             if isinstance(piece, Cell):
                 return f"{piece.title}: {error.status}: {error} (0.0 s)"
@@ -135,7 +135,7 @@ class Worker:
             from ptmbench.bench.runs import cell as cells
 
             context = self.job.context(self.out, piece, planned=self._planned(piece))
-            self._record(cells.unrun(piece, context, status, reason))
+            self._record(cells.unrun_record(piece, context, status, reason))
         elif not intact(self.out, piece):
             write_text(failure_of(self.out, piece), json.dumps({"status": status, **reason}))
 
@@ -145,14 +145,14 @@ class Worker:
         return made.planned if isinstance(made, Pretraining) else {}
 
     def _check_needs(self, piece: Artefact) -> None:
-        """Raises `Unmade` if an artefact that ``piece`` needs has failed."""
+        """Raises `UnusableInput` if an artefact that ``piece`` needs has failed."""
         for key in piece.needs:
             needed = self.plan.by_key[key]
             if not isinstance(needed, Given) and (path := failure_of(self.out, needed)).exists():
                 failed = json.loads(path.read_text())
                 told = failed["status"] == "not_applicable" or failed["code"] == "checkpoint"
                 text = failed["text"] if told else f"{piece.relation(key)} failed: {failed['text']}"
-                raise Unmade(failed["status"], failed["code"], text)
+                raise UnusableInput(failed["status"], failed["code"], text)
 
     def _record(self, result: Any) -> None:
         from ptmbench.leaderboard.records import record
@@ -194,12 +194,12 @@ class Worker:
         )
 
     def _adapted(self, artefact: AdaptedModel) -> tuple[checkpoint.Checkpoint, dict[str, Any]]:
-        """The checkpoint and the cost of ``artefact``. Raises `Unmade` if they are damaged."""
+        """The checkpoint and the cost of ``artefact``. Raises `UnusableInput` if they are damaged."""
         try:
             found = checkpoint.read(artefact.checkpoint(self.out))
             return found, json.loads((artefact.place(self.out) / COST).read_text())
         except (checkpoint.CheckpointError, OSError, ValueError) as error:
-            raise Unmade("failed", "checkpoint", str(error)) from error
+            raise UnusableInput("failed", "checkpoint", str(error)) from error
 
     def _predictor(self, artefact: AdaptedModel) -> dict[str, Any]:
         """Fields of a cell's context for the adapted model that predicts."""
@@ -226,14 +226,14 @@ class Worker:
         return AdaptedTeacher(adapted=found, weights=weights, about=about)
 
     def _checkpoint(self, key: str) -> checkpoint.Checkpoint:
-        """The checkpoint ``key``, pre-trained by the run or given by the user. Raises `Unmade` if it is damaged."""
+        """The checkpoint ``key``, made by the run or given by the user. Raises `UnusableInput` if it is damaged."""
         try:
             return checkpoint.read(self.plan.by_key[key].place(self.out))
         except checkpoint.CheckpointError as error:
-            raise Unmade("failed", "checkpoint", str(error)) from error
+            raise UnusableInput("failed", "checkpoint", str(error)) from error
 
     def _tokenizer(self, key: str) -> Tokenizer:
-        return loaded(self.plan.by_key[key].place(self.out))
+        return tokenizer_in(self.plan.by_key[key].place(self.out))
 
     def _overlap(self, cell: Cell) -> Any:
         """The overlap of the cell's reported split with its training data. The cost of the cell leaves out counting."""
@@ -255,13 +255,13 @@ class Worker:
             return Size(**weights.about["shape"])
         return sized(models.load(cell.row.model), cell.row.size, self.job.length)
 
-    def _made(self, piece: Artefact, make: Callable[[], object]) -> str:
+    def _make_once(self, piece: Artefact, make: Callable[[], object]) -> str:
         """Calls ``make`` unless the result of ``piece`` exists: a worker may have died between its last write and its
         answer. Returns "", or a line for the user if ``make`` failed."""
         try:
             if not intact(self.out, piece):
                 make()
-        except Unmade:
+        except UnusableInput:
             raise
         except Exception as error:
             from ptmbench.bench.runs.cell import failure
@@ -279,10 +279,10 @@ class Worker:
             try:
                 found = corpora.tokenizer([Path(file) for file in piece.corpus], piece.tokenizer, piece.vocabulary)
             except CorpusError as error:
-                raise Unmade("failed", CORPUS, str(error)) from error
+                raise UnusableInput("failed", CORPUS, str(error)) from error
             write_bytes(piece.place(self.out), found.read_bytes())
 
-        return self._made(piece, train)
+        return self._make_once(piece, train)
 
     def _adapt(self, piece: AdaptedModel) -> str:
         from ptmbench.bench.runs import cell as cells
@@ -293,29 +293,29 @@ class Worker:
             write_text(home / COST, json.dumps(cost, indent=1))
             shutil.rmtree(home / "unfinished", ignore_errors=True)
 
-        return self._made(piece, adapt) or f"{piece.title}: done"
+        return self._make_once(piece, adapt) or f"{piece.title}: done"
 
     def _pretrain(self, pretraining: Pretraining) -> str:
-        failed = self._made(pretraining, lambda: self.train(pretraining, pretraining.place(self.out)))
+        failed = self._make_once(pretraining, lambda: self.train(pretraining, pretraining.place(self.out)))
         if failed:
             return failed
         about = self._checkpoint(pretraining.key).about
         return f"{pretraining.title}: {about['steps']} steps, loss {about['loss']:.3f}"
 
-    def _try(self, trial: Trial) -> str:
+    def _run_trial(self, trial: Trial) -> str:
         def attempt() -> None:
             vocabulary = self._tokenizer(trial.pretraining.tokenizer_key).vocabulary
             trials.make(trial, self.out, self.train, vocabulary, self._context)
 
-        return self._made(trial, attempt) or f"{trial.title}: {trials.outcome(trial, self.out)}"
+        return self._make_once(trial, attempt) or f"{trial.title}: {trials.outcome(trial, self.out)}"
 
-    def _try_adaptation(self, trial: AdaptationTrial) -> str:
+    def _run_adaptation_trial(self, trial: AdaptationTrial) -> str:
         def attempt() -> None:
             home = trial.home(self.out)
             adaptation_trials.make(trial, self.out, self._context(trial.cell, home))
             shutil.rmtree(home, ignore_errors=True)
 
-        return self._made(trial, attempt) or f"{trial.title}: {adaptation_trials.outcome(trial, self.out)}"
+        return self._make_once(trial, attempt) or f"{trial.title}: {adaptation_trials.outcome(trial, self.out)}"
 
     def train(self, pretraining: Pretraining, folder: Path, carry: Path | None = None) -> checkpoint.Checkpoint:
         """Runs ``pretraining`` and writes its checkpoint to ``folder``. ``carry`` as for

@@ -36,7 +36,7 @@ from ptmbench import tasks
 from ptmbench.bench.errors import UsageError
 from ptmbench.bench.scoring import superglue, texts, written
 from ptmbench.bench.scoring.gold import labelled, matched, official, whole_folder
-from ptmbench.tasks.columns import DOCUMENT, plain, sentences
+from ptmbench.tasks.columns import DOCUMENT, sentences, to_iob2
 from ptmbench.tasks.files import (
     entry,
     fields,
@@ -73,7 +73,7 @@ def score(task_name: str, gold: Path, predictions: Path, no_answer: Path | None 
         raise DataError(f"{gold} is a folder; name one file of it, such as {official(task, task.report)}.")
     right, guesses = pairs(task, gold, predictions)
     if no_answer is not None:
-        guesses = _doubted(task, gold, guesses, no_answer)
+        guesses = _with_no_answer_scores(task, gold, guesses, no_answer)
     sentences_only = [gold for gold in right if not _is_boundary(gold)]
     return {"task": task.name, "examples": len(sentences_only)} | task.score(right, guesses)
 
@@ -88,10 +88,10 @@ def pairs(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
             raise DataError(f"{predictions} is empty. Expected: {written.expected(task)}.")
         return _as_written(task, gold, predictions) or _reader(task)(task, gold, predictions)
     except DataError as error:
-        raise written.told(task, predictions, error) from error
+        raise written.with_expected_format(task, predictions, error) from error
 
 
-def answered(task: Task, data: Path, predictions: Path) -> list[Any]:
+def predictions_of(task: Task, data: Path, predictions: Path) -> list[Any]:
     """The predictions in a file for the reported split of ``task`` in the data folder ``data``, in the order of its
     examples. Raises the errors of `score`."""
     _check_filed(task)
@@ -100,7 +100,7 @@ def answered(task: Task, data: Path, predictions: Path) -> list[Any]:
         return pairs(task, task.folder(data), predictions)[1]
     right, guesses = pairs(task, task.paths(data, task.report)[0], predictions)
     tags = [guess for gold, guess in zip(right, guesses, strict=True) if not _is_boundary(gold)]
-    return [list(plain(guess)) for guess in tags]
+    return [list(to_iob2(guess)) for guess in tags]
 
 
 def _check_filed(task: Task) -> None:
@@ -157,7 +157,7 @@ def _rows(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
     if task.form is Form.CLASSIFICATION and superglue.is_json(predictions):
         return matched(labelled(task, gold), superglue.read(task, predictions), gold, predictions)
     if next((text.lstrip()[:1] for _, text in lines(predictions) if text.strip()), "") in ("<", "["):
-        return _alike(task, gold, predictions)
+        return _read_in_gold_format(task, gold, predictions)
     examples, numeric = labelled(task, gold), task.form in (Form.REGRESSION, Form.SIMILARITY)
     guesses: list[Any] = []
     header = next((text.split("\t") for _, text in lines(predictions)), [])
@@ -259,7 +259,7 @@ def _class(example: Example, guess: str, predictions: Path) -> None:
         raise DataError(f"{predictions}: {wrong}.")
 
 
-def _doubted(task: Task, gold: Path, guesses: Sequence[str], path: Path) -> list[Reply]:
+def _with_no_answer_scores(task: Task, gold: Path, guesses: Sequence[str], path: Path) -> list[Reply]:
     """Predictions, each with its no-answer score from ``path``. A score above `_DOUBT` means "no answer"."""
     if "" not in task.labels:
         raise UsageError(f"Every question of {task.title} has an answer. Leave the file of no-answer scores out.")
@@ -335,7 +335,7 @@ def _tag(path: Path, line: int, tag: str) -> None:
         raise DataError(f"{path}, line {line}: {tag!r:.60} is not a tag. Expected: O, or B-, I-, E- or S- and a type.")
 
 
-def _alike(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
+def _read_in_gold_format(task: Task, gold: Path, predictions: Path) -> tuple[list, list]:
     """Predictions in the format of the gold file. The texts must be the same: if ids are only row numbers, nothing else
     shows that a row belongs to another text."""
     found: dict[str, Example] = {}
@@ -364,14 +364,15 @@ _READERS = {
     Form.RANKING: _ranked,
     Form.SIMILARITY: _rows,
     Form.ANALOGY: _ranked,
-    Form.POINTING: _alike,
+    Form.POINTING: _read_in_gold_format,
     Form.MINIMAL_PAIR: _pairs,
 }
 
 
 def _reader(task: Task) -> Callable[[Task, Path, Path], tuple[list, list]]:
-    """The reader of predictions of ``task``: that of its form, or `_alike` if tags are not in the last column."""
-    return _alike if task.extra.get("alike") else _READERS[task.form]
+    """The reader of predictions of ``task``: that of its form, or `_read_in_gold_format` if tags are not in the last
+    column."""
+    return _read_in_gold_format if task.extra.get("alike") else _READERS[task.form]
 
 
 def _shown(columns: list[str] | None) -> str:

@@ -50,7 +50,7 @@ def expected(task: Task) -> str:
     return f"{what}; or the lines that `predict` writes"
 
 
-def told(task: Task, predictions: Path, error: DataError) -> DataError:
+def with_expected_format(task: Task, predictions: Path, error: DataError) -> DataError:
     """``error`` with the expected format in place of the advice to fetch a file again, if it is about
     ``predictions``."""
     text, advised, _ = str(error).partition(_ADVICE)

@@ -67,7 +67,9 @@ class Drop:
             return 1.0
         if self.variance <= 0:
             return 0.0 if self.value > 0 else 1.0
-        return max(1 - _cdf(self.value / math.sqrt(part), freedom) for part, freedom in self._parts if part > 0)
+        return max(
+            1 - _cdf(self.value / math.sqrt(variance), freedom) for variance, freedom in self._parts if variance > 0
+        )
 
     def interval(self, confidence: float = CONFIDENCE) -> Interval:
         """Returns Student's two-sided t interval."""
@@ -85,26 +87,27 @@ class Drop:
 
     def detectable(self, alpha: float) -> float:
         """Returns the smallest true drop that a one-sided test at ``alpha`` detects with a probability of 80 %."""
-        return _reach(self._parts, alpha)
+        return _detectable_drop(self._parts, alpha)
 
     def seeds_needed(self, margin: float, alpha: float) -> int | None:
         """Returns the seeds per side that detect a drop of ``margin`` with a probability of 80 %. None if no number up
         to `MOST_SEEDS` is enough, because there are too few examples or pre-trainings."""
         have = max(min(self.seeds), 1)
 
-        def seen(seeds: int) -> bool:
+        def is_detectable(seeds: int) -> bool:
             from_seeds = self.from_seeds * have / seeds
             total = from_seeds + self.shared + self.from_pretraining
             own = (1 if self.paired else 2) * (seeds - 1)
             freedom = own * (total / from_seeds) ** 2 if from_seeds > 0 else math.inf
-            return _reach(((total, freedom), (from_seeds, own), self._parts[-1]), alpha) <= margin
+            return _detectable_drop(((total, freedom), (from_seeds, own), self._parts[-1]), alpha) <= margin
 
-        found = 2 + bisect.bisect_left(range(2, MOST_SEEDS + 1), True, key=seen)  # more seeds never detect less
+        # More seeds never detect less.
+        found = 2 + bisect.bisect_left(range(2, MOST_SEEDS + 1), True, key=is_detectable)
         return found if found <= MOST_SEEDS else None
 
     def enough_examples(self, margin: float, alpha: float) -> bool:
         """Whether infinitely many seeds would detect a drop of ``margin``."""
-        return _reach(((self.shared + self.from_pretraining, math.inf), self._parts[-1]), alpha) <= margin
+        return _detectable_drop(((self.shared + self.from_pretraining, math.inf), self._parts[-1]), alpha) <= margin
 
 
 def with_pretraining(drop: Drop, sd: float) -> Drop:
@@ -112,9 +115,9 @@ def with_pretraining(drop: Drop, sd: float) -> Drop:
     ``sd`` between pre-trainings, in the units of the headline; ``sd`` is taken as known."""
     added = 2 * sd**2
     total = drop.variance + added
-    below = drop.variance**2 / drop.freedom
+    denominator = drop.variance**2 / drop.freedom
     return replace(
-        drop, variance=total, freedom=total**2 / below if below > 0 else math.inf, from_pretraining=added,
+        drop, variance=total, freedom=total**2 / denominator if denominator > 0 else math.inf, from_pretraining=added,
         exact_p=None, percentiles=None,
     )  # fmt: skip
 
@@ -134,19 +137,19 @@ def mixed_t(
     """Returns the drop of a mean of per-example scores: ``base`` [seeds, N] minus ``head`` [seeds, N].
 
     With ``paired``, row i of both sides is the same seed of the same weights, so seeds are compared one by one. For
-    ``pooled`` see `combined`.
+    ``pooled`` see `make_drop`.
     """
     members = clusters_of(base.shape[-1], groups)
     method = "mixed t, seeds paired" if paired else "mixed t"
     if paired:
         base, head = base - head, np.zeros((0, base.shape[-1]))
-    sides = [side_of(scores, members) for scores in (base, head) if len(scores)]
+    sides = [estimate_side(scores, members) for scores in (base, head) if len(scores)]
     signs = (1.0, -1.0)
     value = sum(sign * side.mean for sign, side in zip(signs, sides, strict=False))
     inner = sum(sign * side.inner for sign, side in zip(signs, sides, strict=False))
     clusters, n = len(inner), base.shape[-1]
     spread = inner * math.sqrt(clusters / max(clusters - 1, 1)) / n
-    return combined(
+    return make_drop(
         float(value), sides, spread, method=method, paired=paired, examples=n, clusters=clusters, pooled=pooled,
         seeds=(len(base), len(base) if paired else len(head)),
     )  # fmt: skip
@@ -162,16 +165,17 @@ def from_scores(
     "inconclusive".
     """
     sides = [
-        SideOf(float(np.mean(x)), np.zeros(0), variance_of(np.asarray(x)) / len(x), 0.0, len(x)) for x in (base, head)
+        SideEstimate(float(np.mean(x)), np.zeros(0), variance_of(np.asarray(x)) / len(x), 0.0, len(x))
+        for x in (base, head)
     ]
-    return combined(
+    return make_drop(
         sides[0].mean - sides[1].mean, sides, np.array(errors, dtype=float), method="scores and their intervals only",
         seeds=(len(base), len(head)), examples=examples, clusters=examples, pooled=pooled,
     )  # fmt: skip
 
 
 @dataclass(frozen=True)
-class SideOf:
+class SideEstimate:
     """The contribution of one side, or of the difference of two sides, to a drop."""
 
     mean: float
@@ -182,7 +186,7 @@ class SideOf:
     count: int
 
 
-def side_of(scores: np.ndarray, members: tuple[np.ndarray, np.ndarray] | None) -> SideOf:
+def estimate_side(scores: np.ndarray, members: tuple[np.ndarray, np.ndarray] | None) -> SideEstimate:
     """Returns the contribution of the ``scores`` [seeds, N] of one side."""
     count, n = scores.shape
     means = scores.mean(axis=1)
@@ -191,11 +195,11 @@ def side_of(scores: np.ndarray, members: tuple[np.ndarray, np.ndarray] | None) -
         inner = np.add.reduceat(inner[:, members[0]], members[1], axis=1)  # [seeds, G]
     clusters, shared = inner.shape[1], inner.mean(axis=0)
     rest = float(((inner - shared) ** 2).sum()) * clusters / max(clusters - 1, 1) / max(count - 1, 1) / (count * n**2)
-    return SideOf(float(means.mean()), shared, variance_of(means) / count, rest, count)
+    return SideEstimate(float(means.mean()), shared, variance_of(means) / count, rest, count)
 
 
-def combined(
-    value: float, sides: Sequence[SideOf], spread: np.ndarray, clusters: int, pooled: bool = False, **rest: Any
+def make_drop(
+    value: float, sides: Sequence[SideEstimate], spread: np.ndarray, clusters: int, pooled: bool = False, **rest: Any
 ) -> Drop:
     """Returns the drop ``value`` with the parts of its variance combined. ``rest`` are further fields of `Drop`.
 
@@ -212,20 +216,21 @@ def combined(
     variance = max(from_seeds + examples - residual, from_seeds, examples)
     seeds = [(from_seeds, freedom)] if pooled else [(side.from_seeds, side.count - 1) for side in sides]
     parts = [*seeds, (examples, clusters - 1)]
-    below = _below(parts)
-    below_seeds = _below(parts[:-1])
+    denominator = _satterthwaite_denominator(parts)
+    seeds_denominator = _satterthwaite_denominator(parts[:-1])
     if not freedom if pooled else any(side.count < 2 for side in sides):
         variance = math.nan  # one seed shows no spread
     return Drop(
-        value=value, variance=variance, freedom=variance**2 / below if below > 0 else math.inf, from_seeds=from_seeds,
-        freedom_of_seeds=from_seeds**2 / below_seeds if below_seeds > 0 else math.inf,
+        value=value, variance=variance, freedom=variance**2 / denominator if denominator > 0 else math.inf,
+        from_seeds=from_seeds,
+        freedom_of_seeds=from_seeds**2 / seeds_denominator if seeds_denominator > 0 else math.inf,
         shared=max(examples - residual, 0.0), residual=residual, spread=spread, **rest,
     )  # fmt: skip
 
 
-def _below(parts: Sequence[tuple[float, float]]) -> float:
+def _satterthwaite_denominator(parts: Sequence[tuple[float, float]]) -> float:
     """Returns Satterthwaite's denominator for independent (variance, degrees of freedom) pairs."""
-    return sum(part**2 / freedom for part, freedom in parts if part > 0 and freedom > 0)
+    return sum(variance**2 / freedom for variance, freedom in parts if variance > 0 and freedom > 0)
 
 
 def clusters_of(n: int, groups: Sequence[Hashable] | None) -> tuple[np.ndarray, np.ndarray] | None:
@@ -257,7 +262,7 @@ def _widest(parts: Sequence[tuple[float, float]], level: float) -> float:
     return max(_quantile(level, freedom) * math.sqrt(variance) for variance, freedom in parts)
 
 
-def _reach(parts: Sequence[tuple[float, float]], alpha: float) -> float:
+def _detectable_drop(parts: Sequence[tuple[float, float]], alpha: float) -> float:
     """Returns the drop that a test at ``alpha`` detects with a probability of 80 %: the critical value of the test plus
     the 80 % quantile of the estimate's error."""
     return _widest(parts, 1 - alpha) + _widest(parts[:1], POWER)

@@ -43,7 +43,7 @@ def measure(
     """
     task = one.first.task
     shared = sorted(set(scored[0]) & set(scored[1]))
-    same = one.same_weights(other)
+    same = one.has_same_weights(other)
     alike = same and set(one.records) == set(other.records) and bool(shared)
     examples = int(task["examples"]) if is_number(task.get("examples")) else 0
     if alike and set(scored[0]) == set(scored[1]) and _identical(scored):
@@ -98,7 +98,7 @@ def _estimate(
         return comparison.from_scores(values[0], values[1], errors, examples, pooled), (_NO_PREDICTIONS,)
     ours, theirs = ([resampling.averaged(unit) for unit in own] for own in rescored)
     if untrained:
-        return resampling.same_weights(ours, theirs), ()
+        return resampling.untrained_drop(ours, theirs), ()
     if all(found.each is not None for found in flat):
         tables = [np.stack([found.each for found in own]) for own in (ours, theirs)]
         return comparison.mixed_t(tables[0], tables[1], alike, ours[0].groups, pooled), ()

@@ -21,12 +21,12 @@ from ptmbench.leaderboard.gate.cost import Time, compare_costs, compare_time
 from ptmbench.leaderboard.gate.drops import IDENTICAL, Scorer, scoring_change
 from ptmbench.leaderboard.gate.sides import Group, Side
 from ptmbench.leaderboard.gate.verdicts import (
-    APART,
     BLANK,
     ENOUGH,
     INCONCLUSIVE,
     MISSING,
     NEW,
+    NOT_COMPARABLE,
     ON_AVERAGE,
     PASS,
     REGRESSION,
@@ -87,13 +87,16 @@ def between(
 ) -> Gate:
     """Does the same as `gate` for sides that are already read."""
     pairs = sides.match(ours, theirs)
-    found = [_compare(one, other, apart, ours, theirs, scorer, chosen, stated or {}) for one, other, apart in pairs]
+    found = [
+        _compare(one, other, differences, ours, theirs, scorer, chosen, stated or {})
+        for one, other, differences in pairs
+    ]
     cells = guards(found)
     macro = mean_drop(cells, chosen.get("macro", margins.MACRO))
-    together = [(one, other) for one, other, apart in pairs if one and other and not apart]
-    time = compare_time(together)
+    comparable = [(one, other) for one, other, differences in pairs if one and other and not differences]
+    time = compare_time(comparable)
     verdict, reason = overall(cells, macro, time, len(theirs.damaged))
-    notes = _notes(ours, theirs, together)
+    notes = _notes(ours, theirs, comparable)
     about = ours.baseline and {"digest": ours.baseline.digest, "reason": ours.baseline.reason}
     return Gate(verdict=verdict, reason=reason, macro=macro, cells=cells, time=time, notes=notes, baseline=about)
 
@@ -101,7 +104,7 @@ def between(
 def _compare(
     one: Group | None,
     other: Group | None,
-    apart: list[str],
+    differences: list[str],
     base: Side,
     head: Side,
     scorer: Scorer,
@@ -126,9 +129,9 @@ def _compare(
         return Verdict(verdict=BLANK, reason=f"Neither side has a score, {text}".rstrip(", "), **about)
     if other is None:
         return Verdict(verdict=MISSING, reason="BASE has this cell, HEAD has no record of it.", **about)
-    if apart:
-        reason = f"HEAD ran it with another {', another '.join(apart)}."
-        return Verdict(verdict=APART, reason=reason, **about)
+    if differences:
+        reason = f"HEAD ran it with another {', another '.join(differences)}."
+        return Verdict(verdict=NOT_COMPARABLE, reason=reason, **about)
     diverged = (_diverged(one), _diverged(other))
     tested = tuple(len(own) + gone for own, gone in zip(scored, diverged, strict=True))
     about |= {"seeds": (len(scored[0]), len(scored[1])), "diverged": diverged}
@@ -183,8 +186,8 @@ def overall(cells: Sequence[Verdict], macro: Verdict | None, time: Time, damaged
         parts += [f"{dearer} cells cost more"] if dearer else []
         parts += ["HEAD is slower"] if time.verdict == REGRESSION else []
         return REGRESSION, f"{'; '.join(parts)}."
-    if counts[APART]:
-        return APART, f"{counts[APART]} cells were run with another recipe, task version or data."
+    if counts[NOT_COMPARABLE]:
+        return NOT_COMPARABLE, f"{counts[NOT_COMPARABLE]} cells were run with another recipe, task version or data."
     compared = sum(cell.drop is not None for cell in cells)
     if counts[MISSING] or damaged or not compared:
         parts = [f"{counts[MISSING]} cells of BASE are not in HEAD"] if counts[MISSING] else []
@@ -195,8 +198,9 @@ def overall(cells: Sequence[Verdict], macro: Verdict | None, time: Time, damaged
         worst = INCONCLUSIVE if counts[INCONCLUSIVE] else PASS
         return worst, open_cells if counts[INCONCLUSIVE] else "Every cell passes."
     if macro.verdict == PASS and counts[INCONCLUSIVE]:
-        worst = max((cell for cell in cells if cell.verdict == INCONCLUSIVE), key=_most)
-        most = f"a drop of up to {_most(worst):.{worst.decimals}f}" if math.isfinite(_most(worst)) else "any drop"
+        worst = max((cell for cell in cells if cell.verdict == INCONCLUSIVE), key=_largest_possible_drop)
+        largest = _largest_possible_drop(worst)
+        most = f"a drop of up to {largest:.{worst.decimals}f}" if math.isfinite(largest) else "any drop"
         return ON_AVERAGE, (
             f"The mean does not drop by the margin, but {counts[INCONCLUSIVE]} of {compared} cells may have dropped by "
             f"more than theirs. {worst.row} on {worst.task} leaves {most} open."
@@ -204,19 +208,21 @@ def overall(cells: Sequence[Verdict], macro: Verdict | None, time: Time, damaged
     return macro.verdict, f"{macro.reason} {open_cells}" if counts[INCONCLUSIVE] else macro.reason
 
 
-def _most(cell: Verdict) -> float:
+def _largest_possible_drop(cell: Verdict) -> float:
     """Returns the largest drop within the cell's 95 % interval; infinite if the interval is unknown."""
     high = cell.drop.interval().high if cell.drop is not None else math.nan
     return high if math.isfinite(high) else math.inf
 
 
-def _notes(base: Side, head: Side, together: Sequence[tuple[Group, Group]]) -> tuple[str, ...]:
+def _notes(base: Side, head: Side, comparable: Sequence[tuple[Group, Group]]) -> tuple[str, ...]:
     notes = [f"{one.file} in HEAD is damaged: {one.reason}" for one in head.damaged]
     for name, side in (("BASE", base), ("HEAD", head)):
         if side.repeated:
             notes.append(f"{name} holds {side.repeated} older records of seeds that were run again; the newest count.")
     for what in ("commit", "device"):
-        found = [sorted({str(getattr(r, what)) for pair in together for r in pair[i].records.values()}) for i in (0, 1)]
+        found = [
+            sorted({str(getattr(r, what)) for pair in comparable for r in pair[i].records.values()}) for i in (0, 1)
+        ]
         ours, theirs = (", ".join(clean(one) for one in side) for side in found)
         if ours != theirs and what == "device":
             notes.append(

@@ -14,11 +14,11 @@ from xml.etree import ElementTree
 from ptmbench.leaderboard.gate.cost import Time
 from ptmbench.leaderboard.gate.gate import Gate
 from ptmbench.leaderboard.gate.verdicts import (
-    APART,
     BLANK,
     INCONCLUSIVE,
     MISSING,
     NEW,
+    NOT_COMPARABLE,
     ON_AVERAGE,
     PASS,
     REGRESSION,
@@ -30,12 +30,12 @@ SCHEMA = 1
 COMMENT = 60_000
 """Most characters of a Markdown comment; services accept less than 65,536."""
 ANNOTATIONS = 10
-UNDER = "Under conditions, not in the mean drop"
+CONDITIONS_HEADING = "Under conditions, not in the mean drop"
 _TEXT = 400  # characters of one reason; the line of a traceback may be very long
-_ORDER = (REGRESSION, APART, MISSING, INCONCLUSIVE, PASS, NEW, BLANK)
+_ORDER = (REGRESSION, NOT_COMPARABLE, MISSING, INCONCLUSIVE, PASS, NEW, BLANK)
 _SIGNS = {
     REGRESSION: "✗",
-    APART: "≠",
+    NOT_COMPARABLE: "≠",
     MISSING: "?",
     INCONCLUSIVE: "~",
     PASS: "✓",
@@ -66,15 +66,15 @@ def to_markdown(gate: Gate, limit: int = COMMENT) -> str:
         low, high = gate.time.interval
         lines += [f"Time per step, HEAD / BASE: {gate.time.ratio:.2f} ({low:.2f} to {high:.2f}).", ""]
     head = ["| verdict | task | model | BASE | HEAD | drop, 95 % | margin | seeds | why |", f"|{'---|' * 9}"]
-    plain, conditional = ([_row(cell) for cell in part] for part in (_told(gate), _conditional(gate)))
+    plain, conditional = ([_row(cell) for cell in part] for part in (_unconditional(gate), _conditional(gate)))
     ends = [f"- {_cell(note)}" for note in gate.notes]
-    ends += [f"- {_cell(cost)}" for cost in _dearer(gate)]
+    ends += [f"- {_cell(cost)}" for cost in _cost_increases(gate)]
     ends += ["", _counts(gate)]
 
     def written(shown: int, ends: list[str]) -> str:
         rows = [*head, *plain[:shown], ""]
         if conditional and shown > len(plain):
-            rows += [f"### {UNDER}", "", *head, *conditional[: shown - len(plain)], ""]
+            rows += [f"### {CONDITIONS_HEADING}", "", *head, *conditional[: shown - len(plain)], ""]
         return "\n".join([*lines, *rows, *ends]) + "\n"
 
     shown = count = len(plain) + len(conditional)
@@ -94,13 +94,13 @@ def to_junit(gate: Gate) -> str:
     counts: Counter[str] = Counter()
     for cell in cases:
         case = ElementTree.SubElement(suite, "testcase", classname=_xml(cell.row), name=_xml(_name(cell)))
-        kind = {REGRESSION: "failure", APART: "error", MISSING: "error"}
+        kind = {REGRESSION: "failure", NOT_COMPARABLE: "error", MISSING: "error"}
         kind |= dict.fromkeys((INCONCLUSIVE, NEW, BLANK), "skipped")
-        dearer = [_more(cost) for cost in cell.costs if cost.verdict == REGRESSION]
-        tag = "failure" if dearer else kind.get(cell.verdict)
+        increases = [_cost_words(cost) for cost in cell.costs if cost.verdict == REGRESSION]
+        tag = "failure" if increases else kind.get(cell.verdict)
         if tag:
             counts[tag] += 1
-            words = "; ".join([cell.reason, *dearer])
+            words = "; ".join([cell.reason, *increases])
             ElementTree.SubElement(case, tag, message=_xml(words)).text = _xml(" ".join(_line(cell)))
     if not cases or gate.time.verdict == REGRESSION:
         case = ElementTree.SubElement(suite, "testcase", classname="gate", name="overall")
@@ -118,7 +118,7 @@ def to_junit(gate: Gate) -> str:
 def annotations(gate: Gate) -> list[str]:
     """Returns at most `ANNOTATIONS` workflow commands for GitHub. The last one says how many are left out."""
     found = [f"::error title={_property(_name(cell, who=True))}::{_message(cell.reason)}" for cell in _bad(gate)]
-    found += [f"::error title=Cost::{_message(cost)}" for cost in _dearer(gate)]
+    found += [f"::error title=Cost::{_message(cost)}" for cost in _cost_increases(gate)]
     found += [f"::error title=Time::{_message(gate.time.reason)}"] if gate.time.verdict == REGRESSION else []
     if not found and gate.verdict in (INCONCLUSIVE, ON_AVERAGE):
         found = [f"::warning title={gate.verdict.capitalize()}::{_message(gate.reason)}"]
@@ -131,17 +131,17 @@ def annotations(gate: Gate) -> list[str]:
 def to_lines(gate: Gate) -> str:
     """Returns plain lines for a terminal. Control characters in names are spelled out."""
     table = [("verdict", "task", "model", "BASE", "HEAD", "drop, 95 %", "margin", "seeds", "why")]
-    table += [tuple(clean(part) for part in _line(cell)) for cell in (*_told(gate), *_conditional(gate))]
+    table += [tuple(clean(part) for part in _line(cell)) for cell in (*_unconditional(gate), *_conditional(gate))]
     widths = [max(len(row[i]) for row in table) for i in range(len(table[0]) - 1)]
     lines = ["  ".join([*(part.ljust(w) for part, w in zip(row, widths, strict=False)), row[-1]]) for row in table]
     if conditional := len(_conditional(gate)):
-        lines.insert(len(lines) - conditional, f"{UNDER}:")
-    lines += [clean(note) for note in (*gate.notes, *_dearer(gate), gate.time.reason)]
+        lines.insert(len(lines) - conditional, f"{CONDITIONS_HEADING}:")
+    lines += [clean(note) for note in (*gate.notes, *_cost_increases(gate), gate.time.reason)]
     lines += [_counts(gate), f"{gate.verdict.upper()}: {clean(gate.reason)}"]
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _told(gate: Gate) -> list[Verdict]:
+def _unconditional(gate: Gate) -> list[Verdict]:
     """Returns the mean drop and the cells without a condition, the worst verdicts first."""
     return [*([gate.macro] if gate.macro else []), *_sorted(cell for cell in gate.cells if not cell.condition)]
 
@@ -156,8 +156,8 @@ def _sorted(cells: Iterable[Verdict]) -> list[Verdict]:
 
 
 def _bad(gate: Gate) -> list[Verdict]:
-    cells = (*_told(gate), *_conditional(gate))
-    return [cell for cell in cells if cell.verdict in (REGRESSION, APART, MISSING)]
+    cells = (*_unconditional(gate), *_conditional(gate))
+    return [cell for cell in cells if cell.verdict in (REGRESSION, NOT_COMPARABLE, MISSING)]
 
 
 def _row(cell: Verdict) -> str:
@@ -188,16 +188,16 @@ def _name(cell: Verdict, who: bool = False) -> str:
     return " ".join(word for word in words if word)[:200]
 
 
-def _dearer(gate: Gate) -> list[str]:
+def _cost_increases(gate: Gate) -> list[str]:
     return [
-        f"{cell.row}, {cell.task}: {_more(cost)}"
+        f"{cell.row}, {cell.task}: {_cost_words(cost)}"
         for cell in gate.cells
         for cost in cell.costs
         if cost.verdict == REGRESSION
     ]
 
 
-def _more(cost: Any) -> str:
+def _cost_words(cost: Any) -> str:
     return f"{cost.name} rose from {cost.base:,.0f} to {cost.head:,.0f}"
 
 

@@ -7,7 +7,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ptmbench.leaderboard.gate.comparison import Drop, SideOf, clusters_of, combined, members_of, side_of, variance_of
+from ptmbench.leaderboard.gate.comparison import (
+    Drop,
+    SideEstimate,
+    clusters_of,
+    estimate_side,
+    make_drop,
+    members_of,
+    variance_of,
+)
 from ptmbench.leaderboard.stats import CONFIDENCE, Interval
 
 _POINTS = 100.0  # size of a changed example if no two scores differ
@@ -66,20 +74,20 @@ def multi_bootstrap(
         count = len(own)
         inner = redrawn - redrawn.mean(axis=1, keepdims=True)
         rest = (inner - inner.mean(axis=0)).var(axis=1, ddof=1).sum() / max(count - 1, 1) / count
-        sides.append(SideOf(float(own.mean()), inner.mean(axis=0), variance_of(own) / count, float(rest), count))
+        sides.append(SideEstimate(float(own.mean()), inner.mean(axis=0), variance_of(own) / count, float(rest), count))
         shift = shift + sign * inner.mean(axis=0)
         picked = rng.integers(0, count, (count, replicates))
         drawn = drawn + sign * np.take_along_axis(redrawn, picked, axis=0).mean(axis=0)
     value = sum(sign * side.mean for sign, side in zip(signs, sides, strict=False))
     low, high = np.quantile(drawn, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-    return combined(
+    return make_drop(
         float(value), sides, np.asarray(shift) / math.sqrt(replicates - 1), paired=paired, seeds=seeds, pooled=pooled,
         method="Multi-Bootstrap variance, t" + (", seeds paired" if paired else ""), examples=len(first.ids),
         clusters=len(members_of(len(first.ids), first.groups)), percentiles=Interval(float(low), float(high)),
     )  # fmt: skip
 
 
-def same_weights(base: Sequence[Scored], head: Sequence[Scored]) -> Drop:
+def untrained_drop(base: Sequence[Scored], head: Sequence[Scored]) -> Drop:
     """Returns the drop if nothing was trained: a paired bootstrap over examples, or for right-or-wrong scores the exact
     McNemar test (Dietterich, 1998, section 3.1). If there are several seeds, both sides have the same ones."""
     from scipy.stats import binomtest
@@ -89,7 +97,7 @@ def same_weights(base: Sequence[Scored], head: Sequence[Scored]) -> Drop:
     seeds = (len(base), len(head))
     if all(one.each is not None for one in (*base, *head)):
         each = np.mean([a.each - b.each for a, b in zip(base, head, strict=True)], axis=0)  # [N]
-        side = side_of(each[None], members)
+        side = estimate_side(each[None], members)
         clusters = len(side.inner)
         spread = side.inner * math.sqrt(clusters / max(clusters - 1, 1)) / len(each)
         method = "paired over examples"
@@ -100,7 +108,7 @@ def same_weights(base: Sequence[Scored], head: Sequence[Scored]) -> Drop:
             size = _disagreement(worse, better, len(each)) * (np.abs(each).max() or _POINTS)
             length = float(np.linalg.norm(spread))
             spread = spread * (size / length) if length else np.full(len(each), size / math.sqrt(len(each)))
-        drop = combined(side.mean, [], spread, method=method, seeds=seeds, examples=len(each), clusters=clusters)
+        drop = make_drop(side.mean, [], spread, method=method, seeds=seeds, examples=len(each), clusters=clusters)
         return drop if p is None else replace(drop, exact_p=float(p))
     counts = draws(len(first.ids), first.groups, min(one.replicates for one in (*base, *head)), 0)
     shift = np.mean([a.redraw(counts) - b.redraw(counts) for a, b in zip(base, head, strict=True)], axis=0)  # [R]
@@ -108,7 +116,7 @@ def same_weights(base: Sequence[Scored], head: Sequence[Scored]) -> Drop:
     clusters = len(members_of(len(first.ids), first.groups))
     spread = (shift - shift.mean()) / math.sqrt(len(shift) - 1)
     method = "paired bootstrap over examples"
-    return combined(value, [], spread, method=method, seeds=seeds, examples=len(first.ids), clusters=clusters)
+    return make_drop(value, [], spread, method=method, seeds=seeds, examples=len(first.ids), clusters=clusters)
 
 
 def _disagreement(worse: int, better: int, n: int) -> float:

@@ -25,7 +25,7 @@ from ptmbench.leaderboard.records.record import (
 from ptmbench.leaderboard.records.store import Damaged, homes, load
 
 Identity = tuple[str, str, str, str, str, str]
-_AS_IT_IS = ("baseline", "cloze", "fixed", "likelihood", "prompt", "words")
+_UNTRAINED_ADAPTATIONS = ("baseline", "cloze", "fixed", "likelihood", "prompt", "words")
 """Adaptations that train no weights; "fixed" is an external system that is not trained again."""
 _LABELS = {
     "task.version": "task version",
@@ -67,7 +67,7 @@ class Group:
     @property
     def trained(self) -> bool:
         """Whether the seed affects training, so that another seed means another training."""
-        return method_of(self.identity[4]) not in _AS_IT_IS  # "prompt:shots=4" is the adaptation "prompt"
+        return method_of(self.identity[4]) not in _UNTRAINED_ADAPTATIONS  # "prompt:shots=4" is the adaptation "prompt"
 
     def weights(self) -> set[str | None]:
         """Returns the known hashes of all pre-trained weights that the seeds started from; None stands for an unknown
@@ -76,7 +76,7 @@ class Group:
         others = [about for record in self.records.values() for _, about in extra_encoders(record)]
         return {about.get("weights_sha256") for about in (*own, *others)}
 
-    def same_weights(self, other: "Group") -> bool:
+    def has_same_weights(self, other: "Group") -> bool:
         """Whether both groups started from the same pre-trained weights. False if the hash of any weights is
         unknown."""
         return self.weights() == other.weights() and None not in self.weights()
@@ -140,8 +140,8 @@ def recipe_of(record: Record) -> dict[str, Any]:
     known |= {f"settings.{name}": value for name, value in record.adaptation["settings"].items()}
     if made:
         known |= _pretraining(made, record.row["division"] == "published")
-    elif asked := planned(record):  # in a ladder, only the budget shows which rung has failed
-        known |= {f"pretraining.{name}": asked.get(name) for name in ("corpus_sha256", "budget")}
+    elif plan := planned(record):  # in a ladder, only the budget shows which rung has failed
+        known |= {f"pretraining.{name}": plan.get(name) for name in ("corpus_sha256", "budget")}
     for model, about in extra_encoders(record):
         own = _pretraining(about, about.get("steps") is None)
         known |= {f"{name} of {model}": value for name, value in own.items()}
@@ -168,12 +168,12 @@ def _pretraining(made: Mapping[str, Any], published: bool) -> dict[str, Any]:
 
 def differing(one: Group, other: Group) -> list[str]:
     """Returns the parts of two groups' recipes that differ, in words."""
-    names = _apart(one.recipe, other.recipe, _scoreless(one.records) or _scoreless(other.records))
+    names = _differing_parts(one.recipe, other.recipe, _scoreless(one.records) or _scoreless(other.records))
     words = (name.partition(" of ") for name in names)
     return [_LABELS.get(name, name.replace("settings.", "setting ")) + of + whose for name, of, whose in words]
 
 
-def _apart(ours: Mapping[str, Any], theirs: Mapping[str, Any], scoreless: bool) -> list[str]:
+def _differing_parts(ours: Mapping[str, Any], theirs: Mapping[str, Any], scoreless: bool) -> list[str]:
     """Returns the names of the parts that differ. If a cell is ``scoreless``, parts that one side does not know are not
     differences, because the cell may have ended before it knew its data or weights."""
     names = [name for name in sorted(ours.keys() | theirs.keys()) if _text(ours.get(name)) != _text(theirs.get(name))]
@@ -192,7 +192,7 @@ def _gather(groups: dict[str, tuple[Identity, dict[str, Any], dict[Draw, Record]
     for key in [key for key, (_, _, held) in groups.items() if _scoreless(held)]:
         identity, recipe, held = groups[key]
         for other, (name, theirs, rest) in groups.items():
-            fits = name == identity and not _apart(recipe, theirs, True) and _same_rung(held, rest)
+            fits = name == identity and not _differing_parts(recipe, theirs, True) and _same_rung(held, rest)
             if other != key and fits and not _clash(held, rest):
                 rest.update(held)
                 del groups[key]

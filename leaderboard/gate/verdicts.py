@@ -15,12 +15,12 @@ from ptmbench.leaderboard.gate.comparison import MOST_SEEDS, Drop
 from ptmbench.leaderboard.gate.cost import Cost
 
 ALPHA = 0.05
-REGRESSION, PASS, INCONCLUSIVE, MISSING, APART, NEW, BLANK = (
+REGRESSION, PASS, INCONCLUSIVE, MISSING, NOT_COMPARABLE, NEW, BLANK = (
     "regression", "pass", "inconclusive", "missing", "not comparable", "new", "no score",
 )  # fmt: skip
 ON_AVERAGE = "pass on average"
 """Verdict of a whole gate only: its mean passes, and some of its cells are inconclusive."""
-STATUS = {PASS: 0, ON_AVERAGE: 3, REGRESSION: 1, INCONCLUSIVE: 3, MISSING: 4, APART: 5}
+STATUS = {PASS: 0, ON_AVERAGE: 3, REGRESSION: 1, INCONCLUSIVE: 3, MISSING: 4, NOT_COMPARABLE: 5}
 """Exit statuses; 3 becomes 0 if the caller is not strict."""
 ENOUGH = 5
 """Seeds per side below which a t test detects only large drops."""
@@ -134,19 +134,19 @@ def mean_drop(cells: Sequence[Verdict], margin: float) -> Verdict | None:
     by_examples: dict[str, list[np.ndarray]] = {}
     for cell in counted:
         by_examples.setdefault(cell.data, []).append(cell.drop.spread * share)
-    examples = sum(_length(vectors) for vectors in by_examples.values())
+    examples = sum(_variance_from_examples(vectors) for vectors in by_examples.values())
     from_seeds = sum(drop.from_seeds for drop in drops) * share**2
     residual = sum(drop.residual for drop in drops) * share**2
-    pretraining, below_pretraining = _from_pretraining(counted, share)
+    pretraining, pretraining_denominator = _from_pretraining(counted, share)
     variance = max(from_seeds + pretraining + examples - residual, from_seeds + pretraining, examples)
-    below_seeds = sum((drop.from_seeds * share**2) ** 2 / drop.freedom_of_seeds for drop in drops)
-    below = below_seeds + below_pretraining
+    seeds_denominator = sum((drop.from_seeds * share**2) ** 2 / drop.freedom_of_seeds for drop in drops)
+    denominator = seeds_denominator + pretraining_denominator
     total = Drop(
         value=float(np.mean([drop.value for drop in drops])), variance=variance,
-        freedom=variance**2 / below if below > 0 else math.inf, from_seeds=from_seeds,
-        freedom_of_seeds=from_seeds**2 / below_seeds if below_seeds > 0 else math.inf,
+        freedom=variance**2 / denominator if denominator > 0 else math.inf, from_seeds=from_seeds,
+        freedom_of_seeds=from_seeds**2 / seeds_denominator if seeds_denominator > 0 else math.inf,
         shared=max(examples - residual, 0.0), from_pretraining=pretraining,
-        freedom_of_pretraining=pretraining**2 / below_pretraining if below_pretraining > 0 else math.inf,
+        freedom_of_pretraining=pretraining**2 / pretraining_denominator if pretraining_denominator > 0 else math.inf,
         method=f"mean of {len(drops)} cells",
         seeds=(min(drop.seeds[0] for drop in drops), min(drop.seeds[1] for drop in drops)),
         paired=all(drop.paired for drop in drops), examples=sum(drop.examples for drop in drops),
@@ -173,15 +173,15 @@ def _from_pretraining(cells: Sequence[Verdict], share: float) -> tuple[float, fl
             groups.remove(other)
             weights, drops = weights | other[0], drops + other[1]
         groups.append((weights, drops))
-    total = below = 0.0
+    total = denominator = 0.0
     for _, drops in groups:
         variance = sum(share * math.sqrt(drop.from_pretraining) for drop in drops) ** 2
         total += variance
-        below += variance**2 / min(drop.freedom_of_pretraining for drop in drops)
-    return total, below
+        denominator += variance**2 / min(drop.freedom_of_pretraining for drop in drops)
+    return total, denominator
 
 
-def _length(vectors: Sequence[np.ndarray]) -> float:
+def _variance_from_examples(vectors: Sequence[np.ndarray]) -> float:
     """Returns the variance from examples for cells that share them. If their vectors differ in length and cannot be
     added, the cells are taken as perfectly correlated, which is the worst case."""
     if len({vector.shape for vector in vectors}) == 1:

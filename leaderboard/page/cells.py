@@ -91,7 +91,7 @@ def score(
         "sd": number(summary.sd, decimals=decimals) if math.isfinite(summary.sd) else "",
         "interval": _interval(Interval(low, high), signed, decimals),
         "sort": _sort(summary.mean),
-        "apart": known and (low > 0 or high < 0),
+        "excludes_zero": known and (low > 0 or high < 0),
     }
 
 

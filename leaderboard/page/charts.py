@@ -114,7 +114,7 @@ def plane(dots: Sequence[Dot], labels: Mapping[float, str]) -> Markup:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class LadderLine:
     """Scores of one model against FLOPs: (FLOPs, score, interval) of each rung, and the twin's score with its
     interval."""
 
@@ -124,7 +124,7 @@ class Line:
     twin: tuple[float, Interval] | None = None
 
 
-def ladder(lines: Sequence[Line], labels: Mapping[float, str]) -> Markup:
+def ladder(lines: Sequence[LadderLine], labels: Mapping[float, str]) -> Markup:
     """Draws scores over FLOPs (logarithmic): a line with its label for each model, and whiskers for the intervals.
 
     The twin with random weights has an area of its own at the left, and a dotted line across. A number has the same
@@ -163,7 +163,8 @@ def ladder(lines: Sequence[Line], labels: Mapping[float, str]) -> Markup:
         parts.append(f'<g class="{colour}">{"".join(drawn)}</g>')
         names.append((places[-1][1], places[-1][0], colour, marker, line))
     margin = width - right + 8
-    for y, (at, x, colour, marker, line) in zip(_apart([one[0] for one in names], height - bottom), names, strict=True):
+    label_places = _space_labels([one[0] for one in names], height - bottom)
+    for y, (at, x, colour, marker, line) in zip(label_places, names, strict=True):
         label = line.label if len(line.label) <= _LONGEST else f"{line.label[: _LONGEST - 1]}…"
         parts.append(f'<g class="{colour}"><line class="lead" x1="{x:.1f}" x2="{margin}" y1="{at:.1f}" y2="{y:.1f}"/>')
         parts.append(f"{_marker(marker, margin, y, 'on')}</g>")
@@ -199,7 +200,7 @@ def courses(lines: Sequence[Course], unit: str) -> Markup:
         parts.append(f'<text x="{x:.1f}" y="{height - 12}" text-anchor="middle">{Markup.escape(text)}</text>')
     ends = [(across(math.log10(x)), up(math.log10(y))) for x, y in (line.paths[0][-1] for line in lines)]
     margin = width - right + 10
-    for line, (x, y), place in zip(lines, ends, _apart([y for _, y in ends], height - bottom), strict=True):
+    for line, (x, y), place in zip(lines, ends, _space_labels([y for _, y in ends], height - bottom), strict=True):
         colour = f"k{(line.number - 1) % COLOURS}"
         dash = f"d{(line.number - 1) // COLOURS % _DASHES}"
         paths = "".join(
@@ -264,7 +265,7 @@ def _marker(shape: Sequence[tuple[float, float]], x: float, y: float, kind: str)
     return f'<polygon class="{kind}" points="{points}"/>'
 
 
-def _apart(places: Sequence[float], high: float) -> list[float]:
+def _space_labels(places: Sequence[float], high: float) -> list[float]:
     """Returns ``places`` moved so that labels at them do not touch: at least `_LINE` apart, and none beyond
     ``high``."""
     order = sorted(range(len(places)), key=lambda i: places[i])

@@ -38,11 +38,15 @@ def section(grid: Grid, ids: Mapping[Row, str]) -> dict[str, Any]:
 
 
 def phrases(grid: Grid) -> dict[Row, str]:
-    """Returns the phrases (see `beside`) of the compressed rows of ``grid``, by the measure of `section`."""
-    return {line.row: words for line in compressed(grid, _measure(grid)) if line.kind and (words := beside(line))}
+    """Returns the `compression_phrase` of each compressed row of ``grid``, by the measure of `section`."""
+    return {
+        line.row: words
+        for line in compressed(grid, _measure(grid))
+        if line.kind and (words := compression_phrase(line))
+    }
 
 
-def beside(line: CompressedRow) -> str:
+def compression_phrase(line: CompressedRow) -> str:
     """Returns a phrase about a compressed row: "97.1 % (93.0 to 101.4), speed × 1.9, size ÷ 4"."""
     parts = [_percent(line.retention)] if line.retention else []
     return ", ".join(filter(None, (*parts, _faster(line), _smaller(line))))
@@ -97,7 +101,7 @@ def _picture(
         kept = line.retention or (Retention(100.0, _NOWHERE, 0, True) if line.row in references else None)
         if kept and (spent := cost(line)):
             points.append(
-                pictures.Point(
+                pictures.ScatterPoint(
                     name=names[line.row], cost=spent, score=kept.value, interval=_drawn(kept), link=ids[line.row],
                     kind="baseline" if not line.retention else "random" if timed and line.noise else "model",
                 )

@@ -65,7 +65,7 @@ def _missing(grid: Grid, found: Mapping[str, Points]) -> str:
     )
 
 
-def _line(place: int, key: tuple[str, str], members: Sequence[Any], told: Mapping[str, Any]) -> dict[str, Any]:
+def _line(place: int, key: tuple[str, str], members: Sequence[Any], facts: Mapping[str, Any]) -> dict[str, Any]:
     tenths = [points[-max(1, len(points) // 10) :] for _, points in members]
     ends = [sum(loss for _, loss in tenth) / len(tenth) for tenth in tenths]
     held_out = [value for made, _ in members if is_number(value := held_out_of(made).get("loss"))]
@@ -74,14 +74,14 @@ def _line(place: int, key: tuple[str, str], members: Sequence[Any], told: Mappin
         "label": key[0],
         "words": key[1],
         "members": members,
-        "objectives": told["objectives"],
+        "objectives": facts["objectives"],
         "pretrainings": len(members),
         "tokens": quantity(sum(made["tokens"] for made, _ in members) / len(members)),
         "flops": quantity(sum(made["flops"] for made, _ in members) / len(members), "FLOP"),
         "first": number(sum(points[0][1] for _, points in members) / len(members), decimals=3),
         "last": number(sum(ends) / len(ends), decimals=3),
         "held_out": number(sum(held_out) / len(held_out), decimals=3) if held_out else "",
-        "bits": number(told["bits"], decimals=2) if told["bits"] is not None else "",
+        "bits": number(facts["bits"], decimals=2) if facts["bits"] is not None else "",
     }
 
 

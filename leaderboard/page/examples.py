@@ -18,14 +18,14 @@ from typing import Any
 from ptmbench.leaderboard.records.record import Record
 from ptmbench.leaderboard.records.store import runs_below
 
-BESIDE = "examples"
+EXAMPLES_FOLDER = "examples"
 _LONG = 2000  # characters of a text
 _LARGEST = 64 * 2**20  # bytes of one file when unpacked
 
 
 def file_of(record: Record) -> str:
     """Returns the path of the script of one record. Its name comes from the seal, so it is safe and unique."""
-    return f"{BESIDE}/{record.seal[:24]}.js"
+    return f"{EXAMPLES_FOLDER}/{record.seal[:24]}.js"
 
 
 Texts = Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
@@ -45,7 +45,7 @@ def write_all(
     and notes on the others. With ``texts``, the tasks whose texts are known are added as {`text_key`: script}."""
     found: dict[str, str] = {}
     notes: list[str] = []
-    asked: set[str] = set()
+    requested: set[str] = set()
     runs = list(dict.fromkeys(run for folder in folders for run in runs_below(Path(folder))))
     for record in records:
         if record.status != "ok" or not record.predictions:
@@ -58,11 +58,13 @@ def write_all(
             _write(script, f"ptmbenchExamples({_literal(record.seal[:24])},{_literal(rows)});\n")
             found[record.seal] = file_of(record)
             key = text_key(record.task)
-            if texts and key not in asked:
-                asked.add(key)
-                if told := texts(record.task):
-                    found[key] = f"{BESIDE}/text-{key}.js"
-                    _write(out / found[key], f"ptmbenchExamples({_literal(f'text-{key}')},{_literal(_cut(told))});\n")
+            if texts and key not in requested:
+                requested.add(key)
+                if task_texts := texts(record.task):
+                    found[key] = f"{EXAMPLES_FOLDER}/text-{key}.js"
+                    _write(
+                        out / found[key], f"ptmbenchExamples({_literal(f'text-{key}')},{_literal(_cut(task_texts))});\n"
+                    )
     return found, sorted(set(notes))
 
 
@@ -86,13 +88,13 @@ def _rows(record: Record, runs: Sequence[Path]) -> tuple[list | None, str]:
     return None, ""
 
 
-def _cut(told: Mapping[str, Any]) -> dict[str, Any]:
+def _cut(task_texts: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the same with long texts cut to `_LONG` characters."""
     texts = {
         name: [one if len(one) <= _LONG else f"{one[:_LONG]}…" for one in inputs]
-        for name, inputs in told["texts"].items()
+        for name, inputs in task_texts["texts"].items()
     }
-    return {"labels": dict(told["labels"]), "texts": texts}
+    return {"labels": dict(task_texts["labels"]), "texts": texts}
 
 
 def _write(path: Path, text: str) -> None:

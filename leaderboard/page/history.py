@@ -14,7 +14,7 @@ from ptmbench.leaderboard.page import charts
 from ptmbench.leaderboard.records.history import History, HistoryError, history, is_baseline
 from ptmbench.leaderboard.records.store import runs_below
 from ptmbench.leaderboard.scores.grid import Column, Grid, Row
-from ptmbench.leaderboard.scores.history import Point, lines, points
+from ptmbench.leaderboard.scores.history import CellChange, cell_changes, lines
 from ptmbench.leaderboard.text import clean
 
 SHOWN = 5
@@ -53,18 +53,18 @@ def markup(grid: Grid, past: Past) -> dict[tuple[Row, Column], str]:
     sheet."""
     found: dict[tuple[Row, Column], str] = {}
     for one in past.histories:
-        for (row, column), changes in points(grid, one.versions).items():
+        for (row, column), changes in cell_changes(grid, one.versions).items():
             if len(changes) > 1:
                 found.setdefault((row, column), _details(column, changes))
     return found
 
 
-def _details(column: Column, changes: Sequence[Point]) -> str:
+def _details(column: Column, changes: Sequence[CellChange]) -> str:
     shown = changes[-SHOWN:]
-    told = "".join(_item(line) for line in lines(shown, column.decimals))
+    items = "".join(_item(line) for line in lines(shown, column.decimals))
     count = f"{len(changes)} commits changed this cell" + (f", the newest {SHOWN}" if len(shown) < len(changes) else "")
     summary = f"<summary>History: {count}</summary>"
-    return f"<tr class=past><td colspan=7><details>{summary}{_picture(shown)}<ol>\n{told}</ol></details>\n"
+    return f"<tr class=past><td colspan=7><details>{summary}{_picture(shown)}<ol>\n{items}</ol></details>\n"
 
 
 def _item(line: Mapping[str, str]) -> str:
@@ -73,15 +73,15 @@ def _item(line: Mapping[str, str]) -> str:
     if line["interval"]:
         score += f" ({_inert(line['interval'])})"
     when = " ".join(filter(None, (line["date"], line["commit"])))
-    told = (line["seeds"], line["change"])
-    return f"<li>{_inert(when)}: {score}, {_inert('; '.join(filter(None, told)))}. {_inert(line['reason'])}\n"
+    details = (line["seeds"], line["change"])
+    return f"<li>{_inert(when)}: {score}, {_inert('; '.join(filter(None, details)))}. {_inert(line['reason'])}\n"
 
 
 def _inert(text: str) -> str:
     return str(escape(clean(text)))
 
 
-def _picture(changes: Sequence[Point]) -> str:
+def _picture(changes: Sequence[CellChange]) -> str:
     """Draws the score with its interval at each commit; returns "" for fewer than `_LEAST` scores."""
     scored = {i: one.cell for i, one in enumerate(changes) if one.cell is not None and one.cell.ok}
     known = {i: cell for i, cell in scored.items() if math.isfinite(cell.summary.mean)}

@@ -7,7 +7,7 @@ from typing import Any
 from ptmbench.leaderboard.page import charts
 from ptmbench.leaderboard.scores import ladder
 from ptmbench.leaderboard.scores.grid import Grid
-from ptmbench.leaderboard.scores.ladder import Curve, Pair
+from ptmbench.leaderboard.scores.ladder import CurvePair, LadderCurve
 from ptmbench.leaderboard.scores.measures import Measure
 from ptmbench.leaderboard.stats import Interval
 from ptmbench.leaderboard.text import capitalize_first, clean, number, quantity
@@ -22,7 +22,7 @@ def section(grid: Grid) -> dict[str, Any]:
     """Returns {"pictures", "lines", "pairs", "steps", "replicates", "losses"} for the template. The first four are
     empty if no model has several budgets. "losses" says whether there are curves of losses."""
     found = ladder.curves(grid)
-    by_measure: dict[Measure, list[Curve]] = {}
+    by_measure: dict[Measure, list[LadderCurve]] = {}
     for one in found:
         by_measure.setdefault(one.measure, []).append(one)
     ordered = sorted(by_measure, key=lambda measure: measure.is_loss)  # stable: losses last
@@ -49,7 +49,7 @@ def _steps(lines: Sequence[dict[str, Any]]) -> list[str]:
     return found
 
 
-def _picture(measure: Measure, same: Sequence[Curve]) -> dict[str, Any]:
+def _picture(measure: Measure, same: Sequence[LadderCurve]) -> dict[str, Any]:
     return {
         "title": capitalize_first(measure.title),
         "better": "higher" if measure.higher_is_better else "lower",
@@ -58,44 +58,45 @@ def _picture(measure: Measure, same: Sequence[Curve]) -> dict[str, Any]:
     }
 
 
-def _plotted(one: Curve) -> charts.Line:
-    found = one.measure.of(one.series.twin) if one.series.twin else None
-    return charts.Line(
-        number=one.series.number,
-        label=clean(one.series.label),
-        points=[(point.flops, point.value, point.interval) for point in one.points],
+def _plotted(one: LadderCurve) -> charts.LadderLine:
+    found = one.measure.of(one.ladder.twin) if one.ladder.twin else None
+    return charts.LadderLine(
+        number=one.ladder.number,
+        label=clean(one.ladder.label),
+        points=[(rung.flops, rung.value, rung.interval) for rung in one.rungs],
         twin=(found.value, found.interval) if found else None,
     )
 
 
-def _ticks(same: Sequence[Curve]) -> dict[float, str]:
+def _ticks(same: Sequence[LadderCurve]) -> dict[float, str]:
     """Returns {FLOPs: label}: the mean FLOPs of each rung, labelled with the requested budget if that is in FLOPs. The
     ends of the axis have the label ""."""
-    rungs: dict[str, list[float]] = {}
+    spent: dict[str, list[float]] = {}
     for one in same[:_MOST_LINES]:
-        for point in one.points:
-            rungs.setdefault(point.rung, []).append(point.flops)
-    ends = {flops for values in rungs.values() for flops in (min(values), max(values))}
-    found = {math.exp(sum(map(math.log, values)) / len(values)): rung for rung, values in rungs.items()}
+        for rung in one.rungs:
+            spent.setdefault(rung.budget, []).append(rung.flops)
+    ends = {flops for values in spent.values() for flops in (min(values), max(values))}
+    found = {math.exp(sum(map(math.log, values)) / len(values)): budget for budget, values in spent.items()}
     ticks = {
-        flops: _short(rung) if rung.endswith(" FLOPs") else quantity(flops, "FLOP") for flops, rung in found.items()
+        flops: _short(budget) if budget.endswith(" FLOPs") else quantity(flops, "FLOP")
+        for flops, budget in found.items()
     }
     return {min(ends): "", max(ends): ""} | ticks
 
 
-def _line(one: Curve) -> dict[str, Any]:
+def _line(one: LadderCurve) -> dict[str, Any]:
     fit, digits = one.fit, one.measure.decimals
     more = digits + 1  # gains are smaller than scores
     return {
-        "number": one.series.number,
-        "label": one.series.label,
-        "words": one.series.words,
+        "number": one.ladder.number,
+        "label": one.ladder.label,
+        "words": one.ladder.words,
         "task": capitalize_first(one.measure.title),
-        "points": [f"{_short(point.rung)}: {number(point.value, decimals=digits)}" for point in one.points],
-        "drawn": "; ".join(dict.fromkeys(point.drawn for point in one.points)),
+        "points": [f"{_short(rung.budget)}: {number(rung.value, decimals=digits)}" for rung in one.rungs],
+        "drawn": "; ".join(dict.fromkeys(rung.drawn for rung in one.rungs)),
         "gains": [
             {
-                "steps": f"{_short(gain.below.rung)} to {gain.above.rung}",
+                "steps": f"{_short(gain.below.budget)} to {gain.above.budget}",
                 **_signed(gain.value, gain.interval, more),
             }
             for gain in one.gains
@@ -107,16 +108,16 @@ def _line(one: Curve) -> dict[str, Any]:
     }
 
 
-def _pair(pair: Pair) -> dict[str, Any]:
-    first, second = pair.first.series, pair.second.series
+def _pair(pair: CurvePair) -> dict[str, Any]:
+    first, second = pair.first.ladder, pair.second.ladder
     return {
         "first": f"{first.number} {first.label}",
         "second": f"{second.number} {second.label}",
         "words": first.words if first.words == second.words else f"{first.words}; {second.words}",
         "task": capitalize_first(pair.first.measure.title),
         "ahead": [
-            {"rung": rung, "share": f"{100 * share:.0f} %" if math.isfinite(share) else ""}
-            for rung, share in zip(pair.rungs, pair.ahead, strict=True)
+            {"budget": budget, "share": f"{100 * share:.0f} %" if math.isfinite(share) else ""}
+            for budget, share in zip(pair.budgets, pair.ahead, strict=True)
         ],
         "crossing": f"{pair.crossing:.2g} FLOPs".replace("e+0", "e").replace("e+", "e")
         if math.isfinite(pair.crossing)
@@ -127,16 +128,16 @@ def _pair(pair: Pair) -> dict[str, Any]:
 
 
 def _signed(value: float, interval: Interval, digits: int) -> dict[str, Any]:
-    """Returns a number with its sign and interval; ``apart`` if the interval excludes zero."""
+    """Returns a number with its sign, its interval, and whether the interval excludes zero."""
     known = math.isfinite(interval.low) and math.isfinite(interval.high)
     return {
         "value": f"{value:+.{digits}f}" if math.isfinite(value) else "",
         "interval": f"{interval.low:+.{digits}f} to {interval.high:+.{digits}f}" if known else "",
         "sort": f"{value:.6g}" if math.isfinite(value) else "",
-        "apart": known and (interval.low > 0 or interval.high < 0),
+        "excludes_zero": known and (interval.low > 0 or interval.high < 0),
     }
 
 
-def _short(rung: str) -> str:
-    """Returns a rung without the unit FLOPs, as on the axes of the pictures."""
-    return rung.removesuffix(" FLOPs")
+def _short(budget: str) -> str:
+    """Returns ``budget`` without the unit FLOPs, as on the axes of the pictures."""
+    return budget.removesuffix(" FLOPs")

@@ -36,12 +36,12 @@ def lesson(name: str, catalogue: Catalogue, links: Mapping[str, str]) -> dict[st
     entry = catalogue["models"][name]
     relatives: dict[str, list[dict[str, Any]]] = {}
     for one in entry["relatives"]:
-        told = entry["nearest"] if one["relation"] == "nearest" else one["difference"].replace(f" (`{name}`)", "")
+        difference = entry["nearest"] if one["relation"] == "nearest" else one["difference"].replace(f" (`{name}`)", "")
         relatives.setdefault(_RELATIONS[one["relation"]], []).append(
             {
                 "title": catalogue["models"][one["name"]]["title"],
                 "href": links[one["name"]],
-                "difference": _linked(told, catalogue, links) if one["relation"] != "nearest" else "",
+                "difference": _linked(difference, catalogue, links) if one["relation"] != "nearest" else "",
             }
         )
     return {
@@ -51,9 +51,9 @@ def lesson(name: str, catalogue: Catalogue, links: Mapping[str, str]) -> dict[st
         "nearest": _linked(entry["nearest"], catalogue, links),
         "relatives": relatives,
         "objectives": [
-            {"name": one, "id": f"o-{one}", "summary": told["summary"], "formula": _lines(told["formula"])}
+            {"name": one, "id": f"o-{one}", "summary": objective["summary"], "formula": _lines(objective["formula"])}
             for one in entry["objectives"]
-            if (told := catalogue["objectives"].get(one))
+            if (objective := catalogue["objectives"].get(one))
         ],
         "paper": entry["paper"],
         "url": _safe(entry["url"]),
@@ -72,17 +72,17 @@ def objectives(catalogue: Catalogue, links: Mapping[str, str]) -> list[dict[str,
         {
             "id": f"o-{name}",
             "name": name,
-            "summary": told["summary"],
-            "formula": _lines(told["formula"]),
-            "text": [_linked(text, catalogue, links) for text in told["text"]],
-            "code": told["code"],
+            "summary": objective["summary"],
+            "formula": _lines(objective["formula"]),
+            "text": [_linked(text, catalogue, links) for text in objective["text"]],
+            "code": objective["code"],
             "models": [
                 {"title": entry["title"], "href": links[one]}
                 for one, entry in catalogue["models"].items()
                 if name in entry["objectives"]
             ],
         }
-        for name, told in catalogue.get("objectives", {}).items()
+        for name, objective in catalogue.get("objectives", {}).items()
     ]
 
 

@@ -33,7 +33,7 @@ _NAMES, _NUMBERS = 290, 196
 
 
 @dataclass(frozen=True, kw_only=True)
-class Point:
+class ScatterPoint:
     """A row: cost, score with its interval, and anchor. ``kind`` is "model" (a full circle), "random" (a hollow one) or
     "baseline" (a square)."""
 
@@ -47,12 +47,12 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class Bar:
-    """A gain with its interval; ``apart`` if the interval excludes zero."""
+    """A gain with its interval. ``excludes_zero`` says whether the interval excludes zero."""
 
     name: str
     value: float
     interval: Interval
-    apart: bool
+    excludes_zero: bool
     link: str
 
 
@@ -77,7 +77,7 @@ class _Box(NamedTuple):
 
 
 def scatter(
-    points: Sequence[Point], decimals: int = 1, higher_is_better: bool = True, axis: Axis | None = None
+    points: Sequence[ScatterPoint], decimals: int = 1, higher_is_better: bool = True, axis: Axis | None = None
 ) -> Markup:
     """Draws scores over costs (logarithmic) with intervals; by default the costs are seconds. A line joins the rows
     that no other row beats in both."""
@@ -106,8 +106,8 @@ def scatter(
     named = _labels([points[i].name for i in first], [places[i] for i in first], places, joined)
     for i, label in sorted(zip(first, named, strict=True)):
         point, (x, y) = points[i], places[i]
-        told = f"{point.name}: {with_interval(point.score, point.interval, decimals)}, {axis.cost(point.cost)}"
-        title = f"<title>{escape(clean(told))}</title>"
+        tooltip = f"{point.name}: {with_interval(point.score, point.interval, decimals)}, {axis.cost(point.cost)}"
+        title = f"<title>{escape(clean(tooltip))}</title>"
         parts.append(f'<a href="#{escape(point.link)}">{_mark(point.kind, x, y, title)}{label}</a>')
     return _svg("plane named", _WIDTH, _HEIGHT, parts)
 
@@ -136,9 +136,9 @@ def forest(bars: Sequence[Bar], decimals: int = 1) -> Markup:
         if known:
             x = across(bar.interval.low), across(bar.interval.high)
             drawn = f'<line class="range" x1="{x[0]:.1f}" x2="{x[1]:.1f}" y1="{y}" y2="{y}"/>'
-        drawn += f'<circle class="{"on" if bar.apart else "off"}" cx="{across(bar.value):.1f}" cy="{y}" r="4"/>'
+        drawn += f'<circle class="{"on" if bar.excludes_zero else "off"}" cx="{across(bar.value):.1f}" cy="{y}" r="4"/>'
         words = with_interval(bar.value, bar.interval, decimals, True)
-        kind = "amount apart" if bar.apart else "amount"
+        kind = "amount apart" if bar.excludes_zero else "amount"
         amount = f'<text class="{kind}" x="{_WIDTH - _NUMBERS + 14}" y="{y}" dy="4">{words}</text>'
         parts.append(f'<a href="#{escape(bar.link)}">{label}{drawn}{amount}</a>')
     return _svg("plane forest", _WIDTH, height, parts)

@@ -75,7 +75,7 @@ def column(grid: Grid, column: Column, place: int) -> dict[str, Any]:
         "id": f"t{place}",
         "title": column.title,
         "head": task["title"],
-        "apart": [
+        "qualifiers": [
             part
             for part in ("" if column.official else task["source"], *column.part.split(", "), overlap.mark(task))
             if part

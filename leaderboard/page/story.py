@@ -25,7 +25,7 @@ _ORACLE = "oracle"
 
 
 @dataclass(frozen=True)
-class Gain:
+class PretrainingGain:
     """The effect of pre-training on one row: the score of the row minus the score of its random twin. Positive is
     better, even if lower scores are better."""
 
@@ -58,13 +58,13 @@ class Story:
         return not_worse(self.compared, self._sign > 0)
 
     @cached_property
-    def gains(self) -> list[Gain]:
+    def gains(self) -> list[PretrainingGain]:
         """The gains of all rows with a random twin, largest first."""
         found = []
         for row, twin in twin_rows(self.grid):
             if row in self.samples and twin in self.samples:
                 difference = gap(self.samples[row], self.samples[twin])
-                found.append(Gain(row, difference if self._sign > 0 else _reversed(difference)))
+                found.append(PretrainingGain(row, difference if self._sign > 0 else _reversed(difference)))
         return sorted(found, key=lambda one: (-one.gap.value, one.row.title))
 
     @cached_property
@@ -147,7 +147,7 @@ class Story:
         return pictures.with_interval(value, interval, self.decimals, signed, " points" if points else "")
 
 
-def tell(grid: Grid, costs: Mapping[Row, Mapping[str, Any]], ids: Mapping[Row, str]) -> dict[str, Any]:
+def section(grid: Grid, costs: Mapping[Row, Mapping[str, Any]], ids: Mapping[Row, str]) -> dict[str, Any]:
     """Returns the story of ``grid`` as plain values for the template. ``ids`` are the anchors of the rows on the
     page."""
     story = Story(grid, _measure(grid))
@@ -156,7 +156,7 @@ def tell(grid: Grid, costs: Mapping[Row, Mapping[str, Any]], ids: Mapping[Row, s
         if spent := _seconds(row, costs[row]):
             kind = "random" if row.kind == "random" else "baseline" if row.kind == "baseline" else "model"
             points.append(
-                pictures.Point(
+                pictures.ScatterPoint(
                     name=story.names[row], cost=spent, score=sample.mean, interval=sample.interval, kind=kind,
                     link=ids[row],
                 )
@@ -164,7 +164,7 @@ def tell(grid: Grid, costs: Mapping[Row, Mapping[str, Any]], ids: Mapping[Row, s
     bars = [
         pictures.Bar(
             name=story.names[one.row], value=one.gap.value, interval=one.gap.interval, link=ids[one.row],
-            apart=one.gap.above or one.gap.below,
+            excludes_zero=one.gap.above or one.gap.below,
         )
         for one in story.gains
     ]  # fmt: skip

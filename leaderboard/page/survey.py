@@ -85,9 +85,9 @@ def _model(
     here = [row for row in rows if row.name == found]
     if found:
         count = f"{len(here)} {'row' if len(here) == 1 else 'rows'} here" if here else "no row here"
-        told = [{"text": f"rows on {one['title']}", "href": one["href"]} for one in boards.get(found, ())]
+        elsewhere = [{"text": f"rows on {one['title']}", "href": one["href"]} for one in boards.get(found, ())]
         sheet = {"text": catalogue["models"][found]["title"], "href": links[found]}
-        return [sheet, *(told or [{"text": count, "href": ""}])]
+        return [sheet, *(elsewhere or [{"text": count, "href": ""}])]
     published = [row for row in rows if row.division == "published" and _fold(row.label).startswith(wanted)]
     if published:
         return [{"text": f"published checkpoint {row.label}", "href": ""} for row in published]
@@ -118,8 +118,8 @@ def _adapted(one: Any, rows: Sequence[Row]) -> list[dict[str, str]]:
     names = [_fold(name) for name in one.models]
     here = [row for row in rows if row.adaptation in one.adaptations and _fold(row.label) in names]
     labels = list(dict.fromkeys(row.label for row in here))
-    told = [{"text": f"--adaptation {name}", "href": ""} for name in one.adaptations]
-    return [*told, {"text": f"rows here: {', '.join(labels)}" if labels else "no row here", "href": ""}]
+    options = [{"text": f"--adaptation {name}", "href": ""} for name in one.adaptations]
+    return [*options, {"text": f"rows here: {', '.join(labels)}" if labels else "no row here", "href": ""}]
 
 
 def _methods(term: Mapping[str, Any]) -> dict[str, list[str]]:

@@ -79,7 +79,7 @@ def board(
         for j, column in enumerate(grid.columns)
     ]
     return {
-        "story": story.tell(grid, costs, ids),
+        "story": story.section(grid, costs, ids),
         "columns": columns,
         "rows": rows,
         "blank": _blank(grid, rows, columns),
@@ -154,13 +154,13 @@ def _data(grid: Grid, rows: Sequence[dict[str, Any]], scripts: Mapping[str, str]
             values = [round(value, column.decimals + 2) if math.isfinite(value) else None for value in found.values()]
             first = {record.seed: record for record in reversed(cell.ok)}  # of the first pre-training
             files = [scripts.get(first[seed].seal, "") for seed in ran]
-            told: list[Any] = [seeds.index(ran), values, files if any(files) else 0]
+            entry: list[Any] = [seeds.index(ran), values, files if any(files) else 0]
             if cell.pretrainings > 1:  # variance of the mean over pre-trainings, and its degrees of freedom
                 spread = cell.summary.sd**2 / cell.summary.n
-                told.append([round(spread, 6) if math.isfinite(spread) else None, cell.summary.n - 1])
+                entry.append([round(spread, 6) if math.isfinite(spread) else None, cell.summary.n - 1])
             elif several and redrawable(cell.values):
-                told.append(0)
-            line.append(told if len(told) > 3 or told[2] else told[:2])
+                entry.append(0)
+            line.append(entry if len(entry) > 3 or entry[2] else entry[:2])
         cells.append(line)
     columns = [
         {
@@ -198,8 +198,8 @@ def _named(line: dict[str, Any], grid: Grid, rows: Sequence[dict[str, Any]]) -> 
 
 def _ranking(grid: Grid) -> dict[str, int]:
     """Counts the neighbours in the ranking by average that are certainly different."""
-    apart, pairs = separable(list(grid.rank_intervals().values()))
-    return {"apart": apart, "pairs": pairs, "rows": len(grid.ranks())}
+    different, pairs = separable(list(grid.rank_intervals().values()))
+    return {"different": different, "pairs": pairs, "rows": len(grid.ranks())}
 
 
 def _centred(grid: Grid) -> dict[str, Any]:

@@ -88,11 +88,11 @@ def accept(
         )
     folder.parent.mkdir(parents=True, exist_ok=True)
     with _locked(folder.parent):
-        _finish(folder)
+        _finish_replacement(folder)
         before = _accepted_before(folder, warn)
         if add and before and not before.whole:
             raise BaselineError(f"{folder} is damaged, so nothing was added to it. {_AGAIN}")
-        new = _beside(folder, "new")
+        new = _hidden_sibling(folder, "new")
         try:
             texts = _texts(folder) if add and before else {}
             texts = {name: laid_out(content) for name, content in (texts | _texts(source)).items()}
@@ -118,12 +118,12 @@ def accept(
             _swap(folder, new)
         finally:
             shutil.rmtree(new, ignore_errors=True)
-    _tell_of_paths(store.records, warn)
+    _warn_about_paths(store.records, warn)
     return made
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Before:
+class _PreviousBaseline:
     """The known facts about the baseline that is to be replaced."""
 
     digest: str
@@ -132,14 +132,14 @@ class _Before:
     whole: bool = False
 
 
-def _accepted_before(folder: Path, warn: Callable[[str], None]) -> _Before | None:
+def _accepted_before(folder: Path, warn: Callable[[str], None]) -> _PreviousBaseline | None:
     """Returns the baseline in ``folder``, as far as it is known, or None if the folder is missing or empty. Raises
     `BaselineError` for other content, or for a baseline whose digest is lost."""
     try:
         if found := verify(folder):
-            return _Before(digest=found.digest, reason=found.reason, replaces=found.replaces, whole=True)
+            return _PreviousBaseline(digest=found.digest, reason=found.reason, replaces=found.replaces, whole=True)
     except BaselineError as error:
-        digest = _marked(folder)
+        digest = _read_marker(folder)
         with contextlib.suppress(BaselineError):
             digest = (_packed(folder)[0] if (folder / PACK).is_file() else _manifest(folder / MANIFEST)).digest
         if not digest:
@@ -148,7 +148,7 @@ def _accepted_before(folder: Path, warn: Callable[[str], None]) -> _Before | Non
                 f"without a history, delete {folder} and run the same command again."
             ) from error
         warn(f"The old baseline is replaced although it is damaged: {error}")
-        return _Before(digest=digest)
+        return _PreviousBaseline(digest=digest)
     if folder.exists() and any(folder.iterdir()):
         raise BaselineError(f"{folder} is not empty, and is not a baseline. Name another folder with --baseline.")
     return None
@@ -158,14 +158,14 @@ def recover(folder: Path) -> None:
     """Finishes the replacement of the baseline in ``folder`` if an `accept` was killed between its two renames, the
     only moment at which ``folder`` does not exist. Otherwise does nothing."""
     folder = Path(folder).resolve()
-    if not folder.exists() and _beside(folder, "old").is_dir():
+    if not folder.exists() and _hidden_sibling(folder, "old").is_dir():
         with _locked(folder.parent):
-            _finish(folder)
+            _finish_replacement(folder)
 
 
-def _finish(folder: Path) -> None:
+def _finish_replacement(folder: Path) -> None:
     """Finishes or undoes an `accept` that was killed, and removes its temporary folders next to ``folder``."""
-    new, old = _beside(folder, "new"), _beside(folder, "old")
+    new, old = _hidden_sibling(folder, "new"), _hidden_sibling(folder, "old")
     if not folder.exists() and old.is_dir():  # killed between the two renames
         whole = False
         with contextlib.suppress(BaselineError):
@@ -180,7 +180,7 @@ def _finish(folder: Path) -> None:
 def _swap(folder: Path, new: Path) -> None:
     """Puts ``new`` in the place of ``folder``. No portable call exchanges two folders, so the old one is renamed
     first."""
-    old = _beside(folder, "old")
+    old = _hidden_sibling(folder, "old")
     if folder.exists():
         os.rename(folder, old)
     try:
@@ -193,7 +193,7 @@ def _swap(folder: Path, new: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def _beside(folder: Path, what: str) -> Path:
+def _hidden_sibling(folder: Path, what: str) -> Path:
     """Returns the path of a hidden folder next to ``folder``. It is always the same, so that the next `accept` finds
     it."""
     return folder.parent / f".{folder.name}.{what}"
@@ -230,9 +230,9 @@ def verify(folder: Path) -> Baseline | None:
     elif (folder / MANIFEST).is_file():
         path = folder / MANIFEST
         made = _manifest(path)
-        if _marked(folder) not in (None, made.digest):
+        if _read_marker(folder) not in (None, made.digest):
             raise BaselineError(f"The digest in {path} is not that in {folder / MARKER}. {_AGAIN}")
-    elif _marked(folder) is not None:
+    elif _read_marker(folder) is not None:
         raise BaselineError(
             f"{folder} was accepted as a baseline, but its {MANIFEST} is missing, so its records cannot be checked. "
             f"{_AGAIN}"
@@ -243,8 +243,8 @@ def verify(folder: Path) -> Baseline | None:
     changed = sorted(name for name in found.keys() | made.files.keys() if found.get(name) != made.files.get(name))
     if changed:
         what = "was added to" if changed[0] not in made.files else "is missing from" if changed[0] not in found else ""
-        said = f"{clean(changed[0])} {what} it" if what else f"{clean(changed[0])} was changed"
-        raise BaselineError(f"The baseline {folder} is not what was accepted: {said}. {_AGAIN}")
+        change = f"{clean(changed[0])} {what} it" if what else f"{clean(changed[0])} was changed"
+        raise BaselineError(f"The baseline {folder} is not what was accepted: {change}. {_AGAIN}")
     if fault:
         raise BaselineError(f"{path} is damaged: {fault}. {_AGAIN}")
     if _digest(found) != made.digest:
@@ -288,7 +288,7 @@ def _restored(path: Path, body: Any) -> Baseline:
     return made
 
 
-def _marked(folder: Path) -> str | None:
+def _read_marker(folder: Path) -> str | None:
     """Returns the digest in the folder's marker; "" if the marker is unreadable, None without one."""
     try:
         text = (folder / MARKER).read_text(encoding="ascii").strip()
@@ -309,7 +309,7 @@ def _files(folder: Path) -> dict[str, str]:
     }
 
 
-def _tell_of_paths(records: Sequence[Record], warn: Callable[[str], None]) -> None:
+def _warn_about_paths(records: Sequence[Record], warn: Callable[[str], None]) -> None:
     """Warns about commands that name paths of this machine."""
     found = [path.group() for record in records if (path := _ABSOLUTE.search(record.command or ""))]
     if found:

@@ -213,12 +213,12 @@ def _git(folder: Path, called: str, *arguments: str, given: bytes = b"") -> byte
     except (OSError, subprocess.TimeoutExpired) as error:
         raise HistoryError(f"The history of {called} cannot be read: {clean(error)}. Check the repository.") from error
     if done.returncode:
-        said = clean(done.stderr.decode("utf-8", "replace").strip().partition("\n")[0])
-        if "not a git repository" in said:
+        message = clean(done.stderr.decode("utf-8", "replace").strip().partition("\n")[0])
+        if "not a git repository" in message:
             raise HistoryError(
                 f"{called} is not in a git repository, so it has no history. Commit the folder after `accept`."
             )
-        if "does not have any commits" in said:
+        if "does not have any commits" in message:
             raise HistoryError(f"{called} is in no commit, so it has no history yet. Commit the folder after `accept`.")
-        raise HistoryError(f"git cannot read the history of {called}: {said}. Check the repository with `git fsck`.")
+        raise HistoryError(f"git cannot read the history of {called}: {message}. Check the repository with `git fsck`.")
     return done.stdout

@@ -151,7 +151,7 @@ def parse(name: str, content: bytes, pieces: Pieces | None = None) -> Record:
         raise RecordError(f"{name} is not UTF-8 text: it was damaged after it was written. {_AGAIN}") from error
     body = (pieces or Pieces()).body(text) if f'"schema": {SCHEMA},' in text[:40] else None
     if body is None:
-        return _closely(name, text)
+        return _parse_other_layout(name, text)
     try:
         check_whole(body)
     except LayoutError as error:
@@ -159,7 +159,7 @@ def parse(name: str, content: bytes, pieces: Pieces | None = None) -> Record:
     return Record(**body)
 
 
-def _closely(name: str, text: str) -> Record:
+def _parse_other_layout(name: str, text: str) -> Record:
     """Parses records that `write` did not lay out, and raises `RecordError` with the reason for texts that are not
     records."""
     try:

@@ -64,8 +64,8 @@ def kendall(first: Sequence[float], second: Sequence[float]) -> float:
     """Returns tau-b of two lists of the same length; NaN if all values of one are equal."""
     pairs = np.triu_indices(len(first), 1)
     ours, theirs = (_signs(np.array(one, float), pairs) for one in (first, second))
-    apart = math.sqrt(float((ours**2).sum() * (theirs**2).sum()))
-    return float((ours * theirs).sum()) / apart if apart else math.nan
+    norm = math.sqrt(float((ours**2).sum() * (theirs**2).sum()))
+    return float((ours * theirs).sum()) / norm if norm else math.nan
 
 
 @cache

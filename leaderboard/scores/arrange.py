@@ -15,41 +15,41 @@ from typing import Any
 
 from ptmbench.leaderboard.records.record import THEN, Draw, Record, draw_of, extra_encoders, planned
 from ptmbench.leaderboard.scores.costs import adaptation_tuning_of, budget_words, tuning_of
-from ptmbench.leaderboard.scores.grid import AS_IT_IS, Cell, Column, Grid, Row, tokenizer_of
+from ptmbench.leaderboard.scores.grid import FORMS_WITHOUT_ADAPTATION, Cell, Column, Grid, Row, tokenizer_of
 
 
 def arrange(records: Iterable[Record]) -> Grid:
     """Returns the grid of ``records``. Rows are ordered by falling average. Incomplete rows follow by their mean place
     on the tasks that they have, and rows without a score are last."""
     notes: list[str] = []
-    rows, columns, found = _placed(list(records), notes)
+    rows, columns, found = _place_records(list(records), notes)
     draws: dict[tuple[Row, Column], dict[Draw, Record]] = {}
-    aside: Counter[tuple[str, str]] = Counter()
+    left_out: Counter[tuple[str, str]] = Counter()
     for record, row, column in found:
         held, draw = draws.setdefault((row, column), {}), draw_of(record)
         if rival := held.get(draw):
-            aside[(row.title, column.title)] += 1
+            left_out[(row.title, column.title)] += 1
             record = max(record, rival, key=lambda one: (one.finished, one.seal))
         held[draw] = record
-    for (row, column), count in sorted(aside.items()):
+    for (row, column), count in sorted(left_out.items()):
         notes.append(
             f"{row} on {column}: {count} older record{'s' * (count > 1)} of a seed that was run again with other "
             f"settings or code {'are' if count > 1 else 'is'} left out; the newest counts."
         )
     cells = {pair: Cell(records=tuple(held[draw] for draw in sorted(held))) for pair, held in draws.items()}
     grid = Grid(rows=rows, columns=columns, cells=cells, notes=tuple(notes))
-    behind = _behind(grid)
-    ordered = sorted(rows, key=lambda row: (_rank(grid, row), behind[row], row.title))
+    share_ahead = _share_ahead(grid)
+    ordered = sorted(rows, key=lambda row: (_rank(grid, row), share_ahead[row], row.title))
     return Grid(rows=tuple(ordered), columns=columns, cells=cells, notes=tuple(notes))
 
 
 def places(records: Iterable[Record]) -> list[tuple[Record, Row, Column]]:
     """Returns each record with its row and column. A record in several rows is listed once for each. In contrast to the
     cells of a grid, older records of a seed that was run again are included."""
-    return _placed(list(records), [])[2]
+    return _place_records(list(records), [])[2]
 
 
-def _placed(
+def _place_records(
     records: Sequence[Record], notes: list[str]
 ) -> tuple[tuple[Row, ...], tuple[Column, ...], list[tuple[Record, Row, Column]]]:
     columns, column_of = _columns(records, notes)
@@ -62,7 +62,7 @@ def _rank(grid: Grid, row: Row) -> float:
     return -mean if math.isfinite(mean) else math.inf
 
 
-def _behind(grid: Grid) -> dict[Row, float]:
+def _share_ahead(grid: Grid) -> dict[Row, float]:
     """Returns for each row the share of the other rows that are ahead of it, averaged over the columns where it has a
     score; infinite for a row without a score."""
     shares: dict[Row, list[float]] = {row: [] for row in grid.rows}
@@ -107,12 +107,12 @@ def _rows(column_of: dict[int, tuple[Record, Column]]) -> tuple[tuple[Row, ...],
     for key in sorted(by_name):
         label, name, size, kind, division, adaptation = key
         members = by_name[key]
-        own = _parts(members, _with_planned(members, _telling(members, _pretraining_identity)))
-        extras = [_parts(part, _telling(part, _neighbours_identity)) for _, part in own]
+        own = _parts(members, _identity_with_planned(members, _identity_with_budget(members, _pretraining_identity)))
+        extras = [_parts(part, _identity_with_budget(part, _extra_encoders_identity)) for _, part in own]
         for (identity, _), parts in zip(own, extras, strict=True):
             for others, part in parts:
                 words = [_pretraining_words(identity, part, [one for one, _ in own])] if len(own) > 1 else []
-                words += [_neighbours_words(others)] if len(parts) > 1 else []
+                words += [_extra_encoders_words(others)] if len(parts) > 1 else []
                 for tuning, tuned in _by_tuning(part):
                     row = Row(
                         name=name, label=label, size=size, kind=kind, division=division, adaptation=adaptation,
@@ -129,11 +129,11 @@ def _by_tuning(records: Sequence[Record]) -> list[tuple[list[str], list[Record]]
     nothing belong to all groups."""
     parts: dict[str, list[Record]] = {}
     for record in records:
-        if record.task.get("form") not in AS_IT_IS:
+        if record.task.get("form") not in FORMS_WITHOUT_ADAPTATION:
             parts.setdefault(adaptation_tuning_of(record.adaptation), []).append(record)
     if len(parts) < 2:
         return [([], list(records))]
-    shared = [record for record in records if record.task.get("form") in AS_IT_IS]
+    shared = [record for record in records if record.task.get("form") in FORMS_WITHOUT_ADAPTATION]
     return [([words], [*found, *shared]) for words, found in sorted(parts.items())]
 
 
@@ -142,15 +142,15 @@ def _by_name(records: Iterable[Record]) -> dict[tuple, list[Record]]:
     So their scores are in every row of the model and have no row of their own. Rows of transformed models do not get
     them, because the transform would change these scores."""
     models: dict[tuple, dict[str, list[Record]]] = {}
-    as_it_is: dict[tuple, list[Record]] = {}
+    unadapted: dict[tuple, list[Record]] = {}
     for record in records:
         row = record.row
         key = (row["label"], row["name"], row["size"] or "", row["kind"], row["division"])
-        if record.task.get("form") in AS_IT_IS and THEN not in record.adaptation["name"]:
-            as_it_is.setdefault(key, []).append(record)
+        if record.task.get("form") in FORMS_WITHOUT_ADAPTATION and THEN not in record.adaptation["name"]:
+            unadapted.setdefault(key, []).append(record)
         else:
             models.setdefault(key, {}).setdefault(record.adaptation["name"], []).append(record)
-    for key, found in as_it_is.items():
+    for key, found in unadapted.items():
         rows = models.setdefault(key, {})
         if all(THEN in adaptation for adaptation in rows):
             rows[found[0].adaptation["name"]] = []
@@ -167,11 +167,11 @@ def _parts(
     parts: dict[Hashable | None, list[Record]] = {}
     for record in records:
         parts.setdefault(identity(record), []).append(record)
-    silent = parts.pop(None, [])
+    unidentified = parts.pop(None, [])
     if not parts:
-        return [(None, silent)]
+        return [(None, unidentified)]
     ordered = sorted(parts.items(), key=lambda part: (-len(part[1]), str(part[0])))
-    ordered[0][1].extend(silent)
+    ordered[0][1].extend(unidentified)
     return ordered
 
 
@@ -185,7 +185,7 @@ def _task_identity(record: Record) -> tuple | None:
     return (task["version"], task["data_sha256"], task.get("split"), task.get("examples"), condition)
 
 
-def _telling(records: Sequence[Record], identity: Callable[[Record, bool], Hashable | None]) -> Callable:
+def _identity_with_budget(records: Sequence[Record], identity: Callable[[Record, bool], Hashable | None]) -> Callable:
     """Returns ``identity`` with the budget included only if there are several: if a record states its requested budget,
     or if records of the same draw have different budgets."""
     known = {(draw_of(record), identity(record, False), identity(record, True)) for record in records}
@@ -194,24 +194,24 @@ def _telling(records: Sequence[Record], identity: Callable[[Record, bool], Hasha
     return lambda record: identity(record, budget)
 
 
-def _with_planned(records: Sequence[Record], identity: Callable[[Record], Hashable | None]) -> Callable:
+def _identity_with_planned(records: Sequence[Record], identity: Callable[[Record], Hashable | None]) -> Callable:
     """Returns ``identity`` with one change: a record whose pre-training failed gets the identity of the records with
     the budget that was planned for it."""
     found = {}
     for record in records:
         if record.pretraining and identity(record) is not None:
-            found.setdefault(_asked(record.pretraining), identity(record))
+            found.setdefault(_requested_pretraining(record.pretraining), identity(record))
 
     def of(record: Record) -> Hashable | None:
-        if not (asked := planned(record)):
+        if not (plan := planned(record)):
             return identity(record)
-        tokenizer = next((one[1] for one in found.values() if one[0] == asked.get("corpus_sha256")), None)
-        return found.get(_asked(asked), (asked.get("corpus_sha256"), tokenizer, budget_words(asked), None))
+        tokenizer = next((one[1] for one in found.values() if one[0] == plan.get("corpus_sha256")), None)
+        return found.get(_requested_pretraining(plan), (plan.get("corpus_sha256"), tokenizer, budget_words(plan), None))
 
     return of
 
 
-def _asked(made: Mapping[str, Any]) -> tuple:
+def _requested_pretraining(made: Mapping[str, Any]) -> tuple:
     """Returns the requested corpus and budget."""
     return (made.get("corpus_sha256"), budget_words(made))
 
@@ -233,7 +233,7 @@ def _spent(made: Mapping[str, Any]) -> Any:
     return budget_words(made) if "minutes" in (made.get("budget") or {}) else made.get("tokens")
 
 
-def _neighbours_identity(record: Record, budget: bool) -> tuple | None:
+def _extra_encoders_identity(record: Record, budget: bool) -> tuple | None:
     """Returns the name, corpus, tokenizer and (with ``budget``) cost of each extra encoder; None without extra
     encoders."""
     found = []
@@ -243,7 +243,7 @@ def _neighbours_identity(record: Record, budget: bool) -> tuple | None:
     return tuple(found) or None
 
 
-def _neighbours_words(identity: Hashable | None) -> str:
+def _extra_encoders_words(identity: Hashable | None) -> str:
     of = [
         f"{name} {str(corpus)[:6]}, tokenizer {str(tokenizer)[:6]}" + (f", {_tokens_words(spent)}" if spent else "")
         for name, corpus, tokenizer, spent in identity or ()

@@ -19,7 +19,7 @@ from functools import cached_property
 
 from ptmbench.leaderboard.records.record import Draw
 from ptmbench.leaderboard.scores.grid import Column, Grid, Row
-from ptmbench.leaderboard.scores.ranks import Rank, ranks, together
+from ptmbench.leaderboard.scores.ranks import Rank, ranks, simultaneous_confidence
 from ptmbench.leaderboard.stats import Error, Interval, Summary, error, mean_of, summarise, units
 
 _FLOOR = "majority"
@@ -27,7 +27,7 @@ _PAIRS = "minimal_pair"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class CentredScore:
     """The centred average of one row over seeds, and its 95 % interval over seeds and examples."""
 
     row: Row
@@ -120,18 +120,18 @@ class Centred:
         return next((cell.summary.mean for cell in cells if cell and cell.ok), math.nan)
 
 
-def lines(grid: Grid) -> list[Line]:
+def lines(grid: Grid) -> list[CentredScore]:
     """Returns a line for each row that is not a baseline: the best first, rows without an average last. [] if the board
     has no centred average."""
     average = Centred(grid=grid)
     rows = [row for row in grid.rows if row.kind != "baseline"] if average.scales else []
     summaries, errors = {row: average.summary(row) for row in rows}, {row: average.error(row) for row in rows}
     ranked = [row for row in rows if summaries[row].n]
-    confidence = together(len(ranked))
+    confidence = simultaneous_confidence(len(ranked))
     found = ranks({row: errors[row].around(summaries[row].mean, confidence) for row in ranked})
     ordered = sorted(rows, key=lambda row: -summaries[row].mean if summaries[row].n else math.inf)
     return [
-        Line(
+        CentredScore(
             row=row,
             summary=summaries[row],
             interval=errors[row].around(summaries[row].mean),
@@ -145,9 +145,9 @@ def lines(grid: Grid) -> list[Line]:
 def definition(grid: Grid) -> str:
     """Returns a description of the average with the chance of each instrument."""
     scales = Centred(grid=grid).scales
-    told = ", ".join(f"{column.title} (chance {scale.chance:.4g})" for column, scale in scales.items())
+    instruments = ", ".join(f"{column.title} (chance {scale.chance:.4g})" for column, scale in scales.items())
     return (
         "Centred average: each score is rescaled so that chance is 0 and the best possible score is 100. The average "
-        f"is over {len(scales)} instruments that apply to all models: {told}. Chance is what the task states, or the "
-        "score of the majority baseline. The interval is over seeds and examples."
+        f"is over {len(scales)} instruments that apply to all models: {instruments}. Chance is what the task states, "
+        "or the score of the majority baseline. The interval is over seeds and examples."
     )

@@ -188,7 +188,7 @@ def _line(
     records = _records(grid, row, columns)
     latency, noise = _latency(records)
     costs = [_own_cost(record) for record in records] if row.compression else []
-    taught = [_taught(record) for record in records]
+    teacher_flops = [_teacher_flops(record) for record in records]
     totals = [_total(record) for record in records]
     theirs = _records(grid, reference, columns) if reference else []
     figures, other = cost_of(row, records), cost_of(reference, theirs) if reference else {}
@@ -207,7 +207,7 @@ def _line(
         flops_per_example=_mean([record.cost.get("flops_per_example") for record in records]),
         own_flops=_mean([cost.get("flops") for cost in costs]),
         own_seconds=_mean([_part(cost.get("seconds")).get("total") for cost in costs]),
-        teacher_flops=_mean(taught) if None not in taught else None,
+        teacher_flops=_mean(teacher_flops) if None not in teacher_flops else None,
         total_flops=_mean(totals) if None not in totals else None,
         speed_up=_ratio(_latency(theirs)[0].get("1"), latency.get("1")),
         shrinkage=_quotient(other.get("disk MiB"), figures["disk MiB"]),
@@ -259,11 +259,11 @@ def _own_cost(record: Record) -> Mapping[str, Any]:
 
 def _total(record: Record) -> float | None:
     pretraining = spent_on(record.pretraining).get("flops") if record.pretraining else 0.0
-    parts = [pretraining, record.cost.get("flops"), _taught(record)]
+    parts = [pretraining, record.cost.get("flops"), _teacher_flops(record)]
     return math.fsum(parts) if all(map(is_number, parts)) else None
 
 
-def _taught(record: Record) -> float | None:
+def _teacher_flops(record: Record) -> float | None:
     """Returns the FLOPs of the teacher behind ``record``, with its pre-training and its fine-tuning on auxiliary tasks;
     0 without a teacher."""
     teacher = record.adaptation.get("teacher")
@@ -293,10 +293,10 @@ def _latency(records: Sequence[Record]) -> tuple[dict[str, Latency], str]:
 def _noise(measured: Sequence[Mapping[str, Any]], found: Mapping[str, Latency]) -> str:
     if not found:
         return next((f"not measured: {one['reason']}" for one in measured if one.get("reason")), "")
-    told = []
+    causes = []
     shares = [one["cpu_share"] for one in measured if is_number(one.get("cpu_share"))]
     if shares and min(shares) < LEAST_SHARE:
-        told.append(f"as little as {100 * min(shares):.0f} % of the core")
+        causes.append(f"as little as {100 * min(shares):.0f} % of the core")
     loads = [
         (one["load"], one["processors"])
         for one in measured
@@ -304,10 +304,10 @@ def _noise(measured: Sequence[Mapping[str, Any]], found: Mapping[str, Latency]) 
     ]
     if busy := [(load, count) for load, count in loads if load > count]:
         load, count = max(busy)
-        told.append(f"load {load:.1f} on {count} processors")
+        causes.append(f"load {load:.1f} on {count} processors")
     if wide := [size for size, one in found.items() if one.high - one.low > WIDEST * one.median]:
-        told.append(f"wide quartiles at batch {', '.join(wide)}")
-    return "; ".join(told)
+        causes.append(f"wide quartiles at batch {', '.join(wide)}")
+    return "; ".join(causes)
 
 
 def _memory(records: Sequence[Record]) -> float | None:

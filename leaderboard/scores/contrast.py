@@ -14,10 +14,10 @@ from ptmbench.leaderboard.scores.grid import Column, Grid, Row
 from ptmbench.leaderboard.stats import (
     LARGEST,
     Interval,
-    apart,
     by_seed,
     difference,
     error,
+    independent_error,
     mean_of,
     summarise,
     units,
@@ -78,7 +78,7 @@ def gap(ours: Sample, theirs: Sample) -> Gap:
     parts = [summarise(units(side.values)) for side in (ours, theirs)]
     if not any(one.n > 1 for one in parts) and not math.isfinite(examples):
         return Gap(value, Interval(math.nan, math.nan))
-    return Gap(value, apart(parts, examples).around(value))
+    return Gap(value, independent_error(parts, examples).around(value))
 
 
 def not_worse(found: Mapping[Row, Sample], higher_is_better: bool = True) -> set[Row]:

@@ -138,8 +138,8 @@ def _result(column: Column, cell: Cell) -> dict[str, Any]:
 
 def _name(row: Row) -> str:
     """Returns a safe file name that is unique for every row."""
-    told = repr((row.name, row.label, row.size, row.kind, row.division, row.adaptation, row.part))
-    return f"{slug(row.title)}-{hashlib.sha256(ascii(told).encode()).hexdigest()[:8]}"
+    identity = repr((row.name, row.label, row.size, row.kind, row.division, row.adaptation, row.part))
+    return f"{slug(row.title)}-{hashlib.sha256(ascii(identity).encode()).hexdigest()[:8]}"
 
 
 def _bounds(column: Column) -> dict[str, float]:

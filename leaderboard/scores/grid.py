@@ -14,12 +14,12 @@ from typing import Any
 
 from ptmbench.leaderboard.records.record import Draw, Record, draw_of
 from ptmbench.leaderboard.scores import overlap
-from ptmbench.leaderboard.scores.ranks import Rank, ranks, together
+from ptmbench.leaderboard.scores.ranks import Rank, ranks, simultaneous_confidence
 from ptmbench.leaderboard.scores.words import words_of
 from ptmbench.leaderboard.stats import Error, Interval, Summary, error, from_examples, mean_of, summarise, units
 from ptmbench.leaderboard.text import decimals_of
 
-AS_IT_IS = ("language_modelling", "minimal_pair")
+FORMS_WITHOUT_ADAPTATION = ("language_modelling", "minimal_pair")
 """Forms whose tasks use a model without an adaptation."""
 _SEED = re.compile(r" --((?:pretraining-)?seed) (\d+)(?=\s|$)")
 
@@ -163,8 +163,10 @@ class Cell:
         """Returns the values at the seeds of ``draws``. A pre-trained model without an adaptation has no seed of its
         own. Its one value per pre-training is repeated for all seeds. Its random twin draws its weights by the seed."""
         seeds = {seed for _, seed in draws}
-        asked = self.ok and self.ok[0].task.get("form") in AS_IT_IS and self.ok[0].row["kind"] != "random"
-        if asked and len(self.values) == self.pretrainings:
+        unadapted = (
+            self.ok and self.ok[0].task.get("form") in FORMS_WITHOUT_ADAPTATION and self.ok[0].row["kind"] != "random"
+        )
+        if unadapted and len(self.values) == self.pretrainings:
             return {(made, seed): value for (made, _), value in self.values.items() for seed in sorted(seeds)}
         return {draw: value for draw, value in self.values.items() if draw[1] in seeds}
 
@@ -374,7 +376,7 @@ class Grid:
             found = {row: (cell.summary.mean, cell.error) for row, cell in cells.items()}
         known = {row: one for row, one in found.items() if math.isfinite(one[0])}
         sign = 1 if column is None or column.task["higher_is_better"] else -1
-        confidence = together(len(known))
+        confidence = simultaneous_confidence(len(known))
         ordered = sorted(known, key=lambda row: -sign * known[row][0])
         return {row: known[row][1].around(known[row][0], confidence) for row in ordered}
 

@@ -18,17 +18,17 @@ from ptmbench.leaderboard.text import number
 
 
 @dataclass(frozen=True, kw_only=True)
-class Point:
-    """A cell after a commit."""
+class CellChange:
+    """A cell after a commit that changed it."""
 
     version: Version
     cell: Cell | None
     """None if the commit has no record of the cell."""
-    change: str
+    description: str
     """The change made by the commit, in words: "2 seeds added"."""
 
 
-def points(grid: Grid, versions: Sequence[Version]) -> dict[tuple[Row, Column], tuple[Point, ...]]:
+def cell_changes(grid: Grid, versions: Sequence[Version]) -> dict[tuple[Row, Column], tuple[CellChange, ...]]:
     """Returns for each cell of ``grid`` the commits that changed its records, oldest first. A cell that is in no
     version is left out."""
     records = {record.seal: record for version in versions for record in version.records}
@@ -55,17 +55,17 @@ def _newest(records: Sequence[Record]) -> dict[Draw, Record]:
     return dict(sorted(found.items()))
 
 
-def _changed(versions: Sequence[Version], drawn: Sequence[Mapping[Draw, Record]]) -> list[Point]:
-    """Returns a point for each of ``versions`` whose records ``drawn`` differ from the records of the version before
+def _changed(versions: Sequence[Version], drawn: Sequence[Mapping[Draw, Record]]) -> list[CellChange]:
+    """Returns a change for each of ``versions`` whose records ``drawn`` differ from the records of the version before
     it."""
-    found: list[Point] = []
+    found: list[CellChange] = []
     before: Mapping[Draw, Record] = {}
     for version, now in zip(versions, drawn, strict=True):
         if version.fault and not version.records:  # unreadable records are not removed records
             continue
         if {one.seal for one in now.values()} != {one.seal for one in before.values()}:
             cell = Cell(records=tuple(now.values())) if now else None
-            found.append(Point(version=version, cell=cell, change=_words(before, now)))
+            found.append(CellChange(version=version, cell=cell, description=_words(before, now)))
             before = now
     return found
 
@@ -78,10 +78,10 @@ def _words(before: Mapping[Draw, Record], now: Mapping[Draw, Record]) -> str:
         ([draw for draw in before if draw not in now], "removed"),
     )
     words = [f"{drawn_words(draws)} {what}" for draws, what in counts if draws]
-    for name, said in (("version", "version of the adaptation"), ("settings", "settings of the adaptation")):
+    for name, part in (("version", "version of the adaptation"), ("settings", "settings of the adaptation")):
         old, new = (_distinct(side, name) for side in (before, now))
         if old and new and old != new:
-            words.append(f"other {said}")
+            words.append(f"other {part}")
     return ", ".join(words)
 
 
@@ -94,14 +94,14 @@ def _distinct(side: Mapping[Draw, Record], name: str) -> list[Any]:
     return found
 
 
-def lines(points: Sequence[Point], decimals: int) -> list[dict[str, str]]:
-    """Returns the ``points`` as text, a line each: "commit", "date", "score", "interval", "seeds", "change" and
+def lines(changes: Sequence[CellChange], decimals: int) -> list[dict[str, str]]:
+    """Returns the ``changes`` as text, a line each: "commit", "date", "score", "interval", "seeds", "change" and
     "reason"."""
-    return [_line(point, decimals) for point in points]
+    return [_line(change, decimals) for change in changes]
 
 
-def _line(point: Point, decimals: int) -> dict[str, str]:
-    version, cell = point.version, point.cell
+def _line(change: CellChange, decimals: int) -> dict[str, str]:
+    version, cell = change.version, change.cell
     score, interval, seeds = "no record", "", ""
     if cell is not None and cell.ok:
         score, seeds = number(cell.summary.mean, decimals=decimals), cell.drawn
@@ -115,6 +115,6 @@ def _line(point: Point, decimals: int) -> dict[str, str]:
         "score": score,
         "interval": interval,
         "seeds": seeds,
-        "change": point.change,
+        "change": change.description,
         "reason": version.reason or version.subject,
     }

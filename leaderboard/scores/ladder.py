@@ -28,17 +28,17 @@ _MOST_UNDEFINED = 0.05  # share of undefined replicates above which there is no 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Point(Estimate):
+class Rung(Estimate):
     """One rung of a curve."""
 
-    rung: str
+    budget: str
     """The requested budget, such as "1e13 FLOPs". Rungs of different models are matched by it."""
     flops: float
     """The spent FLOPs."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Series:
+class BudgetLadder:
     """A model with one adaptation, pre-trained with several budgets."""
 
     number: int
@@ -51,11 +51,11 @@ class Series:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gain:
+class DoublingGain:
     """The gain per doubling of the FLOPs between two rungs."""
 
-    below: Point
-    above: Point
+    below: Rung
+    above: Rung
     value: float
     interval: Interval
 
@@ -80,29 +80,29 @@ class Fit:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Curve:
-    """The values of one measure for one series."""
+class LadderCurve:
+    """The values of one measure for one ladder."""
 
-    series: Series
+    ladder: BudgetLadder
     measure: Measure
-    points: tuple[Point, ...]
+    rungs: tuple[Rung, ...]
     """By rising FLOPs."""
     draws: np.ndarray = field(repr=False)
-    """[R, K]: replicates of the values of the K points."""
+    """[R, K]: replicates of the values of the K rungs."""
 
     @property
-    def gains(self) -> list[Gain]:
+    def gains(self) -> list[DoublingGain]:
         steps, drawn = _gains(self._values, self._doublings), _gains(self.draws, self._doublings)
         return [
-            Gain(below=below, above=above, value=float(steps[i]), interval=_interval(drawn[:, i]))
-            for i, (below, above) in enumerate(itertools.pairwise(self.points))
+            DoublingGain(below=below, above=above, value=float(steps[i]), interval=_interval(drawn[:, i]))
+            for i, (below, above) in enumerate(itertools.pairwise(self.rungs))
         ]
 
     @property
     def refusal(self) -> str:
         """A sentence that says why there is no fit; "" if there is one."""
-        if (n := len(self.points)) < LEAST_RUNGS:
-            return f"A fit needs {LEAST_RUNGS} rungs; {self.series.label} has {n} here. Run another budget."
+        if (n := len(self.rungs)) < LEAST_RUNGS:
+            return f"A fit needs {LEAST_RUNGS} rungs; {self.ladder.label} has {n} here. Run another budget."
         return ""
 
     @cached_property
@@ -118,11 +118,11 @@ class Curve:
 
     @cached_property
     def _values(self) -> np.ndarray:
-        return np.array([point.value for point in self.points])
+        return np.array([rung.value for rung in self.rungs])
 
     @cached_property
     def _doublings(self) -> np.ndarray:
-        return np.log2([point.flops for point in self.points])
+        return np.log2([rung.flops for rung in self.rungs])
 
     def _exponent(self, values: np.ndarray, x: np.ndarray) -> np.ndarray:
         missing = self.measure.best - values if self.measure.higher_is_better else values
@@ -131,48 +131,50 @@ class Curve:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Pair:
+class CurvePair:
     """Two curves of one measure at the rungs that both have."""
 
-    first: Curve
-    second: Curve
-    rungs: tuple[str, ...]
+    first: LadderCurve
+    second: LadderCurve
+    budgets: tuple[str, ...]
     ahead: tuple[float, ...]
     """Share of the replicates in which ``first`` is ahead, by rung."""
     crossing: float
-    """FLOPs at which the lines between the points cross for the first time; NaN if they do not."""
+    """FLOPs at which the lines between the rungs cross for the first time; NaN if they do not."""
     crossed: float
     """Share of the replicates in which the curve that is behind at the first rung is ahead at the last rung."""
 
 
-def curves(grid: Grid) -> tuple[Curve, ...]:
-    """Returns all curves with at least two rungs: for each series the average, its tasks and its loss, in this order.
-    Series that adapt the same pre-trainings share one curve of the loss."""
+def curves(grid: Grid) -> tuple[LadderCurve, ...]:
+    """Returns all curves with at least two rungs: for each ladder the average, its tasks and its loss, in this order.
+    Ladders that adapt the same pre-trainings share one curve of the loss."""
     rng, shown = np.random.default_rng(0), measures(grid)
-    found: list[Curve] = []
+    found: list[LadderCurve] = []
     with_loss: set[str] = set()
-    for one in series(grid):
+    for one in budget_ladders(grid):
         for measure in shown:
-            points = [
-                Point(rung=rung_of(row), flops=cost_of(row)["pre-training FLOPs"], **vars(estimate))
+            rungs = [
+                Rung(budget=budget_of(row), flops=cost_of(row)["pre-training FLOPs"], **vars(estimate))
                 for row in one.rows
                 if (estimate := measure.of(row))
             ]
-            if len(points) < 2 or (measure.is_loss and with_loss & _weights(one)):
+            if len(rungs) < 2 or (measure.is_loss and with_loss & _weights(one)):
                 continue
             with_loss |= _weights(one) if measure.is_loss else set()
-            found.append(curve(one, measure, points, rng))
+            found.append(bootstrap_curve(one, measure, rungs, rng))
     return tuple(found)
 
 
-def curve(of: Series, measure: Measure, points: Sequence[Point], rng: np.random.Generator) -> Curve:
-    """Returns the curve through ``points``, at least one, with replicates of their values drawn by ``rng``."""
-    errors = [one.error.widest() for one in points]
-    drawn = [one.value + size * _student(rng, freedom) for one, (size, freedom) in zip(points, errors, strict=True)]
-    return Curve(series=of, measure=measure, points=tuple(points), draws=np.array(drawn).T)
+def bootstrap_curve(
+    ladder: BudgetLadder, measure: Measure, rungs: Sequence[Rung], rng: np.random.Generator
+) -> LadderCurve:
+    """Returns the curve through ``rungs``, at least one, with replicates of their values drawn by ``rng``."""
+    errors = [one.error.widest() for one in rungs]
+    drawn = [one.value + size * _student(rng, freedom) for one, (size, freedom) in zip(rungs, errors, strict=True)]
+    return LadderCurve(ladder=ladder, measure=measure, rungs=tuple(rungs), draws=np.array(drawn).T)
 
 
-def series(grid: Grid) -> tuple[Series, ...]:
+def budget_ladders(grid: Grid) -> tuple[BudgetLadder, ...]:
     """Returns the models of the grid that have rows of several budgets, with their twins."""
     twins = dict(twin_rows(grid))
     parts: dict[Hashable, list[tuple[float, Row]]] = {}
@@ -187,14 +189,14 @@ def series(grid: Grid) -> tuple[Series, ...]:
             found.append(tuple(row for _, row in ordered))
     found.sort(key=lambda rows: (rows[0].label, rows[0].size, rows[0].adaptation))
     return tuple(
-        Series(number=i, label=rows[0].label, words=_words(rows[0]), rows=rows, twin=twins.get(rows[0]))
+        BudgetLadder(number=i, label=rows[0].label, words=_words(rows[0]), rows=rows, twin=twins.get(rows[0]))
         for i, rows in enumerate(found, 1)
     )
 
 
-def pairs(found: Sequence[Curve]) -> Iterator[Pair]:
+def pairs(found: Sequence[LadderCurve]) -> Iterator[CurvePair]:
     """Yields each pair of curves of one measure that have at least two rungs in common."""
-    by_measure: dict[Measure, list[Curve]] = {}
+    by_measure: dict[Measure, list[LadderCurve]] = {}
     for one in found:
         by_measure.setdefault(one.measure, []).append(one)
     for same in by_measure.values():
@@ -203,21 +205,21 @@ def pairs(found: Sequence[Curve]) -> Iterator[Pair]:
                 yield pair
 
 
-def _pair(first: Curve, second: Curve) -> Pair | None:
-    places = [{point.rung: i for i, point in enumerate(one.points)} for one in (first, second)]
-    rungs = [rung for rung in places[0] if rung in places[1]]
-    if len(rungs) < 2:
+def _pair(first: LadderCurve, second: LadderCurve) -> CurvePair | None:
+    places = [{rung.budget: i for i, rung in enumerate(one.rungs)} for one in (first, second)]
+    budgets = [budget for budget in places[0] if budget in places[1]]
+    if len(budgets) < 2:
         return None
-    at = [[place[rung] for rung in rungs] for place in places]
+    at = [[place[budget] for budget in budgets] for place in places]
     sign = 1 if first.measure.higher_is_better else -1
     drawn = sign * (first.draws[:, at[0]] - second.draws[:, at[1]])  # [R, K]
-    lead = [sign * (first.points[i].value - second.points[j].value) for i, j in zip(*at, strict=True)]
-    x = [(math.log2(first.points[i].flops) + math.log2(second.points[j].flops)) / 2 for i, j in zip(*at, strict=True)]
+    lead = [sign * (first.rungs[i].value - second.rungs[j].value) for i, j in zip(*at, strict=True)]
+    x = [(math.log2(first.rungs[i].flops) + math.log2(second.rungs[j].flops)) / 2 for i, j in zip(*at, strict=True)]
     behind_first = lead[0] < 0
     crossed = (drawn[:, 0] < 0) & (drawn[:, -1] > 0) if behind_first else (drawn[:, 0] > 0) & (drawn[:, -1] < 0)
     known = np.isfinite(drawn).all()
-    return Pair(
-        first=first, second=second, rungs=tuple(rungs), crossing=_crossing(x, lead),
+    return CurvePair(
+        first=first, second=second, budgets=tuple(budgets), crossing=_crossing(x, lead),
         ahead=tuple(float(share) if known else math.nan for share in (drawn > 0).mean(axis=0)),
         crossed=float(crossed.mean()) if known else math.nan,
     )  # fmt: skip
@@ -237,12 +239,12 @@ def _crossing(x: Sequence[float], lead: Sequence[float]) -> float:
     return math.nan
 
 
-def _weights(of: Series) -> set[str]:
-    """Returns the SHA-256 of the pre-trained weights of a series."""
-    return {str(one.pretraining["weights_sha256"]) for row in of.rows for one in row.records if one.pretraining}
+def _weights(ladder: BudgetLadder) -> set[str]:
+    """Returns the SHA-256 of the pre-trained weights of ``ladder``."""
+    return {str(one.pretraining["weights_sha256"]) for row in ladder.rows for one in row.records if one.pretraining}
 
 
-def rung_of(row: Row) -> str:
+def budget_of(row: Row) -> str:
     """Returns the requested budget. If the records do not state it, returns the spent FLOPs, rounded to 12 %."""
     if words := next(filter(None, (budget_words(one.pretraining) for one in row.records if one.pretraining)), ""):
         return words
@@ -251,7 +253,7 @@ def rung_of(row: Row) -> str:
 
 
 def _without_budget(row: Row) -> Hashable:
-    """Returns a key that is equal for all rows of one series."""
+    """Returns a key that is equal for all rows of one ladder."""
     corpora = {one.pretraining.get("corpus_sha256") for one in row.records if one.pretraining}
     read = tuple(name for name, *_ in row.extra_encoders or ())
     return (row.name, row.label, row.size, row.division, row.adaptation, row.tokenizer, frozenset(corpora), read)

@@ -58,7 +58,7 @@ PUBLISHED = (
 )
 
 
-class Line(NamedTuple):
+class PhenomenaScores(NamedTuple):
     """A line of the table. ``values`` are in the order of `PHENOMENA`, None if a record lacks the phenomenon."""
 
     row: Row | None
@@ -70,7 +70,7 @@ class Line(NamedTuple):
     source: str = ""
 
 
-def lines(grid: Grid) -> list[Line]:
+def lines(grid: Grid) -> list[PhenomenaScores]:
     """Returns our rows by overall accuracy, then the published ones; [] if no record on official data has phenomena."""
     found = []
     for column in grid.columns:
@@ -82,9 +82,9 @@ def lines(grid: Grid) -> list[Line]:
             if ok:
                 overall = mean_of([record.headline["value"] for record in ok])
                 values = tuple(_value(ok, name) for name in PHENOMENA)
-                found.append(Line(row, row.label, column.title, len(ok), overall, values))
+                found.append(PhenomenaScores(row, row.label, column.title, len(ok), overall, values))
     found.sort(key=lambda line: -line.overall)
-    others = [Line(None, one.name, "BLiMP", 0, one.overall, one.values, one.source) for one in PUBLISHED]
+    others = [PhenomenaScores(None, one.name, "BLiMP", 0, one.overall, one.values, one.source) for one in PUBLISHED]
     return [*found, *others] if found else []
 
 

@@ -29,7 +29,7 @@ class Rank:
         return str(self.best) if self.best == self.worst else f"{self.best}–{self.worst}"
 
 
-def together(rows: int, confidence: float = CONFIDENCE) -> float:
+def simultaneous_confidence(rows: int, confidence: float = CONFIDENCE) -> float:
     """Returns the confidence of each of ``rows`` intervals that makes all of them hold at once with ``confidence``
     (Šidák)."""
     return confidence ** (1 / max(rows, 1))

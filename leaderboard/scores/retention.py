@@ -38,7 +38,7 @@ class Retention(NamedTuple):
     """Whether the examples are paired as well."""
 
 
-class _Pair(NamedTuple):
+class _ScorePair(NamedTuple):
     """The scores of two models by seed, and the variances and the covariance of their means over examples."""
 
     ours: Mapping[Draw, float]
@@ -55,9 +55,9 @@ def reference_rows(grid: Grid) -> dict[Row, Row]:
     found = {}
     for row in filter(lambda row: row.compression, grid.rows):
         if row.transform:
-            same = _alike(grid, row, row.adaptation.partition(THEN)[0])
+            same = _row_with_adaptation(grid, row, row.adaptation.partition(THEN)[0])
         else:
-            same = _teacher(grid, row) if row.teacher else _alike(grid, row, _PLAIN)
+            same = _teacher_row(grid, row) if row.teacher else _row_with_adaptation(grid, row, _PLAIN)
         if same and same is not row:
             found[row] = same
     return found
@@ -78,14 +78,14 @@ def retention(
     chances = [one.task.get("chance") for one in columns]
     if above_chance and not all(map(is_number, chances)):
         return None
-    pairs = [_paired(grid.cells.get((row, one)), grid.cells.get((reference, one))) for one in columns]
+    pairs = [_pair_cells(grid.cells.get((row, one)), grid.cells.get((reference, one))) for one in columns]
     if None in pairs:
         return None
     whole = _averaged(pairs, [str(one.task["data_sha256"] or one.key) for one in columns])
     return ratio(whole, mean_of(chances) if above_chance else 0.0)
 
 
-def ratio(pair: _Pair, origin: float = 0.0) -> Retention | None:
+def ratio(pair: _ScorePair, origin: float = 0.0) -> Retention | None:
     """Returns Fieller's interval of the ratio of ``pair``, with both sides counted from ``origin``."""
     x, y = ({draw: value - origin for draw, value in side.items()} for side in (pair.ours, pair.theirs))
     if set(x) != set(y):  # other seeds of pre-training: they share only the seeds of the adaptation
@@ -122,23 +122,25 @@ def _end(holds: Callable[[float], bool], value: float, sign: int) -> float:
     return value + sign * inside
 
 
-def _paired(ours: Cell | None, theirs: Cell | None) -> _Pair | None:
+def _pair_cells(ours: Cell | None, theirs: Cell | None) -> _ScorePair | None:
     """Returns the scores of both cells on the seeds that they share; None without such seeds."""
     if not (ours and theirs and ours.ok and theirs.ok):
         return None
     by_their_seed = {record.seed: record.adaptation["settings"] for record in theirs.ok}
-    seeds = {one.seed for one in ours.ok if one.seed in by_their_seed and _taught_so(one, by_their_seed[one.seed])}
+    seeds = {
+        one.seed for one in ours.ok if one.seed in by_their_seed and _has_teacher_settings(one, by_their_seed[one.seed])
+    }
     x, y = ({draw: value for draw, value in one.values.items() if draw[1] in seeds} for one in (ours, theirs))
     if not seeds:
         return None
     drawn = [_redrawn([one for one in cell.ok if one.seed in seeds]) for cell in (ours, theirs)]
     if drawn[0] is None or drawn[1] is None or len(drawn[0]) != len(drawn[1]):
-        return _Pair(x, y, (ours.examples, theirs.examples, 0.0), False)
+        return _ScorePair(x, y, (ours.examples, theirs.examples, 0.0), False)
     (own, both), (_, other) = np.cov(drawn[0], drawn[1])
-    return _Pair(x, y, (float(own), float(other), float(both)), True)
+    return _ScorePair(x, y, (float(own), float(other), float(both)), True)
 
 
-def _taught_so(record: Record, settings: Mapping[str, Any]) -> bool:
+def _has_teacher_settings(record: Record, settings: Mapping[str, Any]) -> bool:
     """Whether the teacher behind ``record``, if it has one, was adapted with these ``settings``. True for a transformed
     student, which is compared with the student before its transforms."""
     teacher = record.adaptation.get("teacher")
@@ -155,7 +157,7 @@ def _redrawn(records: Sequence[Record]) -> np.ndarray | None:
     return np.mean(np.clip(np.array(found, dtype=float), -LARGEST, LARGEST), axis=0)
 
 
-def _averaged(pairs: Sequence[_Pair], data: Sequence[str]) -> _Pair:
+def _averaged(pairs: Sequence[_ScorePair], data: Sequence[str]) -> _ScorePair:
     """Returns the average over tasks, on the seeds that all have. Errors of tasks on the same ``data`` are taken as
     perfectly correlated."""
     if len(pairs) == 1:
@@ -171,17 +173,17 @@ def _averaged(pairs: Sequence[_Pair], data: Sequence[str]) -> _Pair:
         both = sum(one[2] for one in same) * len(same)
         for place, part in enumerate((ours, theirs, both)):
             totals[place] += part / len(pairs) ** 2
-    return _Pair(sides[0], sides[1], (totals[0], totals[1], totals[2]), all(pair.paired for pair in pairs))
+    return _ScorePair(sides[0], sides[1], (totals[0], totals[1], totals[2]), all(pair.paired for pair in pairs))
 
 
-def _alike(grid: Grid, row: Row, adaptation: str) -> Row | None:
+def _row_with_adaptation(grid: Grid, row: Row, adaptation: str) -> Row | None:
     """Returns the row of the same model as ``row`` under another ``adaptation``."""
     names = ("name", "label", "size", "kind", "division", "part", "extra_encoders")
     rows = (one for one in grid.rows if one.adaptation == adaptation)
     return next((one for one in rows if all(getattr(one, name) == getattr(row, name) for name in names)), None)
 
 
-def _teacher(grid: Grid, row: Row) -> Row | None:
+def _teacher_row(grid: Grid, row: Row) -> Row | None:
     """Returns the row of the teacher that ``row`` learned from, with the same model, size, adaptation and pre-trained
     weights."""
     about = row.teacher

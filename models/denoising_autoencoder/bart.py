@@ -18,7 +18,7 @@ here every form reads the encoder.
 
 from ptmbench.models.architectures import encoder_decoders
 from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
-from ptmbench.models.costs import SequenceModel, Written
+from ptmbench.models.costs import SequenceModel, TargetLength
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -67,7 +67,7 @@ def describe(size: Size, vocabulary: Vocabulary) -> SequenceModel:
         encoder=encoder,
         decoder=decoder,
         vocabulary=vocabulary.size,
-        targets=Written(share=1.25, most=size.length),
+        targets=TargetLength(share=1.25, most=size.length),
         blank=size.length,
     )
 

@@ -77,7 +77,7 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
     encoder = built(described.encoder, name="encoder")
 
     def batches(corpus, batch, length):
-        dea.fill(encoder.entities, corpus)
+        dea.load_entity_vectors(encoder.entities, corpus)
         pairs = sampling.Pairs(corpus, vocabulary, length, nsp.RANDOM_SECOND, layers=("entities",))
 
         def make(step, seed):

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from ptmbench.models.layers.config import AttentionConfig, BlockConfig, FeedForwardConfig, StackConfig
 from ptmbench.models.layers.core import NO_DROP, Drop, Layer, Linear, Rows, made_from, recomputed
-from ptmbench.models.layers.operations import attention, gelu, parted, shape, split_heads
+from ptmbench.models.layers.operations import attention, gelu, shape, split_columns, split_heads
 from ptmbench.models.layers.products import product
 from ptmbench.models.layers.shrunk_config import ShrunkAttentionConfig, ShrunkStackConfig
 
@@ -23,7 +23,7 @@ ACTIVATIONS = {"gelu": gelu, "gelu_tanh": partial(tf.nn.gelu, approximate=True),
 """By name: GELU exactly and by its tanh approximation (Hendrycks and Gimpel, 2016, section 2), and ReLU."""
 
 
-def joined(past: Any, pair: Any) -> Pair:
+def append_to_past(past: Any, pair: Any) -> Pair:
     """Keys and values of the ``past``, if there is one, followed by those of ``pair``."""
     if past is None:
         return tuple(pair)
@@ -33,7 +33,7 @@ def joined(past: Any, pair: Any) -> Pair:
 def columns(linear: Linear, x: tf.Tensor, begin: int, end: int, shards: int = 1) -> tf.Tensor:
     """Columns ``begin`` to ``end`` of the output of ``linear`` for x [N, I]. The others are not computed, unless the
     layer is quantised or sharded, or extensions change its result. The result lies in ``shards`` groups, as the columns
-    of the kernel do (`models.layers.operations.parted`)."""
+    of the kernel do (`models.layers.operations.split_columns`)."""
     if shards > 1:
         grouped = tf.reshape(linear(x), [-1, shards, linear.config.outputs // shards])
         return tf.reshape(grouped[:, :, begin // shards : end // shards], [-1, end - begin])
@@ -67,7 +67,7 @@ class Attention(Layer):
             both = self.key_value(memory)
         else:
             both = columns(self.query_key_value, memory, D, 3 * D, self.shards)
-        return joined(past, self.heads(both, rows, 2))
+        return append_to_past(past, self.heads(both, rows, 2))
 
     def call(
         self, x: tf.Tensor, bias: tf.Tensor, rows: Rows, drop: Drop = NO_DROP, memory: Any = None, past: Any = None
@@ -79,7 +79,7 @@ class Attention(Layer):
         """
         if memory is None:
             q, *own = self.heads(self.query_key_value(x), rows, 3)  # [B, H, T, K]
-            own = joined(past, own)  # [B, H, U, K]
+            own = append_to_past(past, own)  # [B, H, U, K]
         else:
             D = self.projection.config.inputs
             q = self.query(x) if self.config.memory else columns(self.query_key_value, x, 0, D, self.shards)
@@ -106,7 +106,7 @@ class FeedForward(Layer):
         activation = ACTIVATIONS[self.config.activation]
         h = self.inner(x)  # [N, F], or [N, 2 F]
         if self.config.gated:
-            gate, h = parted(h, 2, self.shards)
+            gate, h = split_columns(h, 2, self.shards)
             h = activation(gate) * h
         else:
             h = activation(h)
@@ -140,31 +140,31 @@ class Block(Layer):
         absent: Any = None,
         past: Any = None,
         seen: Any = None,
-        told: Any = None,
+        addend: Any = None,
     ) -> tuple[tf.Tensor, Pair]:
         """The block's result [N, D], and the keys and values of its self-attention.
 
         ``memory`` are the keys and values for the cross-attention (from `Attention.read`), and ``absent`` [B, 1, 1, U]
         masks some of them. ``past`` are the keys and values of earlier tokens. If ``seen`` is given, the self-attention
-        uses these keys and values (from `read`) and none of ``x``. ``told`` [N, D] is added to the result of the
+        uses these keys and values (from `read`) and none of ``x``. ``addend`` [N, D] is added to the result of the
         self-attention.
         """
         own = None
 
         def attend(x: tf.Tensor) -> tf.Tensor:
             nonlocal own
-            h, own = self.attended(x, bias, rows, drop, seen, past)
-            return h if told is None else h + told
+            h, own = self.self_attend(x, bias, rows, drop, seen, past)
+            return h if addend is None else h + addend
 
         x = self._added(x, attend, self.attention_norm)
         if self.config.cross is not None:
             drop = drop.at(2)
             x = self._added(
-                x, partial(self.looked, absent=absent, rows=rows, drop=drop, memory=memory), self.cross_norm
+                x, partial(self.cross_attend, absent=absent, rows=rows, drop=drop, memory=memory), self.cross_norm
             )
-        return self._added(x, partial(self.fed, drop=drop.at(2)), self.norm), own
+        return self._added(x, partial(self.feed, drop=drop.at(2)), self.norm), own
 
-    def attended(
+    def self_attend(
         self, x: tf.Tensor, bias: tf.Tensor, rows: Rows, drop: Drop = NO_DROP, seen: Any = None, past: Any = None
     ) -> tuple[tf.Tensor, Pair]:
         """The vectors [N, D] that the self-attention adds to its input, and its keys and values."""
@@ -172,12 +172,12 @@ class Block(Layer):
         h, own = self.attention(x, bias, rows=rows, drop=drop, memory=seen, past=past)
         return drop(self.through("after_attention", h), 1), own
 
-    def looked(self, x: tf.Tensor, absent: tf.Tensor, rows: Rows, drop: Drop, memory: Any) -> tf.Tensor:
+    def cross_attend(self, x: tf.Tensor, absent: tf.Tensor, rows: Rows, drop: Drop, memory: Any) -> tf.Tensor:
         """The vectors [N, D] that the cross-attention adds to its input."""
         h, _ = self.cross(x, absent, rows=rows, drop=drop, memory=memory)
         return drop(self.through("after_cross", h), 1)
 
-    def fed(self, x: tf.Tensor, drop: Drop = NO_DROP) -> tf.Tensor:
+    def feed(self, x: tf.Tensor, drop: Drop = NO_DROP) -> tf.Tensor:
         """The vectors [N, D] that the feed-forward layer adds to its input."""
         h = self.feed_forward(self.through("before_feed_forward", x), drop=drop)
         return drop(self.through("after_feed_forward", h), int(self.config.feed_forward.inner_dropout))

@@ -39,12 +39,12 @@ class SplitAttention(Attention):
     """Multi-head attention whose queries and keys read other vectors than its values."""
 
     def call(
-        self, asking: tf.Tensor, told: tf.Tensor, bias: tf.Tensor, rows: Rows, drop: Drop = NO_DROP
+        self, query_input: tf.Tensor, value_input: tf.Tensor, bias: tf.Tensor, rows: Rows, drop: Drop = NO_DROP
     ) -> tuple[tf.Tensor, Pair]:
         """Returns the attention's result [N, C], and its keys and values without those of extensions. Queries and keys
-        are computed from ``asking`` [N, Q], and values from ``told`` [N, W]."""
-        q, k = self.heads(self.query_key(asking), rows, 2)  # [B, H, T, K]
-        (v,) = self.heads(self.value(told), rows)
+        are computed from ``query_input`` [N, Q], and values from ``value_input`` [N, W]."""
+        q, k = self.heads(self.query_key(query_input), rows, 2)  # [B, H, T, K]
+        (v,) = self.heads(self.value(value_input), rows)
         if self.config.scaled:
             q = q * q.shape[-1] ** -0.5
         return self.mixed(q, (k, v), bias, drop), (k, v)
@@ -64,10 +64,10 @@ class BottleneckBlock(Block):
         """The block's result [N, D], and the keys and values of its attention."""
         read = self.through("before_attention", x)
         h = self.entry_norm(self.entry(read))  # [N, C]
-        asking, told = {"shared": (None, read), "narrow": (h, h), "wide": (read, read)}[self.config.reads]
+        query_input, value_input = {"shared": (None, read), "narrow": (h, h), "wide": (read, read)}[self.config.reads]
         if self.config.reads == "shared":
-            asking = self.query_entry_norm(self.query_entry(read))  # [N, C]
-        attended, own = self.attention(asking, told, bias, rows=rows, drop=drop)
+            query_input = self.query_entry_norm(self.query_entry(read))  # [N, C]
+        attended, own = self.attention(query_input, value_input, bias, rows=rows, drop=drop)
         h = self.attention_norm(h + self.through("after_attention", attended))
         h = self.through("before_feed_forward", h)
         for index in range(self.config.feed_forwards - 1):

@@ -34,7 +34,7 @@ class Choice(NamedTuple):
     """[K]: the weights of the results of depth 1 to K."""
 
 
-def shifted(x: tf.Tensor, window: int, rate: int, fill: float) -> list[tf.Tensor]:
+def shift_in_window(x: tf.Tensor, window: int, rate: int, fill: float) -> list[tf.Tensor]:
     """For each place of a ``window`` around each token, the vectors [B, T, D]. The places are ``rate`` tokens apart.
     Places beyond the ends of the row have the value ``fill``."""
     length, far = shape(x)[1], rate * (window // 2)
@@ -55,12 +55,14 @@ class Operation(Layer):
             return tf.zeros_like(x)
         x = tf.nn.relu(x) * present
         if kind == "max3":
-            return tf.reduce_max(tf.stack(shifted(x + (1 - present) * HIDDEN, 3, 1, HIDDEN)), axis=0)
+            return tf.reduce_max(tf.stack(shift_in_window(x + (1 - present) * HIDDEN, 3, 1, HIDDEN)), axis=0)
         if kind == "mean3":
-            return tf.add_n(shifted(x, 3, 1, 0.0)) / tf.maximum(tf.add_n(shifted(present, 3, 1, 0.0)), 1.0)
+            return tf.add_n(shift_in_window(x, 3, 1, 0.0)) / tf.maximum(
+                tf.add_n(shift_in_window(present, 3, 1, 0.0)), 1.0
+            )
         rows, length, width = shape(x)
         window, rate = int(kind[-1]), 2 if kind.startswith("dilated") else 1
-        windows = tf.concat(shifted(x, window, rate, 0.0), axis=-1)  # [B, T, W D]
+        windows = tf.concat(shift_in_window(x, window, rate, 0.0), axis=-1)  # [B, T, W D]
         found = self.norm(self.filters(tf.reshape(windows, [rows * length, window * width])))
         return tf.reshape(found, [rows, length, width])
 
@@ -91,7 +93,7 @@ class Cell(Layer):
                     edge = getattr(self, f"edge_{source}_{goal}")
                     found.append(edge(nodes[source], present, None if weights is None else weights[number]))
             nodes.append(tf.add_n(found) * present if found else tf.zeros_like(last))
-        return weighted(nodes[2:], tf.nn.softmax(self.mix))
+        return weighted_sum(nodes[2:], tf.nn.softmax(self.mix))
 
 
 @made_from(CellStackConfig)
@@ -115,14 +117,14 @@ class CellStack(Layer):
             layers.append(self.mixed(layers, self.config.layers))
         else:
             every = [self.mixed(layers, depth) for depth in range(1, self.config.layers + 1)]
-            layers.append(weighted(every, choice.depths))
+            layers.append(weighted_sum(every, choice.depths))
         return [tf.reshape(one, [-1, width]) for one in layers]
 
     def mixed(self, layers: Sequence[tf.Tensor], depth: int) -> tf.Tensor:
         """The result of ``depth``, computed from ``layers``: the embeddings and the output of each cell."""
-        return weighted(layers[: depth + 1], tf.nn.softmax(getattr(self, f"mix_{depth}")))
+        return weighted_sum(layers[: depth + 1], tf.nn.softmax(getattr(self, f"mix_{depth}")))
 
 
-def weighted(tensors: Sequence[tf.Tensor], weights: tf.Tensor) -> tf.Tensor:
+def weighted_sum(tensors: Sequence[tf.Tensor], weights: tf.Tensor) -> tf.Tensor:
     """The sum of ``tensors``, weighted by ``weights`` [N]."""
     return tf.add_n([x * one for x, one in zip(tensors, tf.unstack(weights, len(tensors)), strict=True)])

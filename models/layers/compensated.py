@@ -21,7 +21,7 @@ from ptmbench.models.layers.transformers import Encoder, built
 __all__ = ["PositionCompensated", "built"]
 
 
-def replaced(positions: tf.Tensor, length: Any, itself: bool) -> tf.Tensor:
+def stream_bias(positions: tf.Tensor, length: Any, itself: bool) -> tf.Tensor:
     """The bias float32 [B, 1, M, T + M] of the M slots of the content stream (which attends to ``itself``) or of the
     query stream. Slot s attends to the contents of the slots before s (and in the content stream of s), instead of the
     row at the ``positions`` [B, M] of these slots."""
@@ -51,7 +51,7 @@ class PositionCompensated(Encoder):
         bias = self.distances.between(place) + padding_bias(tokens)  # [B, H, T, T]
         near = self.distances.between(positions, tf.concat([tf.tile(place, [count, 1]), positions], axis=1))
         near += tf.pad(padding_bias(tokens), [[0, 0], [0, 0], [0, 0], [0, slots]])  # [B, H, M, T + M]
-        biases = [bias, *(near + replaced(positions, length, itself) for itself in (True, False))]
+        biases = [bias, *(near + stream_bias(positions, length, itself) for itself in (True, False))]
 
         shown = tf.gather(tokens, positions, batch_dims=1)
         x = self.embeddings(tokens, drop=drop, batch=batch)  # [B * T, D]

@@ -200,8 +200,8 @@ class Layer(Seams, keras.layers.Layer):
     FIXED: tuple[str, ...] = ()
     """Names of the layer's own weights that are not trained."""
     shards: int = 1
-    """Number of devices over which the columns of fused products are split (`models.layers.operations.parted`). Set
-    while the step of a training is traced; not saved."""
+    """Number of devices over which the columns of fused products are split (`models.layers.operations.split_columns`).
+    Set while the step of a training is traced; not saved."""
 
     def __init__(self, config: Config, **kwargs: Any):
         super().__init__(autocast=self.CASTS, **kwargs)
@@ -317,7 +317,7 @@ class Linear(Seams, keras.layers.Dense):
                 f"Linear '{self.path}' cannot be quantised while extensions change its kernel ({names}). Write their "
                 "result into the kernel first and make the layer without them."
             )
-        with _collecting_little():
+        with _frozen_garbage_collection():
             super().quantize(mode, type_check=False, config=config)  # Keras refuses subclasses otherwise
 
     def changes(self) -> dict[str, Any]:
@@ -341,7 +341,7 @@ class Linear(Seams, keras.layers.Dense):
 
 
 @contextmanager
-def _collecting_little() -> Iterator[None]:
+def _frozen_garbage_collection() -> Iterator[None]:
     """Excludes existing objects from garbage collection.
 
     Keras collects garbage whenever a layer drops a variable. With TensorFlow loaded, each collection takes about half a

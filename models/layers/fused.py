@@ -27,7 +27,7 @@ from ptmbench.models.layers.transformers import Decoder, Encoder
 __all__ = ["FusedDecoder", "FusedEncoder", "built"]
 
 
-def mixed(own: tf.Tensor, other: tf.Tensor, fused: Any, drop_net: float, drop: Drop) -> tf.Tensor:
+def mix_attentions(own: tf.Tensor, other: tf.Tensor, fused: Any, drop_net: float, drop: Drop) -> tf.Tensor:
     """The mean of ``own`` and ``other`` [N, D]; in training (if ``drop`` has a seed) one of them alone with probability
     ``drop_net``, drawn once for all rows. ``fused`` is 1, or 0 to ignore ``other``."""
     share = tf.constant(0.5)
@@ -69,25 +69,25 @@ class FusedBlock(Block):
 
         def attend(x: tf.Tensor) -> tf.Tensor:
             nonlocal own
-            h, own = self.attended(x, bias, rows, drop, past=past)
+            h, own = self.self_attend(x, bias, rows, drop, past=past)
             return h
 
         def look(x: tf.Tensor) -> tf.Tensor:
             h, _ = self.other(x, absent, rows=rows, drop=drop.at(2), memory=other)
             return drop(self.through("after_other", h), 3)
 
-        mix = partial(mixed, fused=fused, drop_net=self.config.drop_net)
+        mix = partial(mix_attentions, fused=fused, drop_net=self.config.drop_net)
         if self.config.cross is None:
             x = self._added(x, lambda x: mix(attend(x), look(x), drop=drop.at(4)), self.attention_norm)
-            return self._added(x, partial(self.fed, drop=drop.at(5)), self.norm), own
+            return self._added(x, partial(self.feed, drop=drop.at(5)), self.norm), own
 
         def both(x: tf.Tensor) -> tf.Tensor:
             seen = look(x)
-            return mix(self.looked(x, absent, rows, drop.at(4), memory), seen, drop=drop.at(6))
+            return mix(self.cross_attend(x, absent, rows, drop.at(4), memory), seen, drop=drop.at(6))
 
         x = self._added(x, attend, self.attention_norm)
         x = self._added(x, both, self.cross_norm)
-        return self._added(x, partial(self.fed, drop=drop.at(7)), self.norm), own
+        return self._added(x, partial(self.feed, drop=drop.at(7)), self.norm), own
 
 
 @made_from(FusedEncoderConfig)

@@ -145,14 +145,14 @@ class HierarchicalDecoder(Layer):
         ahead = tf.range(length)[:, None] < tf.range(length)[None, :]
         apart = tf.not_equal(numbers[:, :, None], numbers[:, None, :])  # [B, S, S]
         bias = tf.where(tf.logical_or(ahead, apart), HIDDEN, 0.0)[:, None, :, :]  # [B, 1, S, S]
-        told = pick(sentences, numbers)  # [B * S, D]
+        vectors = pick(sentences, numbers)  # [B * S, D]
         x = encoder.embeddings(words, positions=places, drop=drop)  # [B * S, D]
 
-        def apply(x: tf.Tensor, told: tf.Tensor, block: Any, drop: Drop) -> tf.Tensor:
-            return block(x, bias, rows=Rows(batch, length), drop=drop, told=told)[0]
+        def apply(x: tf.Tensor, vectors: tf.Tensor, block: Any, drop: Drop) -> tf.Tensor:
+            return block(x, bias, rows=Rows(batch, length), drop=drop, addend=vectors)[0]
 
         for index, block in enumerate(self.stack):
-            x = recomputed(partial(apply, block=block, drop=drop.at(10 * (index + 1))), x, told)
+            x = recomputed(partial(apply, block=block, drop=drop.at(10 * (index + 1))), x, vectors)
             x = self.stack.through("between", x, index=index)
         logits = product(x, encoder.token_embedding, transposed=True)
         return tf.reshape(logits, [batch, length, logits.shape[-1]])

@@ -16,7 +16,7 @@ from ptmbench.models.pretrainable import Encoding
 __all__ = ["MaskedEncoder", "built"]
 
 
-def seen(segments: tf.Tensor) -> tf.Tensor:
+def may_attend(segments: tf.Tensor) -> tf.Tensor:
     """Whether each token may attend to each other one, for ``segments`` [B, T]: bool [B, T, T], queries first."""
     place = tf.range(shape(segments)[1])
     before, after = place[None, :] <= place[:, None], place[None, :] >= place[:, None]  # [T, T]
@@ -58,7 +58,7 @@ class MaskedEncoder(Encoder):
 
     def entered(self, batch: dict[str, Any], drop: Drop = NO_DROP) -> tuple[tf.Tensor, tf.Tensor]:
         segments = _segments(batch)
-        return self._entered(batch["tokens"], segments, seen(segments), None, drop)
+        return self._entered(batch["tokens"], segments, may_attend(segments), None, drop)
 
     def _entered(
         self, tokens: tf.Tensor, segments: tf.Tensor, visible: tf.Tensor, positions: Any, drop: Drop
@@ -81,7 +81,7 @@ class MaskedEncoder(Encoder):
         tokens = batch["tokens"]
         rows, length = shape(tokens)
         segments = _segments(batch)
-        flat = self.hidden(tokens, segments, seen(segments), seed=seed)
+        flat = self.hidden(tokens, segments, may_attend(segments), seed=seed)
         layers = tuple(tf.reshape(x, [rows, length, self.width]) for x in flat)
         pooled = layers[-1][:, 0]  # [B, D]
         if self.config.pooler is not None:

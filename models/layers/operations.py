@@ -26,7 +26,7 @@ _rematerialise: ContextVar[bool] = ContextVar("rematerialise", default=False)
 _drawn: ContextVar[Callable[[tf.Tensor], tf.Tensor] | None] = ContextVar("drawn", default=None)
 
 
-class Look(NamedTuple):
+class AttentionTensors(NamedTuple):
     """The tensors of one `attention`. The scores are those before the softmax."""
 
     queries: tf.Tensor
@@ -41,7 +41,7 @@ class Look(NamedTuple):
     """[B, H, T, U]: the softmax of the scores, before dropout."""
 
 
-_watched: ContextVar[list[Look] | None] = ContextVar("watched", default=None)
+_watched: ContextVar[list[AttentionTensors] | None] = ContextVar("watched", default=None)
 
 
 @contextmanager
@@ -61,8 +61,9 @@ def rematerialises() -> bool:
 
 
 @contextmanager
-def watching() -> Iterator[list[Look]]:
-    """Collects a `Look` for every `attention` that is computed inside, in order. Costs nothing when unused."""
+def collect_attention() -> Iterator[list[AttentionTensors]]:
+    """Collects the `AttentionTensors` of every `attention` that is computed inside, in order. Costs nothing when
+    unused."""
     token = _watched.set(found := [])
     try:
         yield found
@@ -175,7 +176,7 @@ def gelu(x: tf.Tensor) -> Any:
     return x * share, gradient
 
 
-def parted(x: tf.Tensor, parts: int, shards: int = 1) -> list[tf.Tensor]:
+def split_columns(x: tf.Tensor, parts: int, shards: int = 1) -> list[tf.Tensor]:
     """Splits [N, parts * F] into ``parts`` tensors [N, F].
 
     If a fused product is split over devices, its columns lie in ``shards`` equal groups, each with its columns of every
@@ -189,8 +190,8 @@ def parted(x: tf.Tensor, parts: int, shards: int = 1) -> list[tf.Tensor]:
 
 
 def split_heads(x: tf.Tensor, batch: Any, tokens: Any, heads: int, parts: int = 1, shards: int = 1) -> list[tf.Tensor]:
-    """Splits [B * T, parts * D] into ``parts`` tensors [B, H, T, D / H]. For ``shards`` see `parted`."""
-    pieces = parted(x, parts, shards)
+    """Splits [B * T, parts * D] into ``parts`` tensors [B, H, T, D / H]. For ``shards`` see `split_columns`."""
+    pieces = split_columns(x, parts, shards)
     width = pieces[0].shape[-1]
     return [tf.transpose(tf.reshape(piece, [batch, tokens, heads, width // heads]), [0, 2, 1, 3]) for piece in pieces]
 
@@ -210,7 +211,7 @@ def attention(
     scores = tf.cast(tf.matmul(q, k, transpose_b=True), tf.float32) + bias  # [B, H, T, U]
     weights = tf.cast(tf.nn.softmax(scores), v.dtype)
     if (watched := _watched.get()) is not None:
-        watched.append(Look(q, k, v, scores, weights))
+        watched.append(AttentionTensors(q, k, v, scores, weights))
     context = tf.matmul(dropout(weights, rate, seed, salt), v)  # [B, H, T, K]
     return tf.reshape(tf.transpose(context, [0, 2, 1, 3]), [-1, q.shape[1] * q.shape[3]])  # [B * T, D]
 

@@ -15,7 +15,7 @@ _JOINED = {"attention/query_key_value": 3}
 """Kernels that have several weights side by side, and how many."""
 
 
-class Named(NamedTuple):
+class WeightMatrix(NamedTuple):
     """A weight, and the kind of its number of rows and of columns: "width", "inner", or "" for rows of tables and of
     vectors."""
 
@@ -24,10 +24,10 @@ class Named(NamedTuple):
     columns: str
 
 
-def weights_of(encoder: keras.layers.Layer) -> dict[str, Named]:
+def weights_of(encoder: keras.layers.Layer) -> dict[str, WeightMatrix]:
     """The weights of embeddings and layers of a BERT by their paths inside the encoder. Vectors [N] become matrices
     [1, N], and queries, keys and values get a matrix each."""
-    found: dict[str, Named] = {}
+    found: dict[str, WeightMatrix] = {}
     for variable in encoder.variables:
         path, value = variable.path.partition("/")[2], tf.convert_to_tensor(variable)
         if value.shape.rank == 1:
@@ -37,7 +37,7 @@ def weights_of(encoder: keras.layers.Layer) -> dict[str, Named]:
         columns = "inner" if "feed_forward/inner/" in path else "width"
         parts = next((count for name, count in _JOINED.items() if name in path), 1)
         for number, part in enumerate(tf.split(value, parts, axis=1)):
-            found[f"{path}/{number}" if parts > 1 else path] = Named(part, rows, columns)
+            found[f"{path}/{number}" if parts > 1 else path] = WeightMatrix(part, rows, columns)
     return found
 
 
@@ -55,13 +55,15 @@ class Projections(Layer):
             for name, size in (("width", D), ("inner", F))
         }
 
-    def call(self, weight: Named) -> tf.Tensor:
+    def call(self, weight: WeightMatrix) -> tf.Tensor:
         value = weight.value
         if weight.rows:
             value = tf.matmul(getattr(self, f"rows_{weight.rows}"), value)
         return tf.matmul(value, getattr(self, f"columns_{weight.columns}"))
 
-    def distances(self, source: Mapping[str, Named], target: Mapping[str, Named]) -> Iterator[tuple[str, Any]]:
+    def distances(
+        self, source: Mapping[str, WeightMatrix], target: Mapping[str, WeightMatrix]
+    ) -> Iterator[tuple[str, Any]]:
         """For each path, the squared difference [] between the weight of ``target`` and the projected weight of
         ``source``, summed over its numbers."""
         for path, weight in target.items():

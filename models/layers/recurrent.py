@@ -66,7 +66,7 @@ def loop(
     return outputs.stack(), states
 
 
-def kept(states: Any, begins: tf.Tensor) -> Any:
+def reset_at_beginnings(states: Any, begins: tf.Tensor) -> Any:
     """``states`` [B, C], set to zero in the rows where a text ``begins``, bool [B, 1]."""
     return tf.nest.map_structure(lambda state: tf.where(begins, tf.zeros_like(state), state), states)
 
@@ -75,23 +75,23 @@ def cell(z: tf.Tensor, c: tf.Tensor, clip: float = 0.0) -> State:
     """One step of an LSTM: from the sums ``z`` [B, 4 C] of the gates g, i, f, o and the cells ``c`` float32 [B, C] to
     (h, c)."""
     g, i, f, o = tf.split(tf.cast(z, tf.float32), 4, axis=-1)  # cells accumulate in float32
-    c = held(tf.sigmoid(f) * c + tf.sigmoid(i) * tf.tanh(g), clip)
+    c = clip_values(tf.sigmoid(f) * c + tf.sigmoid(i) * tf.tanh(g), clip)
     return tf.cast(tf.sigmoid(o) * tf.tanh(c), z.dtype), c
 
 
-def held(x: tf.Tensor, clip: float) -> tf.Tensor:
+def clip_values(x: tf.Tensor, clip: float) -> tf.Tensor:
     """``x`` clipped to -``clip`` ... ``clip``, or unchanged if ``clip`` is 0."""
     return tf.clip_by_value(x, -clip, clip) if clip else x
 
 
-def begun(dims: tuple[int, ...], begins: Sequence[float], dtype: Any = None) -> tf.Tensor:
+def repeated_biases(dims: tuple[int, ...], begins: Sequence[float], dtype: Any = None) -> tf.Tensor:
     """Initial biases [G * C]: each of the G numbers in ``begins``, C times."""
     return tf.repeat(tf.constant(begins, dtype or "float32"), dims[0] // len(begins))
 
 
-def remember(dims: tuple[int, ...], dtype: Any = None) -> tf.Tensor:
+def lstm_bias_initializer(dims: tuple[int, ...], dtype: Any = None) -> tf.Tensor:
     """Initial biases of an LSTM's gates g, i, f, o: those of `LstmConfig`."""
-    return begun(dims, (0.0, 0.0, 1.0, 0.0), dtype)
+    return repeated_biases(dims, (0.0, 0.0, 1.0, 0.0), dtype)
 
 
 @made_from(KernelConfig)
@@ -101,7 +101,7 @@ class Kernel(Linear):
     SEAMS = ("kernel",)
 
     def build(self, input_shape: Any = None) -> None:
-        self.bias_initializer = lambda dims, dtype=None: begun(dims, self.config.begins, dtype)
+        self.bias_initializer = lambda dims, dtype=None: repeated_biases(dims, self.config.begins, dtype)
         super().build(input_shape)
 
     def whole(self) -> tf.Tensor:
@@ -168,7 +168,7 @@ class Lstm(RecurrentLayer):
 
         def projected(z: tf.Tensor, c: tf.Tensor) -> State:
             h, c = cell(z, c, clip)
-            return held(tf.matmul(h, projection), clip), c
+            return clip_values(tf.matmul(h, projection), clip), c
 
         return projected
 
@@ -192,7 +192,7 @@ class Lstm(RecurrentLayer):
 
         def step(state: State, z: tf.Tensor, *now: tf.Tensor) -> tuple[tf.Tensor, State]:
             if fresh is not None:
-                state = kept(state, now[-1])
+                state = reset_at_beginnings(state, now[-1])
             h, c = state
             h, c = turn(z + tf.matmul(h, recurrent), c)
             if present is not None:
@@ -243,7 +243,7 @@ def states_of_gru(
     width = candidate.shape[0]
 
     def step(h: tf.Tensor, x: tf.Tensor, begins: tf.Tensor, here: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        old = kept(h, begins)  # [B, C]; the state accumulates in float32
+        old = reset_at_beginnings(h, begins)  # [B, C]; the state accumulates in float32
         gates = x[:, : 2 * width] + tf.matmul(tf.cast(old, x.dtype), recurrent)
         r, z = tf.split(tf.sigmoid(tf.cast(gates, tf.float32)), 2, axis=1)
         new = x[:, 2 * width :] + tf.matmul(tf.cast(r * old, x.dtype), candidate)
@@ -292,13 +292,13 @@ class BothWays(Layer):
         fresh = last = None
         if begins is not None:
             ends = tf.roll(begins, -1, axis=0)  # backwards, a text begins at its last token
-            fresh, last = begins[:, :, None], turned(ends, lengths)[:, :, None]
+            fresh, last = begins[:, :, None], reverse_rows(ends, lengths)[:, :, None]
         ahead, _ = self.forward_lstm(x, fresh=fresh)
-        back, _ = self.backward_lstm(turned(x, lengths), fresh=last)
-        return tf.concat([ahead, turned(back, lengths)], axis=2)
+        back, _ = self.backward_lstm(reverse_rows(x, lengths), fresh=last)
+        return tf.concat([ahead, reverse_rows(back, lengths)], axis=2)
 
 
-def turned(x: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+def reverse_rows(x: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
     """x [T, B, ...], each row reversed up to its own length, so that padding never reaches a real token."""
     return tf.reverse_sequence(x, lengths, seq_axis=0, batch_axis=1)
 
@@ -350,7 +350,7 @@ class AwdStack(RecurrentStack):
         """As `RecurrentStack`. ``hidden`` applies between the layers, and ``weights`` to the entries of kernels."""
         layers, states = [x], []
         for index, layer in enumerate(self.members):
-            read = locked(layers[-1], hidden.at(index), axis=0) if index else layers[-1]
+            read = locked_dropout(layers[-1], hidden.at(index), axis=0) if index else layers[-1]
             found = layer(read, drop=weights.at(index), **masks)
             new, state = found if isinstance(found, tuple) else (found, None)
             layers.append(self.through("between", new, index=index))
@@ -358,7 +358,7 @@ class AwdStack(RecurrentStack):
         return layers, states
 
 
-def locked(x: tf.Tensor, drop: Drop, axis: int) -> tf.Tensor:
+def locked_dropout(x: tf.Tensor, drop: Drop, axis: int) -> tf.Tensor:
     """Dropout with one mask for all steps, which are the ``axis`` of ``x`` ("variational": Gal and Ghahramani,
     2016)."""
     if drop.seed is None:

@@ -12,7 +12,7 @@ from ptmbench.models.layers import spelling  # noqa: F401  the layers that confi
 from ptmbench.models.layers.core import Drop, built, made_from
 from ptmbench.models.layers.encoding import EncodingLayer, largest
 from ptmbench.models.layers.operations import check_length, dropout, shape
-from ptmbench.models.layers.recurrent import State, locked, turned
+from ptmbench.models.layers.recurrent import State, locked_dropout, reverse_rows
 from ptmbench.models.layers.recurrent_config import (
     AwdConfig,
     BidirectionalConfig,
@@ -143,12 +143,12 @@ class Awd(LeftToRight):
         if seed is not None:
             kept = words(tf.ones([self.config.tokens.rows], x.dtype))  # [V]
             x *= tf.gather(kept, tokens)[:, :, None]
-        return locked(x, self.drop("input", seed, 1), axis=0)
+        return locked_dropout(x, self.drop("input", seed, 1), axis=0)
 
     def outputs(self, tokens: tf.Tensor, seed: Any = None) -> tuple[tf.Tensor, tf.Tensor]:
         """The last layer [B, T, D] for ``tokens`` [B, T], without and with dropout on it."""
         raw = by_rows(self.run(tf.transpose(tokens), seed, None)[0][-1])
-        return raw, locked(raw, self.drop("output", seed, 2), axis=1)
+        return raw, locked_dropout(raw, self.drop("output", seed, 2), axis=1)
 
     def drop(self, what: str, seed: Any, place: int) -> Drop:
         """The dropout of the kind ``what``. Its rate is 0.9 at most, for any ``dropout``."""
@@ -189,8 +189,8 @@ class Bidirectional(EncodingLayer):
         """`forward`, and the same tensors of the backward direction, in the order of the tokens."""
         x, lengths = self.embedded(tokens), tf.math.count_nonzero(tokens, axis=1, dtype=tf.int32)  # [B]
         ahead, _ = self.forward_stack(x, drop=Drop(self.dropout, seed, 0))
-        back, _ = self.backward_stack(turned(x, lengths), drop=Drop(self.dropout, seed, 100))
-        return ahead, [turned(layer, lengths) for layer in back]
+        back, _ = self.backward_stack(reverse_rows(x, lengths), drop=Drop(self.dropout, seed, 100))
+        return ahead, [reverse_rows(layer, lengths) for layer in back]
 
     def layers_of(self, tokens: tf.Tensor, seed: Any) -> list[tf.Tensor]:
         """The L + 1 tensors [B, T, D]."""

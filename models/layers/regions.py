@@ -49,7 +49,7 @@ class RegionEncoder(Encoder):
         width, count = self.width, shape(batch["regions"])[1]
         vectors = self.embeddings.ended(self.regions(batch["regions"], self._aligned(batch)), drop.at(_PLACE))
         both = [tf.reshape(one, [rows.batch, -1, width]) for one in (x, tf.cast(vectors, x.dtype))]
-        bias = tf.concat([bias, absent(batch["boxes"])], axis=3)  # [B, 1, 1, T + R]
+        bias = tf.concat([bias, region_padding_bias(batch["boxes"])], axis=3)  # [B, 1, 1, T + R]
         whole = Rows(rows.batch, rows.tokens + count)
         layers = super().deeper(tf.reshape(tf.concat(both, 1), [-1, width]), bias, batch, whole, drop)
         texts = [tf.reshape(one, [rows.batch, whole.tokens, width])[:, : rows.tokens] for one in layers]
@@ -67,6 +67,6 @@ class RegionEncoder(Encoder):
         return tf.cast(tf.reshape(mean, [-1, self.width]), self.compute_dtype)
 
 
-def absent(boxes: tf.Tensor) -> tf.Tensor:
+def region_padding_bias(boxes: tf.Tensor) -> tf.Tensor:
     """The attention bias [B, 1, 1, R] that masks padding: the regions whose ``boxes`` [B, R, 4] are zeros."""
     return tf.where(tf.reduce_any(tf.not_equal(boxes, 0), axis=-1), 0.0, HIDDEN)[:, None, None, :]

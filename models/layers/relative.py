@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from ptmbench.models.layers.blocks import Attention, Stack, joined
+from ptmbench.models.layers.blocks import Attention, Stack, append_to_past
 from ptmbench.models.layers.config import Start
 from ptmbench.models.layers.core import NO_DROP, Drop, Rows, made_from, recomputed
 from ptmbench.models.layers.operations import relative_shift, shape, waves
@@ -39,7 +39,7 @@ class View(NamedTuple):
     """int32 [B, N]: the positions of the queries in the row of T tokens, if they are not all T."""
 
 
-def distant(keys: Any, nearest: Any, width: int, drop: Drop) -> tf.Tensor:
+def distance_waves(keys: Any, nearest: Any, width: int, drop: Drop) -> tf.Tensor:
     """The waves [P, D] of the distances ``keys`` ... ``nearest`` + 1."""
     return drop(waves(tf.range(keys, nearest, -1), width))
 
@@ -54,7 +54,7 @@ class RelativeAttention(Attention):
     def read(self, memory: tf.Tensor, rows: Rows, past: Any = None, waves: Any = None) -> tuple[tf.Tensor, ...]:
         """Keys and values of the ``past``, followed by those of a ``memory`` [B * U, D] with (B, U) = ``rows``. With
         ``waves``, the keys of distances too."""
-        pair = joined(past, self.heads(self.key_value(memory), rows, 2))  # [B, H, U, K]
+        pair = append_to_past(past, self.heads(self.key_value(memory), rows, 2))  # [B, H, U, K]
         if waves is None:
             return pair
         return *pair, *self.heads(self.distance(waves), Rows(1, shape(waves)[0]))
@@ -89,7 +89,7 @@ class RelativeAttention(Attention):
         return tf.gather(relative_shift(tf.matmul(q, r, transpose_b=True), keys), places, axis=2, batch_dims=1)
 
 
-def remembering(
+def run_with_memory(
     stack: Stack, x: tf.Tensor, view: View, rows: Rows, drop: Drop, memory: list[tf.Tensor | None], before: Any = 0
 ) -> list[tf.Tensor]:
     """Runs the first layers of ``stack``, one for each entry of ``memory``, and returns ``x`` [B * T, D] and the output

@@ -8,7 +8,7 @@ from ptmbench.models.architectures.relative_decoder import RelativeCausalConfig
 from ptmbench.models.layers.config import NORMAL, Start
 from ptmbench.models.layers.core import Drop, Rows, made_from
 from ptmbench.models.layers.operations import HIDDEN, check_length, fold, shape
-from ptmbench.models.layers.relative import View, distant, remembering
+from ptmbench.models.layers.relative import View, distance_waves, run_with_memory
 from ptmbench.models.layers.transformers import LeftToRight, built
 
 __all__ = ["RelativeCausal", "built"]
@@ -56,5 +56,5 @@ class RelativeCausal(LeftToRight):
             bias = tf.minimum(bias, tf.where(together, 0.0, HIDDEN))
         x = self.embeddings(tokens, drop=drop)  # [B * T, D]
         u, v = (tf.convert_to_tensor(bias) for bias in (self.content_bias, self.position_bias))  # [H, 1, K]
-        far = distant(keys, -1, self.width, drop.at(1))  # [U + 1, D]
-        return remembering(self.stack, x, View(bias, far, (u, v)), Rows(*rows), drop, memory, before)
+        far = distance_waves(keys, -1, self.width, drop.at(1))  # [U + 1, D]
+        return run_with_memory(self.stack, x, View(bias, far, (u, v)), Rows(*rows), drop, memory, before)

@@ -29,7 +29,7 @@ class Cut:
     """How one weight is split: along ``axis``, between ``units`` of ``what``.
 
     A fused kernel has the columns of several ``parts`` side by side, such as queries, keys and values. Each device gets
-    its columns of every part (`models.layers.operations.parted`).
+    its columns of every part (`models.layers.operations.split_columns`).
     """
 
     axis: int

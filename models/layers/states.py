@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from ptmbench.models.layers.operations import Look, rematerialising, watching
+from ptmbench.models.layers.operations import AttentionTensors, collect_attention, rematerialising
 
 
 class InnerStates(NamedTuple):
@@ -16,7 +16,7 @@ class InnerStates(NamedTuple):
 
     layers: tuple[tf.Tensor, ...]
     """L + 1 tensors [B, T, D]: the embeddings, then each layer (`models.pretrainable.Encoding.layers`)."""
-    looks: tuple[Look, ...]
+    attentions: tuple[AttentionTensors, ...]
     """The attention of each layer: L of them."""
 
 
@@ -29,9 +29,9 @@ def inner_states(encoder: Any, batch: dict[str, Any], seed: Any = None) -> Inner
 
     The layers do not rematerialise here, because gradients have to reach their inner tensors. Raises `NoInnerStates`.
     """
-    with watching() as looks, rematerialising(False):
+    with collect_attention() as attentions, rematerialising(False):
         encoding = encoder(batch, seed=seed)
-    square = all(look.scores.shape[-1] == look.scores.shape[-2] for look in looks)
-    if len(looks) != len(encoding.layers) - 1 or not looks or not square:
+    square = all(attention.scores.shape[-1] == attention.scores.shape[-2] for attention in attentions)
+    if len(attentions) != len(encoding.layers) - 1 or not attentions or not square:
         raise NoInnerStates(f"{type(encoder).__name__} has not one self-attention in each of its layers.")
-    return InnerStates(encoding.layers, tuple(looks))
+    return InnerStates(encoding.layers, tuple(attentions))

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from ptmbench.models.layers.blocks import Attention, Pair, joined
+from ptmbench.models.layers.blocks import Attention, Pair, append_to_past
 from ptmbench.models.layers.core import NO_DROP, Drop, Rows, made_from, recomputed
 from ptmbench.models.layers.embeddings import BUCKETS, FARTHEST, distance_buckets, padding_bias
 from ptmbench.models.layers.operations import HIDDEN, check_length, dropout, shape
@@ -86,7 +86,7 @@ def stream_attention(
     return tf.reshape(tf.transpose(context, [0, 2, 1, 3]), [-1, heads * size])
 
 
-def looking_back(
+def step_attention(
     q: tf.Tensor, k: tf.Tensor, v: tf.Tensor, near: tf.Tensor, past: Pair, visible: tf.Tensor
 ) -> tf.Tensor:
     """`stream_attention` of both streams of K hypotheses at one position, [B, H, 2, K, ...], over the main stream's
@@ -130,10 +130,10 @@ class StreamAttention(Attention):
         q, k, v = (tf.reshape(part, [rows.batch, heads, count, length, part.shape[-1]]) for part in parts)
         q = q * q.shape[-1] ** -0.5
         near = tf.reshape(self.distances(x), [rows.batch, count, length, BUCKETS, heads])
-        own = joined(past, (k[:, :, 0], v[:, :, 0]))
+        own = append_to_past(past, (k[:, :, 0], v[:, :, 0]))
         if past is None:
             return self.projection(stream_attention(q, k, v, near, streams, drop)), own
-        return self.projection(looking_back(q, k, v, near, own, streams)), own
+        return self.projection(step_attention(q, k, v, near, own, streams)), own
 
 
 @made_from(StreamDecoderConfig)

@@ -21,7 +21,7 @@ from ptmbench.models.layers.core import Drop, Layer, built, made_from
 from ptmbench.models.layers.encoding import EncodingLayer, largest
 from ptmbench.models.layers.operations import HIDDEN, attention, check_length, dropout, shape
 from ptmbench.models.layers.products import product
-from ptmbench.models.layers.recurrent import State, kept, loop
+from ptmbench.models.layers.recurrent import State, loop, reset_at_beginnings
 from ptmbench.models.layers.recurrent_config import AttendingConfig, TextsEncoderConfig
 from ptmbench.models.layers.recurrent_networks import by_rows, parents
 from ptmbench.models.pretrainable import Encoding
@@ -80,21 +80,23 @@ class Attending(Layer):
         (rows, steps), rate = shape(targets), self.encoder.dropout
         x = dropout(self.encoder.tokens(targets), rate, seed, 1000)  # [B, S, E]
         # [S, B, 8 C]: the part of each step that does not depend on the step before
-        spoken = tf.reshape(self._spoken(tf.reshape(by_rows(x), [-1, self.width])), [steps, rows, 4 * self.width])
+        token_gates = tf.reshape(
+            self._token_gates(tf.reshape(by_rows(x), [-1, self.width])), [steps, rows, 4 * self.width]
+        )
         begins = tf.transpose(tf.equal(targets, self.encoder.cls))[:, :, None]  # [S, B, 1]
-        bias = own_text(tokens, targets, self.encoder.cls)  # [S, B, 1, 1, T]
+        bias = own_text_bias(tokens, targets, self.encoder.cls)  # [S, B, 1, 1, T]
         masks = [tf.ones([steps, rows, self.width], x.dtype) for _ in self.members]
         masks = tf.stack([dropout(m, rate, seed, 1001 + i) for i, m in enumerate(masks)], axis=1)  # [S, L, B, 2 C]
         turn = self._turn(self._keys(memory))
 
         def step(states: Any, z: tf.Tensor, begin: tf.Tensor, near: tf.Tensor, masked: tf.Tensor) -> tuple:
-            states, a = kept(states, begin)
+            states, a = reset_at_beginnings(states, begin)
             a, states = turn(z, states, a, near, tf.unstack(masked, len(self.members)))
             return a, (states, a)
 
         begin = [layer.begin([rows], x.dtype) for layer in self.members]
         start = (begin, tf.zeros([rows, self.width], x.dtype))
-        outputs, _ = loop(step, [spoken, begins, bias, masks], start, self.width, x.dtype)
+        outputs, _ = loop(step, [token_gates, begins, bias, masks], start, self.width, x.dtype)
         a = tf.reshape(by_rows(outputs), [-1, self.width])  # [B * S, 2 C]
         logits = self._logits(dropout(a, rate, seed, 1100))
         return tf.reshape(logits, [rows, steps, logits.shape[-1]])
@@ -103,7 +105,7 @@ class Attending(Layer):
         """H as the keys and values of one head, [B, 1, T, 2 C]."""
         return memory[:, None, :, self.width :]
 
-    def _spoken(self, x: tf.Tensor) -> tf.Tensor:
+    def _token_gates(self, x: tf.Tensor) -> tf.Tensor:
         """The part of the first layer's gates that is computed from the last token x [N, E]: [N, 8 C]."""
         gates = self.layer_0.gates
         return tf.nn.bias_add(product(x, gates.whole()[: self.width]), gates.bias)
@@ -164,14 +166,16 @@ class Attending(Layer):
             return tf.concat([columns, tf.reshape(new, [batch, 1, beam, self.width])], axis=2)
 
         (bias, keys), (states, a) = memory, past
-        spoken = self._spoken(tf.reshape(self.encoder.tokens(written[:, :, -1]), [-1, self.width]))  # [B * K, 8 C]
-        said, grown = self._turn(keys)(spoken, [(last(h), last(c)) for h, c in states], last(a), bias, None)
+        token_gates = self._token_gates(
+            tf.reshape(self.encoder.tokens(written[:, :, -1]), [-1, self.width])
+        )  # [B * K, 8 C]
+        said, grown = self._turn(keys)(token_gates, [(last(h), last(c)) for h, c in states], last(a), bias, None)
         grown = [tuple(map(longer, old, new)) for old, new in zip(states, grown, strict=True)]
         logits = self._logits(said)
         return tf.reshape(logits, [batch, beam, logits.shape[-1]]), (grown, longer(a, said))
 
 
-def own_text(tokens: tf.Tensor, targets: tf.Tensor, cls: int) -> tf.Tensor:
+def own_text_bias(tokens: tf.Tensor, targets: tf.Tensor, cls: int) -> tf.Tensor:
     """The bias [S, B, 1, 1, T] that masks for each of ``targets`` [B, S] the padding and the ``tokens`` [B, T] of other
     texts of the row. Texts are numbered by counting [CLS]."""
     theirs = tf.where(tf.equal(tokens, 0), -1, tf.cumsum(tf.cast(tf.equal(tokens, cls), tf.int32), axis=1))

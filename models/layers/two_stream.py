@@ -14,7 +14,7 @@ from ptmbench.models.architectures.two_stream import TwoStreamConfig
 from ptmbench.models.layers.config import NORMAL, Start
 from ptmbench.models.layers.core import Drop, Rows, made_from, recomputed
 from ptmbench.models.layers.operations import HIDDEN, check_length, fold, shape
-from ptmbench.models.layers.relative import View, distant, remembering
+from ptmbench.models.layers.relative import View, distance_waves, run_with_memory
 from ptmbench.models.layers.transformers import Network, built
 from ptmbench.models.pretrainable import Encoding
 
@@ -42,7 +42,7 @@ class Keys:
 
     def waves(self, width: int, drop: Drop) -> tf.Tensor:
         """The waves [U + T, D] of the distances U ... 1 - T."""
-        return distant(self.count, -self.length, width, drop)
+        return distance_waves(self.count, -self.length, width, drop)
 
 
 @made_from(TwoStreamConfig)
@@ -66,7 +66,7 @@ class TwoStream(Network):
         keys = Keys(tokens, tf.zeros_like(tokens) if segments is None else segments, 0)
         view = keys.view(keys.segments, tf.ones([1, 1, 1], tf.bool))._replace(waves=keys.waves(self.width, drop.at(1)))
         x = self.embeddings(tokens, drop=drop)  # [B * T, D]
-        return remembering(self.stack, x, view, Rows(*rows), drop, [None] * depth)
+        return run_with_memory(self.stack, x, view, Rows(*rows), drop, [None] * depth)
 
     def predict(self, batch: dict[str, Any], seed: Any = None) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
         """Both streams: L tensors [B * T, D] of the content, and L + 1 tensors [B * S, D] of the queries.

@@ -27,7 +27,7 @@ NO_GRADIENT = 2 / 3
 """The counted share of a product with a factor that has no gradient."""
 
 
-def met(length: int, beside: int) -> float:
+def pair_count(length: int, beside: int) -> float:
     """The number of pairs of tokens that are multiplied in a row of ``length``: the tokens of each block with those of
     the block and with ``beside`` more on either side (see `models.objectives.skipgram.blocks`)."""
     blocks = -(-length // BLOCK)
@@ -35,7 +35,7 @@ def met(length: int, beside: int) -> float:
     return (size + 2 * min(beside, size)) * blocks * size
 
 
-def depth(words: int) -> int:
+def longest_tree_path(words: int) -> int:
     """The most turns on the way to one of ``words`` in a binary tree: 8 more than in a balanced tree."""
     return max(1, (words - 1).bit_length()) + 8
 
@@ -115,7 +115,7 @@ class NegativeSamplingConfig(HeadConfig):
         yield "contexts", table(self.words, self.width)
 
     def row_flops(self, length: int) -> float:
-        return 2 * self.width * (met(length, self.beside) + length * self.noise)
+        return 2 * self.width * (pair_count(length, self.beside) + length * self.noise)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +139,7 @@ class MeansConfig(HeadConfig):
         yield "answers", table(self.words, self.width)
 
     def row_flops(self, length: int) -> float:
-        return 2 * self.width * (NO_GRADIENT * met(length, WINDOW) + length * self.noise)
+        return 2 * self.width * (NO_GRADIENT * pair_count(length, WINDOW) + length * self.noise)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +156,7 @@ class TreeConfig(HeadConfig):
         yield "nodes", table(inner, self.width)
 
     def row_flops(self, length: int) -> float:
-        return 2 * self.width * depth(self.words) * self.neighbours * length
+        return 2 * self.width * longest_tree_path(self.words) * self.neighbours * length
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,7 +166,7 @@ class MeansTreeConfig(TreeConfig):
     neighbours: int = 1
 
     def row_flops(self, length: int) -> float:
-        return super().row_flops(length) + 2 * self.width * NO_GRADIENT * met(length, WINDOW)
+        return super().row_flops(length) + 2 * self.width * NO_GRADIENT * pair_count(length, WINDOW)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -235,15 +235,15 @@ class ParagraphsInContext(Paragraphs):
         total, number = tf.zeros_like(vectors), tf.zeros_like(windows, vectors.dtype)
         for distance in range(1, WINDOW + 1):
             for sign in (-1, 1):
-                other = moved(documents, sign * distance, -1)
-                seen = (windows >= distance) & (other == documents) & moved(there, sign * distance, False)
+                other = shift_columns(documents, sign * distance, -1)
+                seen = (windows >= distance) & (other == documents) & shift_columns(there, sign * distance, False)
                 seen = tf.cast(seen, vectors.dtype)
-                total += seen[:, :, None] * moved(vectors, sign * distance, 0)
+                total += seen[:, :, None] * shift_columns(vectors, sign * distance, 0)
                 number += seen
         return total, number
 
 
-def moved(values: tf.Tensor, distance: int, filler: Any) -> tf.Tensor:
+def shift_columns(values: tf.Tensor, distance: int, filler: Any) -> tf.Tensor:
     """``values`` [B, T, ...] with each column replaced by the one ``distance`` columns further, and ``filler`` beyond
     the ends."""
     length = shape(values)[1]

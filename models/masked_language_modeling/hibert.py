@@ -51,7 +51,7 @@ CARD = Card(
 SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "base": Size(layers=6, width=768, heads=12, inner=3072)}
 
 
-def written(length: int) -> int:
+def target_count(length: int) -> int:
     """Returns the number of tokens that the decoder writes for a row of ``length``.
 
     See `models.objectives.masked_sentences.slots`.
@@ -66,7 +66,7 @@ def describe(size: Size, vocabulary: Vocabulary) -> SequenceModel:
         encoder=encoder,
         decoder=decoder,
         vocabulary=vocabulary.size,
-        targets=written,
+        targets=target_count,
         writes=False,
         gap=size.length,
     )

@@ -17,7 +17,7 @@ code, the decoder may not attend to [MASK]. The paper does not mention this, and
 
 from ptmbench.models.architectures import encoder_decoders
 from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
-from ptmbench.models.costs import SequenceModel, Written
+from ptmbench.models.costs import SequenceModel, TargetLength
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -60,7 +60,7 @@ def describe(size: Size, vocabulary: Vocabulary) -> SequenceModel:
         encoder=encoder,
         decoder=decoder,
         vocabulary=vocabulary.size,
-        targets=Written(share=0.5, marks=2),
+        targets=TargetLength(share=0.5, marks=2),
         blank=1,
     )
 

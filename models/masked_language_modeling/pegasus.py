@@ -18,7 +18,7 @@ chooses 45 % and leaves a fifth of these in the input, for summaries that copy (
 
 from ptmbench.models.architectures import encoder_decoders
 from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
-from ptmbench.models.costs import SequenceModel, Written
+from ptmbench.models.costs import SequenceModel, TargetLength
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -59,7 +59,7 @@ def describe(size: Size, vocabulary: Vocabulary) -> SequenceModel:
     including the padding after short targets."""
     encoder, decoder = encoder_decoders.pegasus(size, vocabulary.size)
     return SequenceModel(
-        encoder=encoder, decoder=decoder, vocabulary=vocabulary.size, targets=Written(share=0.5), gap=3
+        encoder=encoder, decoder=decoder, vocabulary=vocabulary.size, targets=TargetLength(share=0.5), gap=3
     )
 
 

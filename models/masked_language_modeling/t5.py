@@ -17,7 +17,7 @@ order. A size has L layers in the encoder and L in the decoder, about twice the 
 
 from ptmbench.models.architectures import encoder_decoders
 from ptmbench.models.card import MINI, SMALL, TINY, Architecture, Card, Reported, Representation, Size
-from ptmbench.models.costs import SequenceModel, Written
+from ptmbench.models.costs import SequenceModel, TargetLength
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -72,7 +72,7 @@ def describe(size: Size, vocabulary: Vocabulary) -> SequenceModel:
         encoder=encoder,
         decoder=decoder,
         vocabulary=vocabulary.size,
-        targets=Written(share=0.2, per=0.9),
+        targets=TargetLength(share=0.2, per=0.9),
         blank=2,
     )
 

@@ -16,7 +16,7 @@ be 2/3 of T5's: the paper of GLU variants compares F = 2048 with 3072. The sizes
 
 from ptmbench.models.architectures import encoder_decoders
 from ptmbench.models.card import Architecture, Card, Reported, Representation, Size
-from ptmbench.models.costs import SequenceModel, Written
+from ptmbench.models.costs import SequenceModel, TargetLength
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -69,7 +69,7 @@ def describe(size: Size, vocabulary: Vocabulary) -> SequenceModel:
         encoder=encoder,
         decoder=decoder,
         vocabulary=vocabulary.size,
-        targets=Written(share=0.2, per=0.9),
+        targets=TargetLength(share=0.2, per=0.9),
         blank=2,
     )
 

@@ -82,5 +82,5 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
         encoder=encoder,
         loss=_joint.Joint(encoder, [head, objective.NextSentence(follows)]),
         batches=objective.batches.of(vocabulary),
-        decode=objective.decode(encoder, head, vocabulary.mask),
+        decode=objective.make_decode(encoder, head, vocabulary.mask),
     )

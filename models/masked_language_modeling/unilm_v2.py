@@ -78,5 +78,5 @@ def build(size: Size, vocabulary: Vocabulary) -> Pretrainable:
         encoder=encoder,
         loss=loss,
         batches=pseudo_masked.batches.of(vocabulary),
-        decode=unilm.decode(encoder, loss.mlm, loss.pseudo),
+        decode=unilm.make_decode(encoder, loss.mlm, loss.pseudo),
     )

@@ -114,7 +114,7 @@ def build(size: Size, vocabulary: Vocabulary, teacher: Pretrainable | None = Non
         mixed = built(described.teacher.encoder, name="teacher")
         other = mlm.MaskedLm(described.teacher.heads[0], mixed, name="teacher_mlm")
         other.build()
-        dual_training.begin(mixed, other, union, teacher)
+        dual_training.copy_teacher_weights(mixed, other, union, teacher)
         taught = (mixed, other, built(_projections(size), name="projections"))
     loss = dual_training.DualTraining(encoder, head, union, taught, up=UP)
     return Pretrainable(encoder=encoder, loss=loss, batches=dual_training.batches.of(vocabulary))

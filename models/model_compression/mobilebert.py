@@ -57,14 +57,14 @@ CARD = Card(
 )
 
 
-def thin(size: Size) -> Size:
+def thin_size(size: Size) -> Size:
     """Returns ``size`` with feed-forward layers as wide as the vectors between layers, as the authors configure it."""
     return replace(size, inner=size.width)
 
 
 _BASE = Size(layers=24, width=512, heads=4, inner=512)
 """The MobileBERT of the paper."""
-SIZES = {"tiny": thin(TINY), "mini": thin(MINI), "small": thin(SMALL), "base": _BASE}
+SIZES = {"tiny": thin_size(TINY), "mini": thin_size(MINI), "small": thin_size(SMALL), "base": _BASE}
 
 ADAM = {"epsilon": 1e-6}
 """The value for LAMB in the authors' code. The paper trains with LAMB (``optimizer=lamb``)."""

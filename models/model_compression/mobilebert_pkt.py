@@ -53,21 +53,21 @@ CARD = Card(
 )
 
 
-def thin(size: Size) -> Size:
+def thin_size(size: Size) -> Size:
     """Returns ``size`` with feed-forward layers as wide as the vectors between layers, as the authors configure it."""
     return replace(size, inner=size.width)
 
 
-def widened(size: Size) -> Size:
+def teacher_size(size: Size) -> Size:
     """Returns the size of the teacher of a student of ``size``."""
     return replace(size, inner=8 * size.width)
 
 
 _BASE = Size(layers=24, width=512, heads=4, inner=512)
 """The MobileBERT of the paper."""
-SIZES = {"tiny": thin(TINY), "mini": thin(MINI), "small": thin(SMALL), "base": _BASE}
+SIZES = {"tiny": thin_size(TINY), "mini": thin_size(MINI), "small": thin_size(SMALL), "base": _BASE}
 
-TEACHER = Teacher(model="ib_bert", size=widened, parts=("encoder/embeddings/", "encoder/stack/", "mlm/"))
+TEACHER = Teacher(model="ib_bert", size=teacher_size, parts=("encoder/embeddings/", "encoder/stack/", "mlm/"))
 
 ADAM = {"epsilon": 1e-6}
 """The value for LAMB in the authors' code. The paper trains with LAMB (``optimizer=lamb``)."""
@@ -78,7 +78,7 @@ def narrow(size: Size) -> int:
     return size.width // 4
 
 
-def opened(size: Size) -> int:
+def wide(size: Size) -> int:
     """Returns the width inside the teacher's layers."""
     return 2 * size.width
 
@@ -87,8 +87,8 @@ def describe(size: Size, vocabulary: Vocabulary) -> StudentModel:
     """Returns the configurations of the network of ``size`` and its teacher."""
     D, V, E = size.width, vocabulary.size, size.embedding or narrow(size)
     given = {"width": D, "inner": D, "embedding": E, "vocabulary": V, "absent": vocabulary.absent}
-    theirs = {"inside": opened(size), "reads": "wide", "feed_forwards": 1, "norm": "layer_norm", "activation": "gelu"}
-    teacher = bottleneck(replace(widened(size), embedding=E), V, **theirs)
+    theirs = {"inside": wide(size), "reads": "wide", "feed_forwards": 1, "norm": "layer_norm", "activation": "gelu"}
+    teacher = bottleneck(replace(teacher_size(size), embedding=E), V, **theirs)
     return StudentModel(
         encoder=bottleneck(replace(size, embedding=E), V, inside=narrow(size)),
         heads=(WidenedLmConfig(**given, activation="relu"), ClassifierConfig(width=D)),

@@ -3,7 +3,7 @@
 Every vocabulary here begins with the same special tokens. A published vocabulary may lack some of them (GPT-2 has no
 [MASK]), or have one token for two of them ([CLS] and [SEP] of GPT-2). `models.text.tokenizers.Vocabulary.absent` lists
 the ids that no token of the original vocabulary has. The objectives that read published models pass their output logits
-through `masked`, so that the softmax is that of the original.
+through `mask_logits`, so that the softmax is that of the original.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ NEVER = -1e9
 """The logit of an absent id. Its exponential is 0 in float32 and in bfloat16."""
 
 
-def masked(logits: tf.Tensor, absent: Sequence[int]) -> tf.Tensor:
+def mask_logits(logits: tf.Tensor, absent: Sequence[int]) -> tf.Tensor:
     """Returns ``logits`` [..., V] with `NEVER` at the ids ``absent``; the same tensor if there are none."""
     if not absent:
         return logits
@@ -24,7 +24,7 @@ def masked(logits: tf.Tensor, absent: Sequence[int]) -> tf.Tensor:
     return tf.where(tf.constant(mask), tf.constant(NEVER, logits.dtype), logits)
 
 
-def targets(ids: tf.Tensor, absent: Sequence[int]) -> tf.Tensor:
+def are_targets(ids: tf.Tensor, absent: Sequence[int]) -> tf.Tensor:
     """Returns whether each of ``ids`` is a token to predict, bool of the same shape: neither padding nor ``absent``."""
     found = tf.not_equal(ids, 0)
     for number in absent:

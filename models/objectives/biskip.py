@@ -28,7 +28,7 @@ from ptmbench.models.channels import ALIGNED
 from ptmbench.models.layers.core import made_from
 from ptmbench.models.layers.vector_heads import BAND, SHARED, WINDOW, BiSkipConfig
 from ptmbench.models.objective import PAIRS, Batches, sampled
-from ptmbench.models.objectives.sampling import Runs, generator, take
+from ptmbench.models.objectives.sampling import TokenRuns, generator, take
 from ptmbench.models.objectives.skipgram import FAR, NEGATIVES, SkipGram, blocks, subsampling
 from ptmbench.models.objectives.translation import check
 from ptmbench.models.text.corpus import Corpus
@@ -52,7 +52,7 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
     kept_of, shares = zip(*map(subsampling, counts), strict=True)
     keep, share = np.stack(kept_of), float(np.average(shares, weights=counts.sum(axis=1)))
     span = round(length / share)
-    runs = Runs(corpus.ids, span)
+    runs = TokenRuns(corpus.ids, span)
     reach = span + math.ceil(5 * math.sqrt(span * (1 - share) / share))  # a margin of five standard deviations
     noise = np.cumsum(counts**0.75, axis=1)
     noise /= noise[:, -1:]

@@ -19,7 +19,7 @@ import tensorflow as tf
 from ptmbench.models.layers.products import product
 from ptmbench.models.objective import Batches, sampled
 from ptmbench.models.objectives.lm import CausalLm
-from ptmbench.models.objectives.sampling import Runs, stream, take
+from ptmbench.models.objectives.sampling import TokenRuns, stream, take
 from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -30,7 +30,7 @@ CODES = 8
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
     """Returns a function from (step, seed) to ``tokens`` int32 [B, T], with a code in the first column."""
     text = stream(corpus, vocabulary)
-    runs, documents = Runs(text, length - 1), len(corpus.documents) - 1
+    runs, documents = TokenRuns(text, length - 1), len(corpus.documents) - 1
     codes = np.asarray(vocabulary.sentinels[:CODES], np.int32)
 
     def make(step: int, seed: int) -> dict[str, np.ndarray]:

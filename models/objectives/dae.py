@@ -21,9 +21,9 @@ import tensorflow as tf
 
 from ptmbench.models.objective import Batches, sampled
 from ptmbench.models.objectives import _absent
-from ptmbench.models.objectives._rows import framed, widened
+from ptmbench.models.objectives._rows import add_cls_and_sep, pad_to_width
 from ptmbench.models.objectives.sampling import Sentences, generator
-from ptmbench.models.objectives.seq2seq_mlm import Seq2SeqLm, spanned
+from ptmbench.models.objectives.seq2seq_mlm import Seq2SeqLm, collapse_masks
 from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -81,15 +81,15 @@ def plan(length: int) -> tuple[int, int]:
 
 def mask_tokens(text: np.ndarray, rng: np.random.Generator, vocabulary: Vocabulary) -> np.ndarray:
     """Returns ``text`` [B, L] with a random share `RATE` of its tokens replaced by [MASK]."""
-    return np.where(drawn(text, rng), vocabulary.mask, text).astype(text.dtype)
+    return np.where(draw_tokens(text, rng), vocabulary.mask, text).astype(text.dtype)
 
 
 def delete_tokens(text: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Returns ``text`` [B, L] without a random share `RATE` of its tokens: [B, L - deleted]."""
-    return text[~drawn(text, rng)].reshape(len(text), -1)
+    return text[~draw_tokens(text, rng)].reshape(len(text), -1)
 
 
-def drawn(text: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def draw_tokens(text: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Draws a share `RATE` of the tokens of each row without replacement: bool [B, L]. The count is rounded and at
     least one."""
     count = max(1, round(RATE * text.shape[1]))
@@ -144,8 +144,8 @@ def batches(
             damaged = mask_tokens(damaged, rng, vocabulary)
         if "deletion" in noises:
             damaged = delete_tokens(damaged, rng)
-        tokens = widened(framed(damaged, vocabulary), length)
-        return {"tokens": tokens, "targets": framed(text, vocabulary)}
+        tokens = pad_to_width(add_cls_and_sep(damaged, vocabulary), length)
+        return {"tokens": tokens, "targets": add_cls_and_sep(text, vocabulary)}
 
     return make
 
@@ -162,7 +162,7 @@ class DenoisingLm(Seq2SeqLm):
         least 1. The decoder is given the tokens before the place. One [MASK] replaces the place and the [MASK]s
         directly after it, as in text infilling."""
         written, places = tf.convert_to_tensor(batch["tokens"], tf.int32), tf.convert_to_tensor(batch["places"])
-        tokens = spanned(written, places, self.mask, self.mask)
+        tokens = collapse_masks(written, places, self.mask, self.mask)
         memory = self.encoder({"tokens": tokens}).tokens  # [B, T, D]
         logits = self.decoder.after(places - 1, written, memory, tokens)
-        return tf.cast(_absent.masked(logits, self.absent), tf.float32)
+        return tf.cast(_absent.mask_logits(logits, self.absent), tf.float32)

@@ -33,7 +33,7 @@ WRONG, WITHOUT = 0.05, 0.15
 """The shares of mentions at which the network reads a wrong entity, and none."""
 
 
-def fill(table: FrozenTable, corpus: Corpus) -> None:
+def load_entity_vectors(table: FrozenTable, corpus: Corpus) -> None:
     """Sets ``table`` to the vectors of the entities in the annotations of ``corpus``.
 
     Raises `CorpusUnfit` unless the corpus has such vectors, in the shape of the table.

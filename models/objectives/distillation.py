@@ -56,7 +56,7 @@ def angle(targets: tf.Tensor, vectors: tf.Tensor) -> tf.Tensor:
     return 1.0 - both * tf.math.rsqrt((theirs + 1e-12) * (ours + 1e-12))
 
 
-def begin(student: Joint, teacher: Pretrainable) -> None:
+def copy_teacher_weights(student: Joint, teacher: Pretrainable) -> None:
     """Copies weights of ``teacher`` to ``student``: embeddings, the head for masked words, and equally spaced layers,
     including the first and the last. Six of twelve layers are 0, 2, 4, 7, 9 and 11, as in the authors' code."""
     head, theirs = student.heads[0], masked_lm(teacher)
@@ -88,7 +88,7 @@ class Distillation(Joint):
         self.teacher = teacher  # Keras does not track layers inside it
         if teacher is not None:
             teacher.loss.trainable = False
-            begin(self, teacher)
+            copy_teacher_weights(self, teacher)
 
     @property
     def reports(self) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ import keras
 import tensorflow as tf
 
 from ptmbench.models.layers.operations import HIDDEN
-from ptmbench.models.layers.projections import Named, Projections, weights_of
+from ptmbench.models.layers.projections import Projections, WeightMatrix, weights_of
 from ptmbench.models.objective import Batch, Batches, sampled
 from ptmbench.models.objectives import mlm, sampling
 from ptmbench.models.objectives._joint import Joint
@@ -69,8 +69,8 @@ class DualTraining(Joint):
     MLM and the distance of projected weights.
 
     ``teacher`` has an encoder and a head of the teacher's shape over the union of both vocabularies, which start from
-    the teacher's weights (see `begin`), and the projections. All three are trained and are `scaffold`. Without a
-    teacher the layer only holds the student's weights, for adaptations; calling it raises `ValueError`.
+    the teacher's weights (see `copy_teacher_weights`), and the projections. All three are trained and are `scaffold`.
+    Without a teacher the layer only holds the student's weights, for adaptations; calling it raises `ValueError`.
     """
 
     scaffold = ("teacher/", "teacher_mlm/", "projections/")
@@ -133,12 +133,12 @@ class DualTraining(Joint):
         ours, theirs = weights_of(self.encoder), weights_of(self.mixed_encoder)
         table, union = theirs["embeddings/tokens/table"], self.union
         pieces = tf.concat([table.value[: union.student.first], table.value[union.teacher.size :]], axis=0)
-        theirs["embeddings/tokens/table"] = Named(pieces, table.rows, table.columns)
+        theirs["embeddings/tokens/table"] = WeightMatrix(pieces, table.rows, table.columns)
         pair = (ours, theirs) if self.up else (theirs, ours)
         return tf.add_n([value for _, value in self.projections.distances(*pair)])
 
 
-def begin(encoder: keras.layers.Layer, head: MaskedLm, union: Union, teacher: Pretrainable) -> None:
+def copy_teacher_weights(encoder: keras.layers.Layer, head: MaskedLm, union: Union, teacher: Pretrainable) -> None:
     """Copies the weights of ``teacher`` to ``encoder`` and ``head``, whose ids are those of ``union``. The student's
     pieces start with the vectors and biases of the teacher's pieces with the same spelling; other pieces keep their
     values."""

@@ -21,7 +21,7 @@ import tensorflow as tf
 
 from ptmbench.models.objective import Batches, Objective, sampled
 from ptmbench.models.objectives import _absent, mlm
-from ptmbench.models.objectives.sampling import Runs, generator
+from ptmbench.models.objectives.sampling import TokenRuns, generator
 from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -58,7 +58,7 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
     position of that previous token. Raises `ValueError` if ``length`` is less than 4."""
     if length < 4:
         raise ValueError(f"Rows of {length} tokens are too short to hold a hidden token and another: use at least 4.")
-    runs = Runs(corpus.ids, length - 2)
+    runs = TokenRuns(corpus.ids, length - 2)
     marks = ((0, 0), (vocabulary.cls, vocabulary.sep))
 
     def make(step: int, seed: int) -> dict[str, np.ndarray]:
@@ -100,7 +100,7 @@ class FutureNgramLm(Objective, keras.layers.Layer):
         tokens = tf.convert_to_tensor(batch["tokens"], tf.int32)
         memory = self.encoder({"tokens": tokens}, seed=seed).tokens  # [B, T, D]
         logits = self.decoder(tf.convert_to_tensor(batch["targets"], tf.int32), memory, tokens, seed, streams=1)
-        return _absent.masked(logits[:, 0], self.absent)
+        return _absent.mask_logits(logits[:, 0], self.absent)
 
     def fill(self, batch: dict[str, Any]) -> tf.Tensor:
         """Scores [B, V] of every piece at ``places`` [B] of ``tokens`` [B, T], which hold [MASK]. For place 0, which
@@ -110,7 +110,7 @@ class FutureNgramLm(Objective, keras.layers.Layer):
         previous = tf.where(places[:, None] > 0, tf.gather(tokens, before, batch_dims=1), self.start)
         memory = self.encoder({"tokens": tokens}).tokens  # [B, T, D]
         logits = self.decoder(previous, memory, tokens, None, before, streams=1)  # [B, 1, 1, V]
-        return tf.cast(_absent.masked(logits[:, 0, 0], self.absent), tf.float32)
+        return tf.cast(_absent.mask_logits(logits[:, 0, 0], self.absent), tf.float32)
 
     def begin(self, tokens: Any) -> tuple[Any, Any]:
         """Encodes ``tokens`` [B, T] (see `models.pretrainable.Writer`)."""
@@ -120,7 +120,7 @@ class FutureNgramLm(Objective, keras.layers.Layer):
     def step(self, memory: Any, past: Any, written: tf.Tensor, seen: tf.Tensor) -> tuple[tf.Tensor, Any]:
         """Returns logits [B, K, V] after ``written`` [B, K, S], and the past for the next step."""
         logits, past = self.decoder.step(memory, past, written, seen)
-        return _absent.masked(logits, self.absent), past
+        return _absent.mask_logits(logits, self.absent), past
 
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
         return {"targets": tf.math.count_nonzero(batch["targets"], dtype=tf.int32)}
@@ -130,7 +130,7 @@ class FutureNgramLm(Objective, keras.layers.Layer):
         tokens = tf.convert_to_tensor(batch["tokens"], tf.int32)
         memory = self.encoder({"tokens": tokens}, seed=seed).tokens  # [B, T, D]
         logits = self.decoder(batch["previous"], memory, tokens, seed, batch["positions"])
-        logits = _absent.masked(logits, self.absent)  # [B, n, S, V]
+        logits = _absent.mask_logits(logits, self.absent)  # [B, n, S, V]
         streams = logits.shape[1]
         targets = tf.repeat(batch["targets"][:, None, :], streams, axis=1)  # [B, n, S]
         nll = tf.nn.sparse_softmax_cross_entropy_with_logits(targets, tf.cast(logits, tf.float32))

@@ -23,7 +23,7 @@ import tensorflow as tf
 
 from ptmbench.models.objective import Batches, sampled
 from ptmbench.models.objectives import _absent
-from ptmbench.models.objectives._rows import framed, packed
+from ptmbench.models.objectives._rows import add_cls_and_sep, pack_left
 from ptmbench.models.objectives.sampling import Sentences
 from ptmbench.models.objectives.seq2seq_mlm import Seq2SeqLm
 from ptmbench.models.text.corpus import Corpus
@@ -111,8 +111,11 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
         pieces, documents = cut(sentences, longest), documents - documents[:, :1]
         gaps = np.take_along_axis(principal(text, pieces, documents, room, longest), pieces, axis=1)  # [B, L]
         opens = gaps & (np.diff(pieces, axis=1, prepend=-1) != 0)
-        source = packed(np.where(opens, vocabulary.mask, text), ~gaps | opens, room)
-        return {"tokens": framed(source, vocabulary), "targets": framed(packed(text, gaps, longest), vocabulary)}
+        source = pack_left(np.where(opens, vocabulary.mask, text), ~gaps | opens, room)
+        return {
+            "tokens": add_cls_and_sep(source, vocabulary),
+            "targets": add_cls_and_sep(pack_left(text, gaps, longest), vocabulary),
+        }
 
     return make
 
@@ -131,4 +134,4 @@ class GapSentencesLm(Seq2SeqLm):
         source = tf.tile(tf.constant([self.gap]), [tf.shape(tokens)[0], 1])
         logits = tf.cast(self.decode({"tokens": source, "targets": tokens[:, :-1]}), tf.float32)
         nll = tf.nn.sparse_softmax_cross_entropy_with_logits(tokens[:, 1:], logits)
-        return tf.pad(tf.where(_absent.targets(tokens[:, 1:], self.absent), -nll, 0.0), [[0, 0], [1, 0]])
+        return tf.pad(tf.where(_absent.are_targets(tokens[:, 1:], self.absent), -nll, 0.0), [[0, 0], [1, 0]])

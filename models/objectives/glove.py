@@ -21,7 +21,7 @@ from ptmbench.models.layers.operations import dropout
 from ptmbench.models.layers.vector_heads import GloveConfig
 from ptmbench.models.objective import Batches, sampled
 from ptmbench.models.objectives._loss import Loss
-from ptmbench.models.objectives.sampling import Runs, generator, take
+from ptmbench.models.objectives.sampling import TokenRuns, generator, take
 from ptmbench.models.text.corpus import Corpus
 
 WINDOW, MOST, POWER = 10, 100.0, 0.75
@@ -60,7 +60,7 @@ def batches(corpus: Corpus, batch: int, length: int) -> Batches:
         raise ValueError("No two words share a sentence of this corpus: GloVe has nothing to count. Give longer text.")
     order = generator(0, len(counts)).permutation(len(counts)).astype(np.int32)
     one, other, counts = one[order], other[order], counts[order].astype(np.float32).view(np.int32)
-    runs = Runs(one, length)
+    runs = TokenRuns(one, length)
 
     def make(step: int, seed: int) -> dict[str, np.ndarray]:
         where = runs.starts(step, batch, seed)[:, None] + np.arange(length)  # [B, T]

@@ -8,8 +8,8 @@ The probabilities of all words add up to one. One word costs about log2 V produc
 vector of a neighbour (skip-gram, `HierarchicalSkipGram`) or the mean of all of them (CBOW, `HierarchicalCbow`). Words,
 subsampling and windows are those of `models.objectives.skipgram`.
 
-Frequent words have short paths, so paths are padded to one length. If the tree is deeper than ``depth(V)``, the
-smallest counts are raised until it is not.
+Frequent words have short paths, so paths are padded to one length. If the tree is deeper than
+``longest_tree_path(V)``, the smallest counts are raised until it is not.
 """
 
 import heapq
@@ -20,7 +20,7 @@ import tensorflow as tf
 
 from ptmbench.models.layers.core import made_from
 from ptmbench.models.layers.operations import shape
-from ptmbench.models.layers.vector_heads import MeansTreeConfig, TreeConfig, depth
+from ptmbench.models.layers.vector_heads import MeansTreeConfig, TreeConfig, longest_tree_path
 from ptmbench.models.objective import Batches, sampled
 from ptmbench.models.objectives import skipgram
 from ptmbench.models.objectives._loss import Loss
@@ -72,19 +72,19 @@ def _huffman(counts: list[int]) -> list[list[int]]:
 def batches(corpus: Corpus, vocabulary: int, batch: int, length: int) -> Batches:
     """Returns a function from (step, seed) to the ``tokens``, ``places`` and ``windows`` int32 [B, T] of
     `models.objectives.skipgram`, with ``paths`` int32 [B, T, L], the path to each token, and ``centres``
-    int32 [B, T, C] (see `holders`)."""
+    int32 [B, T, C] (see `find_centres`)."""
     make_rows = skipgram.batches(corpus, batch, length)
-    paths = tree(corpus.counts(), depth(vocabulary))
+    paths = tree(corpus.counts(), longest_tree_path(vocabulary))
 
     def make(step: int, seed: int) -> dict[str, np.ndarray]:
         rows = make_rows(step, seed)
         del rows["noise"]
-        return rows | {"paths": paths[rows["tokens"]], "centres": holders(rows["places"], rows["windows"])}
+        return rows | {"paths": paths[rows["tokens"]], "centres": find_centres(rows["places"], rows["windows"])}
 
     return make
 
 
-def holders(places: np.ndarray, windows: np.ndarray) -> np.ndarray:
+def find_centres(places: np.ndarray, windows: np.ndarray) -> np.ndarray:
     """Returns the columns of the tokens whose windows contain each token: int32 [B, T, C], -1 in unused slots."""
     rows, length = windows.shape
     kept = windows > 0
@@ -106,7 +106,7 @@ class _Hierarchical(Loss):
 
     over_vocabulary = False
 
-    def surprise(self, paths: tf.Tensor, vectors: tf.Tensor) -> tf.Tensor:
+    def negative_log_likelihood(self, paths: tf.Tensor, vectors: tf.Tensor) -> tf.Tensor:
         """- ln p(w | h) of the words with ``paths`` [B, T, L], each given its own ``vectors`` [B, T, C, D]:
         float32 [B, T, C]."""
         nodes = self.nodes(tf.maximum(tf.abs(paths) - 1, 0))  # [B, T, L, D]
@@ -128,7 +128,7 @@ class HierarchicalSkipGram(_Hierarchical):
         rows, length = shape(centres)[:2]
         vectors = tf.reshape(self.encoder(batch, seed=seed).tokens, [-1, self.encoder.width])  # [B * T, D]
         flat = tf.maximum(centres, 0) + length * tf.range(rows)[:, None, None]
-        nll = self.surprise(tf.convert_to_tensor(batch["paths"]), tf.gather(vectors, flat))  # [B, T, C]
+        nll = self.negative_log_likelihood(tf.convert_to_tensor(batch["paths"]), tf.gather(vectors, flat))  # [B, T, C]
         total = tf.cast(tf.maximum(totals["pairs"], 1), tf.float32)
         return {"loss": tf.reduce_sum(nll * tf.cast(centres >= 0, tf.float32)) / total}
 
@@ -143,5 +143,5 @@ class HierarchicalCbow(_Hierarchical):
     def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
         totals = totals or self.totals(batch)
         means, weights = context_means(self.encoder(batch, seed=seed).tokens, batch)  # [B, T, D], [B, T]
-        nll = self.surprise(tf.convert_to_tensor(batch["paths"]), means[:, :, None])[:, :, 0]  # [B, T]
+        nll = self.negative_log_likelihood(tf.convert_to_tensor(batch["paths"]), means[:, :, None])[:, :, 0]  # [B, T]
         return {"loss": tf.reduce_sum(nll * weights) / tf.cast(tf.maximum(totals["words"], 1), tf.float32)}

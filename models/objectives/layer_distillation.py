@@ -37,7 +37,7 @@ MAPS = ("uniform", "top", "bottom")
 """Names of the maps from the student's layers to the teacher's."""
 
 
-class Told(NamedTuple):
+class TeacherOutputs(NamedTuple):
     """The teacher's outputs for a batch, of its layers g(0) to g(M)."""
 
     layers: Sequence[tf.Tensor]
@@ -46,7 +46,7 @@ class Told(NamedTuple):
     """M tensors [B, H, T, T]."""
 
 
-def mapped(student: int, teacher: int, way: str) -> list[int]:
+def map_layers(student: int, teacher: int, way: str) -> list[int]:
     """Returns g(0) to g(M) for a ``student`` of M layers and a ``teacher`` of N layers. Layer 0 is the embeddings.
     Raises `ValueError` with a reason if the map ``way`` does not exist for M and N."""
     if student > teacher or (way == "uniform" and teacher % student):
@@ -77,7 +77,7 @@ def pairs(present: tf.Tensor) -> tf.Tensor:
 
 
 def layer_losses(
-    states: Any, told: Told, fit: Any, present: tf.Tensor, tokens: tf.Tensor, squares: tf.Tensor
+    states: Any, teacher: TeacherOutputs, fit: Any, present: tf.Tensor, tokens: tf.Tensor, squares: tf.Tensor
 ) -> dict[str, tf.Tensor]:
     """Returns the scalars "hidden_loss" and "attention_loss" of a student's `models.layers.states.InnerStates`.
 
@@ -87,11 +87,11 @@ def layer_losses(
     width, both = states.layers[0].shape[-1], pairs(present)
     share, square = present / tokens, both / squares
     hidden = attended = 0.0
-    for ours, theirs in zip(states.layers, told.layers, strict=True):
+    for ours, theirs in zip(states.layers, teacher.layers, strict=True):
         fitted = tf.reshape(fit(tf.reshape(ours, [-1, width])), tf.shape(theirs))
         hidden += vectors_loss(fitted, theirs, share)
-    for look, theirs in zip(states.looks, told.scores, strict=True):
-        attended += scores_loss(look.scores, theirs, square)
+    for attention, theirs in zip(states.attentions, teacher.scores, strict=True):
+        attended += scores_loss(attention.scores, theirs, square)
     return {"hidden_loss": hidden, "attention_loss": attended}
 
 
@@ -134,10 +134,10 @@ class LayerDistillation(Joint):
         tokens, totals = batch["tokens"], totals or self.totals(batch)
         ours = inner_states(self.encoder, batch, seed)
         theirs = inner_states(self.teacher.encoder, {"tokens": tokens})
-        places = mapped(len(ours.looks), len(theirs.looks), "uniform")
+        places = map_layers(len(ours.attentions), len(theirs.attentions), "uniform")
         layers = [tf.stop_gradient(theirs.layers[place]) for place in places]
-        scores = [tf.stop_gradient(theirs.looks[place - 1].scores) for place in places[1:]]
+        scores = [tf.stop_gradient(theirs.attentions[place - 1].scores) for place in places[1:]]
         counts = (tf.cast(tf.maximum(totals[name], 1), tf.float32) for name in ("tokens", "squares"))
         present = tf.cast(tf.not_equal(tokens, 0), tf.float32)
-        found = layer_losses(ours, Told(layers, scores), self.fit, present, *counts)
+        found = layer_losses(ours, TeacherOutputs(layers, scores), self.fit, present, *counts)
         return {"loss": found["hidden_loss"] + found["attention_loss"], **found}

@@ -17,7 +17,7 @@ import tensorflow as tf
 from ptmbench.models.layers.products import product
 from ptmbench.models.objective import Batches, Objective, sampled
 from ptmbench.models.objectives import _absent
-from ptmbench.models.objectives.sampling import Runs, stream
+from ptmbench.models.objectives.sampling import TokenRuns, stream
 from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -26,7 +26,7 @@ from ptmbench.models.text.tokenizers import Vocabulary
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
     """Returns a function from (step, seed) to ``tokens`` int32 [B, T], and ``documents`` int32 [B, T], the number of
     each token's document in its row."""
-    runs = Runs(stream(corpus, vocabulary), length)
+    runs = TokenRuns(stream(corpus, vocabulary), length)
 
     def make(step: int, seed: int) -> dict[str, np.ndarray]:
         tokens = runs(step, batch, seed)
@@ -49,7 +49,7 @@ class CausalLm(Objective, keras.layers.Layer):
         self.built = True
 
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
-        predicted = _absent.targets(tf.convert_to_tensor(batch["tokens"])[:, 1:], self.absent)
+        predicted = _absent.are_targets(tf.convert_to_tensor(batch["tokens"])[:, 1:], self.absent)
         return {"tokens": tf.math.count_nonzero(predicted, dtype=tf.int32)}
 
     def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
@@ -69,7 +69,7 @@ class CausalLm(Objective, keras.layers.Layer):
         rows, length = tf.shape(tokens)[0], tf.shape(tokens)[1]
         before = tf.range(rows) * length + tf.maximum(places - 1, 0)
         logits = self._output(tf.gather(self.encoder.hidden(tokens)[-1], before))
-        return _absent.masked(logits * tf.cast(places > 0, tf.float32)[:, None], self.absent)
+        return _absent.mask_logits(logits * tf.cast(places > 0, tf.float32)[:, None], self.absent)
 
     def decode(self, batch: dict[str, Any], seed: Any = None) -> tf.Tensor:
         """Next-token logits [B, S, V] for ``targets`` [B, S] as the continuation of ``tokens`` [B, T].
@@ -97,7 +97,7 @@ class CausalLm(Objective, keras.layers.Layer):
 
     def _logits(self, x: tf.Tensor) -> tf.Tensor:
         """[N, D] to [N, V]."""
-        return _absent.masked(self._output(x), self.absent)
+        return _absent.mask_logits(self._output(x), self.absent)
 
     def _output(self, x: tf.Tensor) -> tf.Tensor:
         """The output layer alone: [N, D] to [N, V]."""
@@ -111,4 +111,4 @@ class CausalLm(Objective, keras.layers.Layer):
         x = tf.reshape(tf.reshape(x, [rows, length, -1])[:, :-1], [-1, x.shape[-1]])  # [B * (T - 1), D]
         following = tokens[:, 1:]
         nll = tf.nn.sparse_softmax_cross_entropy_with_logits(tf.reshape(following, [-1]), self._logits(x))
-        return tf.where(_absent.targets(following, self.absent), tf.reshape(nll, [rows, length - 1]), 0.0)
+        return tf.where(_absent.are_targets(following, self.absent), tf.reshape(nll, [rows, length - 1]), 0.0)

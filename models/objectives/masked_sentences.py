@@ -25,7 +25,7 @@ import tensorflow as tf
 
 from ptmbench.models.architectures.hierarchical_transformer import places
 from ptmbench.models.objective import Batches, Objective, sampled
-from ptmbench.models.objectives.sampling import Runs, generator, take
+from ptmbench.models.objectives.sampling import TokenRuns, generator, take
 from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -39,7 +39,7 @@ def slots(length: int) -> int:
     return math.ceil(ROOM * length)
 
 
-class Rows:
+class SentenceRows:
     """[CLS] sentence [SEP] sentence [SEP] ... of exactly ``length`` tokens. The first sentence is complete; the last
     one is cut at the end of the row."""
 
@@ -47,7 +47,7 @@ class Rows:
         if length < 8:
             raise ValueError(f"Rows of {length} tokens are too short to hold sentences: use at least 8.")
         self.corpus, self.vocabulary, self.length = corpus, vocabulary, length
-        self.runs = Runs(corpus.ids, length - 1)
+        self.runs = TokenRuns(corpus.ids, length - 1)
 
     def __call__(self, step: int, batch: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """Returns the rows of ``step``, int32 [B, T], and the positions of the [SEP] after each sentence, int64 [B, N]:
@@ -67,7 +67,7 @@ class Rows:
         return np.pad(tokens, [(0, 0), (1, 0)], constant_values=self.vocabulary.cls), ends + 1
 
 
-def chosen(whole: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def choose_sentences(whole: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Draws the sentences to hide among the first ``whole`` [B] of each row. Returns their numbers int64 [B, K] in
     random order, and which of the K are used. The share is `RATE`, rounded, and at least one sentence."""
     order = rng.random((len(whole), whole.max()))
@@ -77,7 +77,7 @@ def chosen(whole: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.
     return numbers, np.arange(numbers.shape[1]) < count[:, None]
 
 
-def written(
+def make_decoder_arrays(
     tokens: np.ndarray, begin: np.ndarray, end: np.ndarray, numbers: np.ndarray, room: int, vocabulary: Vocabulary
 ) -> dict[str, np.ndarray]:
     """Returns the inputs and outputs of the decoder, int32 [B, ``room``] each: the concatenated sentences from
@@ -107,8 +107,8 @@ def written(
 @sampled()
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
     """Returns a function from (step, seed) to ``tokens`` int32 [B, T] with sentences hidden, and the arrays of
-    `written`."""
-    rows, row = Rows(corpus, vocabulary, length), np.arange(batch)[:, None]
+    `make_decoder_arrays`."""
+    rows, row = SentenceRows(corpus, vocabulary, length), np.arange(batch)[:, None]
     most, column = places(length) - 1, np.arange(length)  # the last place may have several sentences
 
     def make(step: int, seed: int) -> dict[str, np.ndarray]:
@@ -118,9 +118,9 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
         whole = np.clip((ends < length).sum(axis=1), 1, most)  # [B]
         begins = np.concatenate([np.ones((batch, 1), np.int64), ends[:, :-1] + 1], axis=1)
         ends = np.minimum(ends, length - 1)
-        numbers, used = chosen(whole, rng)
+        numbers, used = choose_sentences(whole, rng)
         end = np.where(used, ends[row, numbers], 0)
-        given = written(tokens, begins[row, numbers], end, numbers, slots(length), vocabulary)
+        given = make_decoder_arrays(tokens, begins[row, numbers], end, numbers, slots(length), vocabulary)
         draw = np.full((batch, ends.shape[1]), KEEP / 2 + MASK)  # of each sentence; this value keeps it unchanged
         draw[np.broadcast_to(row, numbers.shape)[used], numbers[used]] = rng.random(used.shape)[used]
         other = corpus.sentences.take(rng.integers(0, len(corpus.sentences) - 1, draw.shape))

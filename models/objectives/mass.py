@@ -23,8 +23,8 @@ import numpy as np
 import tensorflow as tf
 
 from ptmbench.models.objective import Batches, sampled
-from ptmbench.models.objectives._rows import framed
-from ptmbench.models.objectives.sampling import Runs, generator
+from ptmbench.models.objectives._rows import add_cls_and_sep
+from ptmbench.models.objectives.sampling import TokenRuns, generator
 from ptmbench.models.objectives.seq2seq_mlm import Seq2SeqLm
 from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.tokenizers import Vocabulary
@@ -62,14 +62,18 @@ def fragment(length: int) -> int:
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
     """Returns a function from (step, seed) to ``tokens`` [B, T]: [CLS] text [SEP] with the fragment hidden; ``targets``
     [B, k + 1]: [MASK] and the fragment; ``first`` int32 [B]: the position of the fragment in ``tokens``."""
-    runs = Runs(corpus.ids, length - 2)
+    runs = TokenRuns(corpus.ids, length - 2)
 
     def make(step: int, seed: int) -> dict[str, np.ndarray]:
         text = runs(step, batch, seed)
         hidden, first = hide(text, generator(seed, step), vocabulary)
         where = first[:, None] + np.arange(fragment(length - 2))
         targets = np.pad(np.take_along_axis(text, where, axis=1), [(0, 0), (1, 0)], constant_values=vocabulary.mask)
-        return {"tokens": framed(hidden, vocabulary), "targets": targets, "first": (first + 1).astype(np.int32)}
+        return {
+            "tokens": add_cls_and_sep(hidden, vocabulary),
+            "targets": targets,
+            "first": (first + 1).astype(np.int32),
+        }
 
     return make
 

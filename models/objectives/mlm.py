@@ -129,7 +129,7 @@ class MaskedLm(Part, Layer):
         x = ACTIVATIONS[self.config.activation](self.transform(vectors))
         x = self.norm(x)  # [N, E]
         logits = tf.nn.bias_add(product(x, self.output_table(), transposed=True), self.output_bias)
-        return _absent.masked(tf.cast(logits, tf.float32), self.config.absent)
+        return _absent.mask_logits(tf.cast(logits, tf.float32), self.config.absent)
 
     def output_table(self) -> Any:
         """The kernel of the output layer, [V, E]."""
@@ -174,4 +174,4 @@ class TiedLm(MaskedLm):
     def logits_of(self, vectors: tf.Tensor) -> tf.Tensor:
         """Scores [N, V] of every piece from ``vectors`` [N, D]."""
         logits = product(vectors, self.owner.token_embedding, transposed=True)
-        return _absent.masked(tf.cast(tf.nn.bias_add(logits, self.output_bias), tf.float32), self.config.absent)
+        return _absent.mask_logits(tf.cast(tf.nn.bias_add(logits, self.output_bias), tf.float32), self.config.absent)

@@ -22,7 +22,7 @@ from ptmbench.models.layers.vector_heads import SHARED, NoiseWordsConfig
 from ptmbench.models.layers.vectors import NEGATIVES, WINDOW
 from ptmbench.models.objective import Batches, sampled
 from ptmbench.models.objectives._loss import Loss
-from ptmbench.models.objectives.sampling import Runs, generator, take
+from ptmbench.models.objectives.sampling import TokenRuns, generator, take
 from ptmbench.models.objectives.skipgram import subsampling
 from ptmbench.models.text.corpus import Corpus
 
@@ -37,7 +37,7 @@ def batches(corpus: Corpus, rows: int, batch: int, length: int) -> Batches:
     """
     counts = corpus.counts().astype(np.float64)
     keep, _ = subsampling(counts)
-    runs = Runs(corpus.ids, length)
+    runs = TokenRuns(corpus.ids, length)
     noise = np.cumsum(counts**0.75)
     noise /= noise[-1]
 

@@ -60,7 +60,9 @@ def spans(count: np.ndarray, width: int, rng: np.random.Generator) -> np.ndarray
     return inside.any(axis=1)
 
 
-def order(batch: dict[str, np.ndarray], rng: np.random.Generator, vocabulary: Vocabulary) -> dict[str, np.ndarray]:
+def add_prediction_order(
+    batch: dict[str, np.ndarray], rng: np.random.Generator, vocabulary: Vocabulary
+) -> dict[str, np.ndarray]:
     """Returns ``batch`` with ``ranks`` int32 [B, T], 0 for context and 1 ... S for targets in the order of prediction,
     and ``predicted_positions``, ``predicted_labels`` int32 and ``predicted_weights`` float32 [B, S]. Unused slots have
     weight 0."""
@@ -87,19 +89,20 @@ def order(batch: dict[str, np.ndarray], rng: np.random.Generator, vocabulary: Vo
 
 @sampled()
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
-    """Returns a function from (step, seed) to ``tokens`` and ``segments`` int32 [B, T], the arrays of `order`, and
-    ``memory`` int32 [B, T / 2]: the tokens before the first text in its document, 0 before the document begins."""
+    """Returns a function from (step, seed) to ``tokens`` and ``segments`` int32 [B, T], the arrays of
+    `add_prediction_order`, and ``memory`` int32 [B, T / 2]: the tokens before the first text in its document, 0 before
+    the document begins."""
     pairs = Pairs(corpus, vocabulary, length, RANDOM_SECOND)
 
     def make(step: int, seed: int) -> dict[str, np.ndarray]:
         rows, rng = pairs(step, batch, seed)
-        begin, _, first, _ = pairs.drawn(step, batch, seed)
+        begin, _, first, _ = pairs.draw_first_texts(step, batch, seed)
         own = corpus.documents.searchsorted(first, side="right") - 1
         opening = corpus.sentences.take(corpus.documents.take(own))[:, None]  # [B, 1] where the document begins
         where = begin[:, None] + np.arange(-(length // 2), 0)
         memory = np.where(where < opening, vocabulary.pad, take(corpus.ids, where)).astype(np.int32)
         del rows["next"]
-        return order(rows, rng, vocabulary) | {"memory": memory}
+        return add_prediction_order(rows, rng, vocabulary) | {"memory": memory}
 
     return make
 
@@ -120,7 +123,7 @@ class PermutedLm(Objective, keras.layers.Layer):
         """Scores [B * S, V] of every piece at the predicted positions."""
         _, queries = self.encoder.predict(batch, seed)
         logits = product(queries[-1], self.encoder.token_embedding, transposed=True)
-        return _absent.masked(tf.cast(tf.nn.bias_add(logits, self.bias), tf.float32), self.absent)
+        return _absent.mask_logits(tf.cast(tf.nn.bias_add(logits, self.bias), tf.float32), self.absent)
 
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
         return {"predicted": tf.math.count_nonzero(batch["predicted_weights"], dtype=tf.int32)}

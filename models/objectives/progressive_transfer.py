@@ -31,7 +31,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ptmbench.models.layers.operations import Look, rematerialising
+from ptmbench.models.layers.operations import AttentionTensors, rematerialising
 from ptmbench.models.layers.states import inner_states
 from ptmbench.models.objectives._joint import Joint
 from ptmbench.models.objectives.distillation import divergence, masked_lm
@@ -50,9 +50,15 @@ _COPIED = ("tokens", "positions", "segments", "trigrams")
 _LAYER_LOSSES = ("feature_loss", "mean_loss", "variance_loss", "attention_loss")
 
 
-def layer_losses(ours: tf.Tensor, theirs: tf.Tensor, look: Look, other: Look, share: tf.Tensor) -> dict[str, tf.Tensor]:
+def layer_losses(
+    ours: tf.Tensor,
+    theirs: tf.Tensor,
+    our_attention: AttentionTensors,
+    their_attention: AttentionTensors,
+    share: tf.Tensor,
+) -> dict[str, tf.Tensor]:
     """Returns the four weighted scalars of one layer, from the vectors ``ours`` and ``theirs`` [B, T, D] and the
-    attention of the student (``look``) and the teacher (``other``). Each token is weighted by its ``share`` [B, T]."""
+    attention of the student and the teacher. Each token is weighted by its ``share`` [B, T]."""
     ours, theirs = tf.cast(ours, tf.float32), tf.cast(theirs, tf.float32)
     (mean, variance), (other_mean, other_variance) = (tf.nn.moments(x, -1, keepdims=True) for x in (ours, theirs))
 
@@ -60,7 +66,7 @@ def layer_losses(ours: tf.Tensor, theirs: tf.Tensor, look: Look, other: Look, sh
         return (x - mean) * tf.math.rsqrt(variance + 1e-12)
 
     apart = normal(ours, mean, variance) - normal(theirs, other_mean, other_variance)
-    attended = tf.reduce_mean(divergence(other.scores, look.scores, 1.0), axis=1)  # [B, T]
+    attended = tf.reduce_mean(divergence(their_attention.scores, our_attention.scores, 1.0), axis=1)  # [B, T]
     each = {
         "feature_loss": FEATURES * tf.reduce_mean(tf.square(apart), -1),
         "mean_loss": MEANS * tf.square(mean - other_mean)[..., 0],
@@ -90,7 +96,7 @@ class ProgressiveTransfer(Joint):
         self.teacher = teacher  # Keras does not track layers inside it
         if teacher is not None:
             teacher.loss.trainable = False
-            begin(self, teacher)
+            copy_teacher_weights(self, teacher)
 
     @property
     def reports(self) -> tuple[str, ...]:
@@ -124,12 +130,12 @@ class ProgressiveTransfer(Joint):
         present = tf.cast(tf.not_equal(batch["tokens"], 0), tf.float32)
         share = present / tf.cast(tf.maximum(totals["tokens"], 1), tf.float32)  # [B, T]
         found = dict.fromkeys(_LAYER_LOSSES, 0.0)
-        depth = len(ours.looks)
-        for layer, (look, other) in enumerate(zip(ours.looks, theirs.looks, strict=True)):
+        depth = len(ours.attentions)
+        for layer, (own, other) in enumerate(zip(ours.attentions, theirs.attentions, strict=True)):
             pair = (ours.layers[layer + 1], tf.stop_gradient(theirs.layers[layer + 1]))
-            own = layer_losses(*pair, look, Look(*map(tf.stop_gradient, other)), share)
+            losses = layer_losses(*pair, own, AttentionTensors(*map(tf.stop_gradient, other)), share)
             gate = tf.cast(tf.equal(layer, phase), tf.float32) / depth
-            found = {name: found[name] + gate * value for name, value in own.items()}
+            found = {name: found[name] + gate * value for name, value in losses.items()}
         others = dict.fromkeys((*super().reports, "soft_loss"), tf.constant(0.0))
         return {"loss": sum(found.values()), **others, **found}
 
@@ -150,7 +156,7 @@ class ProgressiveTransfer(Joint):
         return {"loss": loss, **parts}
 
 
-def begin(student: ProgressiveTransfer, teacher: Pretrainable) -> None:
+def copy_teacher_weights(student: ProgressiveTransfer, teacher: Pretrainable) -> None:
     """Copies the weights of ``teacher`` to ``student`` for the parts that both have: the embeddings, except for their
     norm, and the head for hidden words."""
     head, theirs = student.heads[0], masked_lm(teacher)

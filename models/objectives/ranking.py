@@ -23,7 +23,7 @@ from ptmbench.models.layers.operations import shape
 from ptmbench.models.layers.vector_heads import WindowRankingConfig
 from ptmbench.models.objective import Batches, sampled
 from ptmbench.models.objectives._loss import Loss
-from ptmbench.models.objectives.sampling import Runs, generator, take
+from ptmbench.models.objectives.sampling import TokenRuns, generator, take
 from ptmbench.models.text.corpus import Corpus
 
 
@@ -31,7 +31,7 @@ from ptmbench.models.text.corpus import Corpus
 def batches(corpus: Corpus, batch: int, length: int) -> Batches:
     """Returns a function from (step, seed) to ``tokens`` int32 [B, T] and ``others`` int32 [B, T], a random word for
     each token."""
-    runs = Runs(corpus.ids, length)
+    runs = TokenRuns(corpus.ids, length)
     dictionary = np.flatnonzero(corpus.counts()).astype(np.int32)
 
     def make(step: int, seed: int) -> dict[str, np.ndarray]:

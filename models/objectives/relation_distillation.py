@@ -24,14 +24,16 @@ import keras
 import tensorflow as tf
 
 from ptmbench.models.layers.embeddings import padding_bias
-from ptmbench.models.layers.operations import Look
+from ptmbench.models.layers.operations import AttentionTensors
 from ptmbench.models.layers.states import inner_states
 from ptmbench.models.objectives._joint import Joint
 from ptmbench.models.objectives.distillation import divergence
 from ptmbench.models.pretrainable import Pretrainable
 
 
-def relation_losses(student: Look, teacher: Look, tokens: tf.Tensor, share: tf.Tensor) -> dict[str, tf.Tensor]:
+def relation_losses(
+    student: AttentionTensors, teacher: AttentionTensors, tokens: tf.Tensor, share: tf.Tensor
+) -> dict[str, tf.Tensor]:
     """Returns the scalars "attention_loss" and "relation_loss". ``tokens`` [B, T] are 0 at padding; ``share``
     float32 [B, T] are the weights of tokens."""
     bias = padding_bias(tokens)  # [B, 1, 1, T]
@@ -77,8 +79,8 @@ class RelationDistillation(Joint):
         if self.teacher is None:
             raise ValueError("The loss of distillation needs a teacher, and the network was built without one.")
         tokens, totals = batch["tokens"], totals or self.totals(batch)
-        ours = inner_states(self.encoder, batch, seed).looks[-1]
-        theirs = inner_states(self.teacher.encoder, {"tokens": tokens}).looks[-1]
+        ours = inner_states(self.encoder, batch, seed).attentions[-1]
+        theirs = inner_states(self.teacher.encoder, {"tokens": tokens}).attentions[-1]
         share = tf.cast(tf.not_equal(tokens, 0), tf.float32) / tf.cast(tf.maximum(totals["tokens"], 1), tf.float32)
-        found = relation_losses(ours, Look(*map(tf.stop_gradient, theirs)), tokens, share)
+        found = relation_losses(ours, AttentionTensors(*map(tf.stop_gradient, theirs)), tokens, share)
         return {"loss": found["attention_loss"] + found["relation_loss"], **found}

@@ -97,7 +97,7 @@ class ReplacedTokens(Objective, keras.layers.Layer):
         x = self.generator(x, padding_bias(tokens), rows=Rows(rows, length), drop=drop)[-1]
         return self.mlm.logits(tf.reshape(x, [rows, length, x.shape[-1]]), batch["masked_positions"])
 
-    def replaced(self, encoding: Any) -> tf.Tensor:
+    def replacement_logits(self, encoding: Any) -> tf.Tensor:
         """Logits [B, T] that each token is a replacement."""
         rows, length = shape(encoding.tokens)[:2]
         x = tf.reshape(encoding.tokens, [-1, self.encoder.width])  # [B * T, D]
@@ -106,7 +106,7 @@ class ReplacedTokens(Objective, keras.layers.Layer):
     def originality(self, batch: dict[str, Any]) -> tf.Tensor:
         """ln p(token t is the original) [B, T], 0 at padding. This is the part of a sentence's energy that needs no
         samples of the generator (Clark et al., 2020, Electric, section 2, has the exact energy)."""
-        scores = self.replaced(self.encoder(batch))
+        scores = self.replacement_logits(self.encoder(batch))
         present = tf.cast(tf.not_equal(batch["tokens"], 0), tf.float32)
         return -tf.nn.softplus(scores) * present
 
@@ -124,7 +124,7 @@ class ReplacedTokens(Objective, keras.layers.Layer):
         where = tf.stack([tf.broadcast_to(tf.range(rows)[:, None], tf.shape(positions)), positions], -1)  # [B, M, 2]
         tokens = tf.tensor_scatter_nd_add(original, where, (drawn - batch["masked_labels"]) * used)  # [B, T]
         encoding = self.encoder({"tokens": tokens, "segments": batch["segments"]}, seed=seed)
-        scores = self.replaced(encoding)  # [B, T]
+        scores = self.replacement_logits(encoding)  # [B, T]
         replaced = tf.cast(tf.not_equal(tokens, original), tf.float32)
         present = tf.cast(tf.not_equal(original, 0), tf.float32)
         total = tf.cast(tf.maximum(totals["tokens"], 1), tf.float32)

@@ -14,7 +14,7 @@ import numpy as np
 
 from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.joined import Joined
-from ptmbench.models.text.mixing import mixed
+from ptmbench.models.text.mixing import hash_integers
 from ptmbench.models.text.pieces import CorpusUnfit
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -29,7 +29,7 @@ def generator(seed: int, index: int) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(key=np.array([seed % 2**64, index], np.uint64)))
 
 
-def shuffled(slots: np.ndarray, count: int, keys: np.ndarray) -> np.ndarray:
+def permute_slots(slots: np.ndarray, count: int, keys: np.ndarray) -> np.ndarray:
     """Maps ``slots`` int64 [N] by a permutation of ``count`` numbers, which ``keys`` uint64 [N] choose.
 
     The permutation is a Feistel network over pairs of numbers, repeated until the result is below ``count``: Black &
@@ -43,9 +43,9 @@ def shuffled(slots: np.ndarray, count: int, keys: np.ndarray) -> np.ndarray:
         for turn in range(_ROUNDS):
             key = keys[outside] ^ np.uint64(turn << 56)
             if turn % 2:
-                a = (a + (mixed(b ^ key) >> np.uint64(32))) % left
+                a = (a + (hash_integers(b ^ key) >> np.uint64(32))) % left
             else:
-                b = (b + (mixed(a ^ key) >> np.uint64(32))) % right
+                b = (b + (hash_integers(a ^ key) >> np.uint64(32))) % right
         result[outside] = a * right + b
         outside = outside[result[outside] >= count]
     return result.astype(np.int64)
@@ -56,15 +56,15 @@ def _places(count: int, length: int, seed: int, block: int) -> np.ndarray:
     """Returns the beginnings of the rows of ``block``, int64 [_BLOCK]. An epoch has ``count`` windows of ``length``
     tokens."""
     epochs, slots = np.divmod(np.arange(block * _BLOCK, (block + 1) * _BLOCK), count)
-    keys = mixed(mixed(np.uint64([seed % 2**64])) + epochs.astype(np.uint64))
-    offsets = np.where(epochs, (mixed(keys ^ np.uint64(1)) % np.uint64(length)).astype(np.int64), 0)
-    return shuffled(slots, count, keys) * length + offsets
+    keys = hash_integers(hash_integers(np.uint64([seed % 2**64])) + epochs.astype(np.uint64))
+    offsets = np.where(epochs, (hash_integers(keys ^ np.uint64(1)) % np.uint64(length)).astype(np.int64), 0)
+    return permute_slots(slots, count, keys) * length + offsets
 
 
-class Runs:
+class TokenRuns:
     """Runs of equal length of a flat array of ids, each once per epoch."""
 
-    def __init__(self, ids: "np.ndarray | Joined | Marked", length: int):
+    def __init__(self, ids: "np.ndarray | Joined | MarkedCorpus", length: int):
         if not len(ids):
             raise ValueError("The corpus is empty: there is nothing to pre-train on. Give at least one file with text.")
         self.ids, self.length = ids, length
@@ -87,12 +87,12 @@ class Runs:
         return take(self.ids, self.starts(step, batch, seed)[:, None] + np.arange(self.length))
 
 
-def take(ids: "np.ndarray | Joined | Marked", where: np.ndarray) -> np.ndarray:
+def take(ids: "np.ndarray | Joined | MarkedCorpus", where: np.ndarray) -> np.ndarray:
     """Returns ``ids`` at ``where``, int32. Positions beyond the end continue at the beginning."""
     return ids.take(where, mode="wrap").astype(np.int32, copy=False)
 
 
-class Marked:
+class MarkedCorpus:
     """A corpus as one virtual array: [CLS] document [SEP] [CLS] document [SEP] ..., N + 2 D ids."""
 
     def __init__(self, corpus: Corpus, vocabulary: Vocabulary):
@@ -112,14 +112,14 @@ class Marked:
         return ids
 
 
-def stream(corpus: Corpus, vocabulary: Vocabulary) -> np.ndarray | Marked:
+def stream(corpus: Corpus, vocabulary: Vocabulary) -> np.ndarray | MarkedCorpus:
     """Returns the whole corpus with [CLS] and [SEP] around its documents: an array int32 [N + 2 D] if the ids of the
-    corpus are one array, and otherwise a `Marked`."""
-    marked = Marked(corpus, vocabulary)
+    corpus are one array, and otherwise a `MarkedCorpus`."""
+    marked = MarkedCorpus(corpus, vocabulary)
     return marked.take(np.arange(len(marked))) if isinstance(corpus.ids, np.ndarray) else marked
 
 
-def laid(
+def make_pair_rows(
     corpus: Corpus, vocabulary: Vocabulary, length: int, first: np.ndarray, size: np.ndarray, second: np.ndarray
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Makes rows [CLS] A [SEP] B [SEP]. A is the ``size`` [B] tokens from ``first`` [B] on; B fills the row from
@@ -137,7 +137,7 @@ def laid(
     return {"tokens": tokens, "segments": (column > inside + 1).astype(np.int32)}, where
 
 
-def bracketed(
+def make_text_rows(
     corpus: Corpus, vocabulary: Vocabulary, length: int, begins: np.ndarray, sizes: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Makes rows [CLS] text [SEP] [CLS] text [SEP] ... of texts that begin at ``begins`` [B, K] in the corpus.
@@ -146,13 +146,13 @@ def bracketed(
     Returns the tokens int32 [B, T], 0 after the last text; the number of each token's text, int64 [B, T], K after the
     last one; and the token's position in its text, int64 [B, T], 0 for [CLS].
     """
-    which, begin, size, inside = columns(length, begins, sizes)
+    which, begin, size, inside = locate_columns(length, begins, sizes)
     tokens = take(corpus.ids, begin + inside - 1)
     tokens[inside == 0], tokens[inside == size - 1] = vocabulary.cls, vocabulary.sep
     return np.where(which < sizes.shape[1], tokens, 0).astype(np.int32), which, inside
 
 
-def columns(length: int, begins: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, ...]:
+def locate_columns(length: int, begins: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, ...]:
     """Locates the columns of rows that are a sequence of texts of ``sizes`` [B, K], which begin at ``begins`` [B, K].
 
     Returns for each column the number of its text, K after the last one; the beginning of the text; its size; and the
@@ -208,7 +208,7 @@ class FullSentences:
         if length < 4:
             raise ValueError(f"Rows of {length} tokens are too short to hold text between two marks: use at least 4.")
         self.corpus, self.vocabulary, self.length = corpus, vocabulary, length
-        self.runs = Runs(corpus.ids, length - 2)
+        self.runs = TokenRuns(corpus.ids, length - 2)
 
     def __call__(self, step: int, batch: int, seed: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """Returns ``tokens`` int32 [B, T], and their positions in the corpus, int64 [B, T], -1 for special tokens."""
@@ -251,21 +251,23 @@ class Pairs:
             )
         check_layers(corpus, layers)
         self.corpus, self.vocabulary, self.length, self.random_second = corpus, vocabulary, length, random_second
-        self.layers, self.runs = layers, Runs(corpus.ids, length - 3)
+        self.layers, self.runs = layers, TokenRuns(corpus.ids, length - 3)
 
     def __call__(self, step: int, batch: int, seed: int) -> tuple[dict[str, np.ndarray], np.random.Generator]:
         """Returns the rows of ``step``, and the random generator for later draws.
 
         ``tokens``, ``segments`` and the layers are int32 [B, T], ``next`` int32 [B]: 1 where B follows A.
         """
-        begin, size, first, rng = self.drawn(step, batch, seed)
+        begin, size, first, rng = self.draw_first_texts(step, batch, seed)
         follows = rng.random(batch) >= self.random_second
         unrelated = self.corpus.sentences.take(self.elsewhere(first, rng))
         second = np.where(follows, begin + size, unrelated)
-        rows, where = laid(self.corpus, self.vocabulary, self.length, begin, size, second)
+        rows, where = make_pair_rows(self.corpus, self.vocabulary, self.length, begin, size, second)
         return rows | annotations(self.corpus, where, self.layers) | {"next": follows.astype(np.int32)}, rng
 
-    def drawn(self, step: int, batch: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.random.Generator]:
+    def draw_first_texts(
+        self, step: int, batch: int, seed: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.random.Generator]:
         """Returns the beginning of each A, its number of tokens and its first sentence, all int64 [B], and the random
         generator for later draws. The text after A fills the row."""
         rng = generator(seed, step)
@@ -279,9 +281,11 @@ class Pairs:
         # A sentence that fills the row by itself is cut, so that B has something to follow.
         return begin, np.where(cut - begin < room, cut - begin, room // 2), first, rng
 
-    def either_way(self, begin: np.ndarray, size: np.ndarray, first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the numbers of tokens of A and B from `drawn`, int64 [B] each, for rows in which either may come
-        first.
+    def sizes_for_any_order(
+        self, begin: np.ndarray, size: np.ndarray, first: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the numbers of tokens of A and B from `draw_first_texts`, int64 [B] each, for rows in which either
+        may come first.
 
         The second text of a row is cut at the end of the row. If that were always B, a first text that ends within a
         sentence would have to be B. So B extends to the end of its last sentence, and A must be longer than the excess.
@@ -334,13 +338,13 @@ class Sentences:
 
     def __init__(self, corpus: Corpus, length: int):
         self.corpus, self.length = corpus, length
-        self.runs = Runs(corpus.ids, length)
+        self.runs = TokenRuns(corpus.ids, length)
 
     def __call__(self, step: int, batch: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns the rows of ``step`` int32 [B, length], and the sentence and document numbers of each token, int64
         [B, length] each. Numbers count from the beginning of the corpus, and continue where a row wraps around its end.
 
-        A row begins with the first sentence of a window of `Runs`. Its last sentence is cut at the end of the row.
+        A row begins with the first sentence of a window of `TokenRuns`. Its last sentence is cut at the end of the row.
         """
         bounds, documents = self.corpus.sentences, self.corpus.documents
         count = len(bounds) - 1

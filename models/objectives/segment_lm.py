@@ -21,7 +21,7 @@ import tensorflow as tf
 
 from ptmbench.models.layers.products import product
 from ptmbench.models.objective import Batches, Objective, sampled
-from ptmbench.models.objectives.sampling import Runs, stream, take
+from ptmbench.models.objectives.sampling import TokenRuns, stream, take
 from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -30,7 +30,7 @@ from ptmbench.models.text.tokenizers import Vocabulary
 def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> Batches:
     """Returns a function from (step, seed) to ``tokens`` and ``memory`` int32 [B, T], the T tokens before them (M = T,
     as in the authors' training), and ``documents`` int32 [B, M + T], the document numbers of memory and tokens."""
-    runs = Runs(stream(corpus, vocabulary), length)
+    runs = TokenRuns(stream(corpus, vocabulary), length)
 
     def make(step: int, seed: int) -> dict[str, np.ndarray]:
         where = runs.starts(step, batch, seed)[:, None] + np.arange(-length, length)  # [B, 2 T]

@@ -14,7 +14,7 @@ import tensorflow as tf
 from ptmbench.models.layers.core import Layer
 from ptmbench.models.layers.heads import ClassifierConfig
 from ptmbench.models.objective import Part
-from ptmbench.models.objectives.sampling import Pairs, laid
+from ptmbench.models.objectives.sampling import Pairs, make_pair_rows
 
 NEXT, PREVIOUS, RANDOM = 0, 1, 2
 
@@ -26,12 +26,12 @@ def pairs(texts: Pairs, step: int, batch: int, seed: int) -> tuple[dict[str, np.
     Two consecutive texts A B become "A then B" or "B then A", or B is replaced by a text of another document. The
     second text is cut at the end of the row.
     """
-    begin, size, first, rng = texts.drawn(step, batch, seed)
+    begin, size, first, rng = texts.draw_first_texts(step, batch, seed)
     order = rng.integers(3, size=batch, dtype=np.int32)
-    size, other = texts.either_way(begin, size, first)
+    size, other = texts.sizes_for_any_order(begin, size, first)
     before, after = order == PREVIOUS, begin + size
     unrelated = texts.corpus.sentences.take(texts.elsewhere(first, rng))
-    rows, _ = laid(
+    rows, _ = make_pair_rows(
         texts.corpus,
         texts.vocabulary,
         texts.length,

@@ -21,7 +21,7 @@ import tensorflow as tf
 
 from ptmbench.models.objective import Batches, Objective, sampled
 from ptmbench.models.objectives import _absent
-from ptmbench.models.objectives.sampling import Runs, generator
+from ptmbench.models.objectives.sampling import TokenRuns, generator
 from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -84,7 +84,7 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int) -> 
             f"Inputs of {length} tokens need {spans} sentinels and the vocabulary has {len(vocabulary.sentinels)}: "
             "use shorter inputs."
         )
-    runs = Runs(corpus.ids, raw)
+    runs = TokenRuns(corpus.ids, raw)
 
     def make(step: int, seed: int) -> dict[str, np.ndarray]:
         source, target = corrupt(runs(step, batch, seed), noise, spans, generator(seed, step), vocabulary)
@@ -114,7 +114,7 @@ class Seq2SeqLm(Objective, keras.layers.Layer):
         tokens = tf.convert_to_tensor(batch["tokens"], tf.int32)
         memory = self.encoder({**batch, "tokens": tokens}, seed=seed).tokens  # [B, T, D]
         logits = self.decoder(tf.convert_to_tensor(batch["targets"], tf.int32), memory, tokens, seed=seed)
-        return _absent.masked(logits, self.absent)
+        return _absent.mask_logits(logits, self.absent)
 
     def begin(self, tokens: Any, **channels: Any) -> tuple[Any, Any]:
         """Encodes ``tokens`` [B, T] and their ``channels`` (see `models.pretrainable.Writer`)."""
@@ -124,10 +124,10 @@ class Seq2SeqLm(Objective, keras.layers.Layer):
     def step(self, memory: Any, past: Any, written: tf.Tensor, seen: tf.Tensor) -> tuple[tf.Tensor, Any]:
         """Returns logits [B, K, V] after ``written`` [B, K, S], and the past for the next step."""
         logits, past = self.decoder.step(memory, past, written, seen)
-        return _absent.masked(logits, self.absent), past
+        return _absent.mask_logits(logits, self.absent), past
 
     def totals(self, batch: dict[str, Any]) -> dict[str, Any]:
-        predicted = _absent.targets(tf.convert_to_tensor(batch["targets"])[:, 1:], self.absent)
+        predicted = _absent.are_targets(tf.convert_to_tensor(batch["targets"])[:, 1:], self.absent)
         return {"targets": tf.math.count_nonzero(predicted, dtype=tf.int32)}
 
     def call(self, batch: dict[str, Any], seed: Any = None, totals: Any = None) -> dict[str, Any]:
@@ -136,7 +136,7 @@ class Seq2SeqLm(Objective, keras.layers.Layer):
         logits = self.decode({"tokens": batch["tokens"], "targets": targets[:, :-1]}, seed)
         following = targets[:, 1:]  # [B, S - 1]
         nll = tf.nn.sparse_softmax_cross_entropy_with_logits(following, tf.cast(logits, tf.float32))
-        nll = tf.where(_absent.targets(following, self.absent), nll, 0.0)
+        nll = tf.where(_absent.are_targets(following, self.absent), nll, 0.0)
         return {"loss": tf.reduce_sum(nll) / tf.cast(tf.maximum(totals["targets"], 1), tf.float32)}
 
 
@@ -150,12 +150,12 @@ class SpanLm(Seq2SeqLm):
     def fill(self, batch: dict[str, Any]) -> tf.Tensor:
         """Scores [B, V] of every piece at ``places`` [B] of ``tokens`` [B, T], whatever token is there. The [MASK]s
         directly after it belong to the same span: one sentinel replaces all of them."""
-        tokens = spanned(batch["tokens"], batch["places"], self.mask, self.start[1])
+        tokens = collapse_masks(batch["tokens"], batch["places"], self.mask, self.start[1])
         targets = tf.tile(tf.constant([self.start]), [tf.shape(tokens)[0], 1])  # [B, 2]
         return tf.cast(self.decode({"tokens": tokens, "targets": targets})[:, 1], tf.float32)
 
 
-def spanned(tokens: Any, places: Any, mask: int, symbol: int) -> tf.Tensor:
+def collapse_masks(tokens: Any, places: Any, mask: int, symbol: int) -> tf.Tensor:
     """Returns ``tokens`` int32 [B, T] with ``symbol`` at ``places`` [B] and without the ``mask``s directly after it.
     The rest moves to the left."""
     tokens, places = tf.convert_to_tensor(tokens, tf.int32), tf.convert_to_tensor(places, tf.int32)[:, None]

@@ -21,57 +21,57 @@ from collections.abc import Callable
 import numpy as np
 
 from ptmbench.models.objective import Batches, sampled
-from ptmbench.models.objectives._rows import framed, packed, widened
-from ptmbench.models.objectives.sampling import Runs, generator
+from ptmbench.models.objectives._rows import add_cls_and_sep, pack_left, pad_to_width
+from ptmbench.models.objectives.sampling import TokenRuns, generator
 from ptmbench.models.objectives.seq2seq_mlm import RATE
 from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.tokenizers import Vocabulary
 
-Rows = tuple[np.ndarray, np.ndarray]
+SourceAndTarget = tuple[np.ndarray, np.ndarray]
 """Input and target without [CLS] and [SEP], int32 [B, T'] and [B, S'], padded with 0 at the right end."""
 
 
-def hidden(text: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Draws `noisy` of the L tokens of each row, without replacement: bool [B, L]."""
+def draw_hidden(text: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Draws `hidden_count` of the L tokens of each row, without replacement: bool [B, L]."""
     drawn = np.zeros(text.shape, bool)
-    np.put_along_axis(drawn, np.argsort(rng.random(text.shape), axis=1)[:, : noisy(text.shape[1])], True, axis=1)
+    np.put_along_axis(drawn, np.argsort(rng.random(text.shape), axis=1)[:, : hidden_count(text.shape[1])], True, axis=1)
     return drawn
 
 
-def noisy(length: int) -> int:
+def hidden_count(length: int) -> int:
     """Returns how many of ``length`` tokens are drawn."""
     return max(1, round(RATE * length))
 
 
-def prefix_lm(text: np.ndarray, rng: np.random.Generator, vocabulary: Vocabulary) -> Rows:
+def prefix_lm(text: np.ndarray, rng: np.random.Generator, vocabulary: Vocabulary) -> SourceAndTarget:
     """The first half of the text, and the second. The paper splits at a random point; here it is the middle, which
     keeps rows full."""
     half = text.shape[1] // 2
     return text[:, :half], text[:, half:]
 
 
-def bert_style(text: np.ndarray, rng: np.random.Generator, vocabulary: Vocabulary) -> Rows:
+def bert_style(text: np.ndarray, rng: np.random.Generator, vocabulary: Vocabulary) -> SourceAndTarget:
     """Of the drawn tokens 90 % become [MASK] and 10 % a random one; the target is the original (section 3.3.1)."""
-    drawn, masked = hidden(text, rng), rng.random(text.shape) < 0.9
+    drawn, masked = draw_hidden(text, rng), rng.random(text.shape) < 0.9
     other = rng.integers(vocabulary.first, vocabulary.size, text.shape)
     return np.where(drawn, np.where(masked, vocabulary.mask, other), text), text
 
 
-def deshuffling(text: np.ndarray, rng: np.random.Generator, vocabulary: Vocabulary) -> Rows:
+def deshuffling(text: np.ndarray, rng: np.random.Generator, vocabulary: Vocabulary) -> SourceAndTarget:
     """All tokens in random order; the target is the original."""
     return rng.permuted(text, axis=1), text
 
 
-def mask_tokens(text: np.ndarray, rng: np.random.Generator, vocabulary: Vocabulary) -> Rows:
+def mask_tokens(text: np.ndarray, rng: np.random.Generator, vocabulary: Vocabulary) -> SourceAndTarget:
     """All drawn tokens become [MASK]; the target is the original. This is the paper's "MASS-style" (section 3.3.2).
     MASS itself hides one fragment, see `models.objectives.mass`."""
-    return np.where(hidden(text, rng), vocabulary.mask, text), text
+    return np.where(draw_hidden(text, rng), vocabulary.mask, text), text
 
 
-def replace_spans(text: np.ndarray, rng: np.random.Generator, vocabulary: Vocabulary) -> Rows:
+def replace_spans(text: np.ndarray, rng: np.random.Generator, vocabulary: Vocabulary) -> SourceAndTarget:
     """Each run of drawn tokens becomes one sentinel; the target lists the sentinels, each followed by the tokens that
     it replaces. Raises `ValueError` if the vocabulary has too few sentinels."""
-    drawn, width = hidden(text, rng), noisy(text.shape[1])
+    drawn, width = draw_hidden(text, rng), hidden_count(text.shape[1])
     opens = drawn & ~np.pad(drawn[:, :-1], [(0, 0), (1, 0)])
     if width > len(vocabulary.sentinels):
         raise ValueError(
@@ -80,18 +80,18 @@ def replace_spans(text: np.ndarray, rng: np.random.Generator, vocabulary: Vocabu
         )
     number = np.cumsum(opens, axis=1) - 1
     sentinel = np.asarray(vocabulary.sentinels)[np.maximum(number, 0)]
-    source = packed(np.where(opens, sentinel, text), ~drawn | opens, text.shape[1])
+    source = pack_left(np.where(opens, sentinel, text), ~drawn | opens, text.shape[1])
     pairs = np.stack([sentinel, text], axis=2).reshape(len(text), -1)  # each token after its sentinel
-    return source, packed(pairs, np.stack([opens, drawn], axis=2).reshape(len(text), -1), 2 * width)
+    return source, pack_left(pairs, np.stack([opens, drawn], axis=2).reshape(len(text), -1), 2 * width)
 
 
-def drop_tokens(text: np.ndarray, rng: np.random.Generator, vocabulary: Vocabulary) -> Rows:
+def drop_tokens(text: np.ndarray, rng: np.random.Generator, vocabulary: Vocabulary) -> SourceAndTarget:
     """Drawn tokens are removed; the target is these tokens, in order."""
-    drawn = hidden(text, rng)
+    drawn = draw_hidden(text, rng)
     return text[~drawn].reshape(len(text), -1), text[drawn].reshape(len(text), -1)
 
 
-NOISES: dict[str, Callable[[np.ndarray, np.random.Generator, Vocabulary], Rows]] = {
+NOISES: dict[str, Callable[[np.ndarray, np.random.Generator, Vocabulary], SourceAndTarget]] = {
     noise.__name__: noise for noise in (prefix_lm, bert_style, deshuffling, mask_tokens, replace_spans, drop_tokens)
 }
 
@@ -102,7 +102,7 @@ def text_length(length: int, noise: str) -> int:
     if noise == "prefix_lm":
         return 2 * room
     if noise == "drop_tokens":
-        return max(raw for raw in range(2, 2 * length) if raw - noisy(raw) <= room)
+        return max(raw for raw in range(2, 2 * length) if raw - hidden_count(raw) <= room)
     return room
 
 
@@ -114,10 +114,13 @@ def batches(corpus: Corpus, vocabulary: Vocabulary, batch: int, length: int, noi
         raise ValueError(f"There is no noise {noise}: choose from {', '.join(NOISES)}.")
     if length < 8:
         raise ValueError(f"Inputs of {length} tokens are too short to be damaged: use at least 8.")
-    runs = Runs(corpus.ids, text_length(length, noise))
+    runs = TokenRuns(corpus.ids, text_length(length, noise))
 
     def make(step: int, seed: int) -> dict[str, np.ndarray]:
         source, target = NOISES[noise](runs(step, batch, seed), generator(seed, step), vocabulary)
-        return {"tokens": widened(framed(source, vocabulary), length), "targets": framed(target, vocabulary)}
+        return {
+            "tokens": pad_to_width(add_cls_and_sep(source, vocabulary), length),
+            "targets": add_cls_and_sep(target, vocabulary),
+        }
 
     return make

@@ -14,7 +14,7 @@ import numpy as np
 from ptmbench.models.layers.heads import ClassifierConfig
 from ptmbench.models.objective import Batch
 from ptmbench.models.objectives.nsp import NextSentence
-from ptmbench.models.objectives.sampling import Runs, generator, take
+from ptmbench.models.objectives.sampling import TokenRuns, generator, take
 from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.pieces import CorpusUnfit
 from ptmbench.models.text.tokenizers import Vocabulary
@@ -51,7 +51,7 @@ class Captions:
         self.first, self.sizes = bounds[self.pictured], sizes[self.pictured]  # [P]
         self.owner = np.repeat(np.arange(len(self.pictured)), self.sizes)  # [C] the picture of each caption
         self.place = np.arange(len(self.owner)) - np.repeat(np.cumsum(self.sizes) - self.sizes, self.sizes)
-        self.order = Runs(self.owner, 1)
+        self.order = TokenRuns(self.owner, 1)
 
     def __call__(self, step: int, batch: int, seed: int) -> tuple[Batch, np.random.Generator]:
         """Returns the rows of ``step``, and the random generator for later draws.

@@ -27,7 +27,7 @@ from ptmbench.models.layers.operations import shape
 from ptmbench.models.layers.vector_heads import BLOCK, SHARED, WINDOW, NegativeSamplingConfig
 from ptmbench.models.objective import Batches, sampled
 from ptmbench.models.objectives._loss import Loss
-from ptmbench.models.objectives.sampling import Runs, generator, take
+from ptmbench.models.objectives.sampling import TokenRuns, generator, take
 from ptmbench.models.text.corpus import Corpus
 
 NEGATIVES = 5
@@ -51,7 +51,7 @@ def batches(corpus: Corpus, batch: int, length: int) -> Batches:
     counts = corpus.counts().astype(np.float64)
     keep, share = subsampling(counts)
     span = round(length / share)
-    runs = Runs(corpus.ids, span)
+    runs = TokenRuns(corpus.ids, span)
     reach = span + math.ceil(5 * math.sqrt(span * (1 - share) / share))  # a margin of five standard deviations
     noise = np.cumsum(counts**0.75)
     noise /= noise[-1]

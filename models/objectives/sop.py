@@ -15,7 +15,7 @@ import tensorflow as tf
 from ptmbench.models.layers.core import Layer
 from ptmbench.models.layers.heads import ClassifierConfig
 from ptmbench.models.objective import Part
-from ptmbench.models.objectives.sampling import Pairs, laid
+from ptmbench.models.objectives.sampling import Pairs, make_pair_rows
 
 SWAPPED = 0.5
 """The share of rows whose texts are swapped."""
@@ -30,11 +30,11 @@ def pairs(
     ``tokens`` and ``segments`` int32 [B, T], ``swapped`` int32 [B]; the position of each token in the corpus, int64
     [B, T], -1 for special tokens; and the random generator for later draws.
     """
-    begin, size, first, rng = texts.drawn(step, batch, seed)
+    begin, size, first, rng = texts.draw_first_texts(step, batch, seed)
     swapped = rng.random(batch) < SWAPPED
-    size, other = texts.either_way(begin, size, first)
+    size, other = texts.sizes_for_any_order(begin, size, first)
     after = begin + size
-    rows, where = laid(
+    rows, where = make_pair_rows(
         texts.corpus,
         texts.vocabulary,
         texts.length,

@@ -20,7 +20,7 @@ import numpy as np
 
 from ptmbench.models.objective import PAIRS, Batch, Batches, sampled
 from ptmbench.models.objectives import mlm
-from ptmbench.models.objectives.sampling import Runs, bracketed, check_layers, columns, generator
+from ptmbench.models.objectives.sampling import TokenRuns, check_layers, generator, locate_columns, make_text_rows
 from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.pieces import CorpusUnfit
 from ptmbench.models.text.tokenizers import Vocabulary
@@ -34,7 +34,7 @@ class Streams:
     def __init__(self, corpus: Corpus, vocabulary: Vocabulary, length: int, sentences: np.ndarray):
         """``sentences`` int64 [S] are the numbers of the language's sentences in ``corpus``."""
         self.corpus, self.vocabulary, self.length, self.sentences = corpus, vocabulary, length, sentences
-        self.runs = Runs(sentences, _in_a_row(corpus, sentences, length - 1, marks=1))
+        self.runs = TokenRuns(sentences, _in_a_row(corpus, sentences, length - 1, marks=1))
 
     def __call__(self, first: int, count: int, seed: int) -> np.ndarray:
         """Returns ``count`` rows of the language from number ``first`` on, int32 [count, T]."""
@@ -43,7 +43,7 @@ class Streams:
         chosen = self.sentences.take(begin + np.arange(-(-room // 2)), mode="wrap")  # each has at least 2 with [SEP]
         begins = corpus.sentences.take(chosen)
         sizes = corpus.sentences.take(chosen + 1) - begins + 1
-        _, begin, size, inside = columns(room, begins, sizes)
+        _, begin, size, inside = locate_columns(room, begins, sizes)
         tokens = corpus.ids.take(begin + inside, mode="wrap").astype(np.int32)
         tokens[inside == size - 1] = self.vocabulary.sep
         return np.pad(tokens, ((0, 0), (1, 0)), constant_values=self.vocabulary.cls)
@@ -57,7 +57,7 @@ class Translations:
         numbers of the sentences' languages."""
         self.corpus, self.vocabulary, self.length = corpus, vocabulary, length
         self.pairs, self.languages = pairs, languages
-        self.runs = Runs(pairs, _in_a_row(corpus, np.concatenate([pairs, pairs + 1]), length // 2, marks=2))
+        self.runs = TokenRuns(pairs, _in_a_row(corpus, np.concatenate([pairs, pairs + 1]), length // 2, marks=2))
 
     def __call__(self, first: int, count: int, seed: int) -> Batch:
         """Returns ``count`` rows from number ``first`` on: ``tokens``, ``languages``, ``positions``, and ``documents``,
@@ -70,7 +70,7 @@ class Translations:
         sizes[:, :2] = np.minimum(sizes[:, :2], self.length // 2)  # a first pair that is too long is cut
         fits = np.cumsum(sizes, axis=1)[:, 1::2] <= self.length  # [count, K]
         sizes *= np.repeat(fits, 2, axis=1)
-        tokens, which, inside = bracketed(corpus, self.vocabulary, self.length, begins, sizes)
+        tokens, which, inside = make_text_rows(corpus, self.vocabulary, self.length, begins, sizes)
         real = tokens != self.vocabulary.pad
         spoken = np.pad(self.languages.take(chosen), ((0, 0), (0, 1)))  # [count, 2 K + 1]
         return {

@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from ptmbench.models.objective import PAIRS, Batches, sampled
-from ptmbench.models.objectives.sampling import Runs, bracketed
+from ptmbench.models.objectives.sampling import TokenRuns, make_text_rows
 from ptmbench.models.objectives.seq2seq_mlm import Seq2SeqLm
 from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.pieces import CorpusUnfit
@@ -42,8 +42,9 @@ def check(corpus: Corpus) -> None:
 class Packed:
     """Rows of complete pairs that follow each other in the corpus, as many as fit on both sides.
 
-    A row begins with the first pair of a window of `models.objectives.sampling.Runs`. Pairs of the window that do not
-    fit are sampled in another epoch, whose windows begin elsewhere. A single pair that is too long for a row is cut.
+    A row begins with the first pair of a window of `models.objectives.sampling.TokenRuns`. Pairs of the window that do
+    not fit are sampled in another epoch, whose windows begin elsewhere. A single pair that is too long for a row is
+    cut.
     """
 
     def __init__(self, corpus: Corpus, vocabulary: Vocabulary, length: int):
@@ -51,7 +52,7 @@ class Packed:
             raise ValueError(f"Rows of {length} tokens are too short to hold text between two marks: use at least 4.")
         check(corpus)
         self.corpus, self.vocabulary, self.length = corpus, vocabulary, length
-        self.runs = Runs(corpus.ids, 2 * length)
+        self.runs = TokenRuns(corpus.ids, 2 * length)
 
     def __call__(self, step: int, batch: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """Returns sources and targets of ``step``, int32 [B, T] each. Pair k of a row begins with the k-th [CLS] in
@@ -65,7 +66,7 @@ class Packed:
         sizes[:, :, 0] = np.minimum(sizes[:, :, 0], self.length)
         fits = (np.cumsum(sizes, axis=2) <= self.length).all(axis=0)  # [B, K]
         sizes *= fits
-        sides = (bracketed(self.corpus, self.vocabulary, self.length, edges[n], sizes[n]) for n in range(2))
+        sides = (make_text_rows(self.corpus, self.vocabulary, self.length, edges[n], sizes[n]) for n in range(2))
         source, target = (tokens for tokens, _, _ in sides)
         return source, target
 

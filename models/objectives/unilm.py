@@ -67,7 +67,7 @@ class NextSentence(nsp.NextSentence):
         }
 
 
-def decode(encoder: Any, head: mlm.MaskedLm, mask: int) -> Any:
+def make_decode(encoder: Any, head: mlm.MaskedLm, mask: int) -> Any:
     """Returns the `models.pretrainable.Pretrainable.decode` of ``encoder`` with its MLM ``head``. ``mask`` is the token
     at which the next one is predicted."""
 

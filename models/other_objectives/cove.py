@@ -17,7 +17,7 @@ no pairs.
 
 from ptmbench.models.architectures import recurrent_translators
 from ptmbench.models.card import Architecture, Card, Representation, Size
-from ptmbench.models.costs import SequenceModel, Written
+from ptmbench.models.costs import SequenceModel, TargetLength
 from ptmbench.models.pretrainable import Pretrainable
 from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -54,7 +54,7 @@ def describe(size: Size, vocabulary: Vocabulary) -> SequenceModel:
     """Returns the configuration of the network of ``size``."""
     encoder, decoder = recurrent_translators.cove(size, vocabulary)
     return SequenceModel(
-        encoder=encoder, decoder=decoder, vocabulary=vocabulary.size, targets=Written(share=1.0, marks=1)
+        encoder=encoder, decoder=decoder, vocabulary=vocabulary.size, targets=TargetLength(share=1.0, marks=1)
     )
 
 

@@ -31,10 +31,10 @@ def check(config: Mapping[str, Any], needed: Mapping[str, Any], defaults: Mappin
     one. ``defaults`` lists only the values that differ from the needed ones.
     """
     for name, value in needed.items():
-        told = config.get(name)
-        found = (defaults or {}).get(name, value) if told is None else told
+        stated = config.get(name)
+        found = (defaults or {}).get(name, value) if stated is None else stated
         if found != value:
-            unsaid = " by default, since config.json does not say" if told is None else ""
+            unsaid = " by default, since config.json does not say" if stated is None else ""
             raise Unsupported(
                 f"its {name} is {found!r}{unsaid}, and the network here computes only {name} = {value!r}."
             )

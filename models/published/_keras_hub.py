@@ -150,7 +150,7 @@ def tokenizer(folder: Path, config: Mapping[str, Any]) -> Tokenizer:
     }
     for name, reader in files.items():
         if (place / name).is_file():
-            return _vocabulary.of(_slow.json_form(place / name, reader), config, {}, folder)
+            return _vocabulary.renumber(_slow.json_form(place / name, reader), config, {}, folder)
     raise PublishedError(
         f"{folder} has no vocabulary: put {', '.join(files)} below assets/tokenizer/, where keras-hub's "
         "`save_to_preset` of the tokenizer or the task writes it."

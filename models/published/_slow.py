@@ -17,17 +17,24 @@ _LARGEST = 1 << 26
 _MOST_EXTRA = 1 << 16
 MADE_HERE = "ptmbench"
 """The normalizer's name in the sentencepiece models that `models.published.presets` writes."""
-SLOW = ("vocab.txt", "prophetnet.tokenizer", "vocab.json", "spiece.model", "spm.model", "sentencepiece.bpe.model")
+LEGACY_FILES = (
+    "vocab.txt",
+    "prophetnet.tokenizer",
+    "vocab.json",
+    "spiece.model",
+    "spm.model",
+    "sentencepiece.bpe.model",
+)
 
 
-def slow(folder: Path, config: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Reads the tokenizer from the first of the files `SLOW` in ``folder``.
+def read_legacy_vocabulary(folder: Path, config: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Reads the tokenizer from the first of the files `LEGACY_FILES` in ``folder``.
 
     Raises `PublishedError` if there is none, or if it cannot be read.
     """
-    path = next((folder / name for name in SLOW if (folder / name).is_file()), None)
+    path = next((folder / name for name in LEGACY_FILES if (folder / name).is_file()), None)
     if path is None:
-        raise PublishedError(f"{folder} has no vocabulary: put tokenizer.json, or {', '.join(SLOW[:4])} there.")
+        raise PublishedError(f"{folder} has no vocabulary: put tokenizer.json, or {', '.join(LEGACY_FILES[:4])} there.")
     if path.suffix in (".txt", ".tokenizer"):
         opening = "" if path.suffix == ".tokenizer" else "[CLS]:0 "
         reader = partial(wordpiece, settings=settings, opening=opening)
@@ -69,7 +76,7 @@ def check_charsmap(charsmap: bytes) -> None:
         raise ValueError("Its table of characters (precompiled_charsmap) is cut short")
 
 
-def _few(settings: Mapping[str, Any], name: str, usual: int) -> int:
+def _special_token_count(settings: Mapping[str, Any], name: str, usual: int) -> int:
     """Returns the number of special tokens in a setting. Raises `PublishedError` if it is not plausible."""
     found = settings.get(name, usual)
     if type(found) is not int or not 0 <= found <= _MOST_EXTRA:
@@ -83,7 +90,7 @@ def _few(settings: Mapping[str, Any], name: str, usual: int) -> int:
 def wordpiece(path: Path, settings: Mapping[str, Any], opening: str = "[CLS]:0 ") -> tokenizers.Tokenizer:
     """Reads BERT's vocabulary, with one piece a line. ``opening`` is the start of the template, "" for ProphetNet."""
     vocabulary = {line.rstrip("\n"): i for i, line in enumerate(path.open(encoding="utf-8"))}
-    unk = _named(settings, "unk_token", "[UNK]")
+    unk = _token_spelling(settings, "unk_token", "[UNK]")
     if unk not in vocabulary:
         raise PublishedError(f"{path} has no piece {unk} for what it does not know. Name it in tokenizer_config.json.")
     impl = tokenizers.Tokenizer(algorithms.WordPiece(vocabulary, unk_token=unk, max_input_chars_per_word=100))
@@ -94,14 +101,14 @@ def wordpiece(path: Path, settings: Mapping[str, Any], opening: str = "[CLS]:0 "
         lowercase=settings.get("do_lower_case", True),
     )
     impl.pre_tokenizer, impl.decoder = pre_tokenizers.BertPreTokenizer(), decoders.WordPiece(prefix="##")
-    cls, sep = _named(settings, "cls_token", "[CLS]"), _named(settings, "sep_token", "[SEP]")
+    cls, sep = _token_spelling(settings, "cls_token", "[CLS]"), _token_spelling(settings, "sep_token", "[SEP]")
     if cls in vocabulary and sep in vocabulary:
         impl.post_processor = processors.TemplateProcessing(
             single=f"{opening}$A:0 {sep}:0".replace("[CLS]", cls),
             pair=f"{opening}$A:0 {sep}:0 $B:1 {sep}:1".replace("[CLS]", cls),
             special_tokens=[(cls, vocabulary[cls]), (sep, vocabulary[sep])],
         )
-    return _marked(impl, settings, ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"))
+    return _mark_special_tokens(impl, settings, ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"))
 
 
 def bpe(path: Path, merges: Path, settings: Mapping[str, Any]) -> tokenizers.Tokenizer:
@@ -114,21 +121,21 @@ def bpe(path: Path, merges: Path, settings: Mapping[str, Any]) -> tokenizers.Tok
     if any(piece.endswith("@@") for piece in vocabulary):
         raise PublishedError(f"{path} is a vocabulary with '@@' inside words, which no tokenizer here cuts.")
     if any(piece.endswith("</w>") for piece in vocabulary):
-        unk = _named(settings, "unk_token", "<unk>")
+        unk = _token_spelling(settings, "unk_token", "<unk>")
         words = algorithms.BPE(vocabulary, pairs, unk_token=unk, end_of_word_suffix="</w>", fuse_unk=False)
         impl = tokenizers.Tokenizer(words)
         impl.normalizer = normalizers.BertNormalizer(lowercase=True)
         impl.pre_tokenizer, impl.decoder = pre_tokenizers.BertPreTokenizer(), decoders.BPEDecoder(suffix="</w>")
-        return _marked(impl, settings, (unk,))
+        return _mark_special_tokens(impl, settings, (unk,))
     impl = tokenizers.Tokenizer(algorithms.BPE(vocabulary, pairs))
     impl.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=settings.get("add_prefix_space", False))
     impl.decoder = decoders.ByteLevel()
-    cls, sep = _named(settings, "cls_token", "<s>"), _named(settings, "sep_token", "</s>")
+    cls, sep = _token_spelling(settings, "cls_token", "<s>"), _token_spelling(settings, "sep_token", "</s>")
     if cls in vocabulary and sep in vocabulary:  # RoBERTa's and BART's template
         impl.post_processor = processors.RobertaProcessing((sep, vocabulary[sep]), (cls, vocabulary[cls]))
     else:
         impl.post_processor = processors.ByteLevel(trim_offsets=False)
-    return _marked(impl, settings, ("<s>", "<pad>", "</s>", "<unk>", "<mask>", "<|endoftext|>"))
+    return _mark_special_tokens(impl, settings, ("<s>", "<pad>", "</s>", "<unk>", "<mask>", "<|endoftext|>"))
 
 
 def sentencepiece(path: Path, model_type: str, settings: Mapping[str, Any]) -> tokenizers.Tokenizer:
@@ -151,10 +158,10 @@ def sentencepiece(path: Path, model_type: str, settings: Mapping[str, Any]) -> t
     if proto.normalizer_spec.name == MADE_HERE:  # it needs no further pieces or steps
         before = [normalizers.Strip()]
     elif model_type == "t5":
-        extra = [f"<extra_id_{i}>" for i in reversed(range(_few(settings, "extra_ids", 100)))]
+        extra = [f"<extra_id_{i}>" for i in reversed(range(_special_token_count(settings, "extra_ids", 100)))]
         pieces, marked = [*pieces, *((piece, 0.0) for piece in extra)], [*marked, *extra]
     elif model_type == "pegasus":  # padding, end, special tokens up to the offset, then the text
-        offset = _few(settings, "offset", 103)
+        offset = _special_token_count(settings, "offset", 103)
         opening = ["<pad>", "</s>", "<mask_1>", "<mask_2>", *(f"<unk_{i}>" for i in range(2, offset))][: offset + 2]
         pieces = [*((piece, -100.0 if i > 3 else 0.0) for i, piece in enumerate(opening)), *pieces[2:]]
         unk, marked = unk + offset, [*opening, *marked]
@@ -192,23 +199,23 @@ def sentencepiece(path: Path, model_type: str, settings: Mapping[str, Any]) -> t
     impl.post_processor = processors.TemplateProcessing(
         single=single, pair=pair, special_tokens=[(piece, i) for piece, i in named if piece in pair]
     )
-    return _marked(impl, settings, marked)
+    return _mark_special_tokens(impl, settings, marked)
 
 
 def _number_and_comma(piece: str) -> bool:
     return len(piece) >= 2 and piece[-1] == "," and piece[-2].isdigit()
 
 
-def _named(settings: Mapping[str, Any], role: str, usual: str) -> str:
+def _token_spelling(settings: Mapping[str, Any], role: str, usual: str) -> str:
     """Returns the spelling of the token with this role."""
     token = settings.get(role) or usual
     return token["content"] if isinstance(token, Mapping) else token
 
 
-def _marked(impl: tokenizers.Tokenizer, settings: Mapping[str, Any], usual: Any) -> tokenizers.Tokenizer:
+def _mark_special_tokens(impl: tokenizers.Tokenizer, settings: Mapping[str, Any], usual: Any) -> tokenizers.Tokenizer:
     """Marks the special tokens among the pieces of ``impl``, and returns it."""
     roles = ("pad", "unk", "cls", "sep", "mask", "bos", "eos")
-    named = [_named(settings, f"{role}_token", "") for role in roles]
+    named = [_token_spelling(settings, f"{role}_token", "") for role in roles]
     known = [token for token in dict.fromkeys([*usual, *named]) if token and impl.token_to_id(token) is not None]
     impl.add_special_tokens([tokenizers.AddedToken(token, normalized=False, special=True) for token in known])
     return impl

@@ -26,20 +26,20 @@ _TEMPLATES = {
 """Templates by model_type, for tokenizers whose post-processor adds nothing. All other types have BERT's."""
 
 
-def found(spec: Mapping[str, Any], rows: Sequence[int | None], model_type: str) -> Template:
+def find_template(spec: Mapping[str, Any], rows: Sequence[int | None], model_type: str) -> Template:
     """Returns the template of the tokenizer ``spec``. ``rows`` are the original ids of our special tokens."""
     family = _TEMPLATES.get(model_type, BERT)
-    return _processed(spec, rows) or replace(family, start=() if rows[2] is None else family.start)
+    return _applied_template(spec, rows) or replace(family, start=() if rows[2] is None else family.start)
 
 
-def marked(spec: Mapping[str, Any], rows: Sequence[int | None], template: Template) -> Mapping[str, Any]:
+def add_post_processor(spec: Mapping[str, Any], rows: Sequence[int | None], template: Template) -> Mapping[str, Any]:
     """Adds a post-processor for ``template`` to ``spec``, unless it already has one that adds tokens.
 
     `transformers` adds one for the tokenizer classes that it knows by name. A folder that is written here names the
     class that uses tokenizer.json unchanged.
     """
     parts = {*template.front, *template.middle, *template.end}
-    if not parts or any(rows[part] is None for part in parts) or _processed(spec, rows) is not None:
+    if not parts or any(rows[part] is None for part in parts) or _applied_template(spec, rows) is not None:
         return spec
     vocab = spec["model"]["vocab"]
     pieces = {i: piece for i, (piece, _) in enumerate(vocab)} if isinstance(vocab, list) else {}
@@ -47,7 +47,7 @@ def marked(spec: Mapping[str, Any], rows: Sequence[int | None], template: Templa
     pieces |= {token["id"]: token["content"] for token in spec.get("added_tokens") or ()}
     names = {part: pieces[rows[part]] for part in parts}
 
-    def laid(texts: int) -> list[dict[str, Any]]:
+    def template_json(texts: int) -> list[dict[str, Any]]:
         tokens, segments = template.lay([[-1 - number] for number in range(texts)])
         return [
             {"Sequence": {"id": "AB"[-1 - token], "type_id": segment}}
@@ -57,12 +57,17 @@ def marked(spec: Mapping[str, Any], rows: Sequence[int | None], template: Templa
         ]
 
     special = {name: {"id": name, "ids": [rows[part]], "tokens": [name]} for part, name in names.items()}
-    processor = {"type": "TemplateProcessing", "single": laid(1), "pair": laid(2), "special_tokens": special}
+    processor = {
+        "type": "TemplateProcessing",
+        "single": template_json(1),
+        "pair": template_json(2),
+        "special_tokens": special,
+    }
     own = spec.get("post_processor")  # it adds nothing, but may trim offsets
     return {**spec, "post_processor": {"type": "Sequence", "processors": [own, processor]} if own else processor}
 
 
-def _processed(spec: Mapping[str, Any], rows: Sequence[int | None]) -> Template | None:
+def _applied_template(spec: Mapping[str, Any], rows: Sequence[int | None]) -> Template | None:
     """Returns the template that the post-processor of ``spec`` applies, or None if it adds nothing.
 
     The post-processor is run on texts of one token, because it may be a sequence of several processors.

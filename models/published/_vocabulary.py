@@ -26,12 +26,12 @@ from typing import Any
 import numpy as np
 
 from ptmbench.models.published import PublishedError, _slow, _templates
-from ptmbench.models.published._slow import SLOW, slow
+from ptmbench.models.published._slow import LEGACY_FILES, read_legacy_vocabulary
 from ptmbench.models.text.template import BERT, Template
 from ptmbench.models.text.tokenizer_kinds import SENTINELS, SPECIALS, SPELLINGS
 from ptmbench.models.text.tokenizers import Tokenizer, Vocabulary
 
-FILES = ("tokenizer.json", *SLOW)
+FILES = ("tokenizer.json", *LEGACY_FILES)
 _MOST = 1 << 22
 """Most ids of a vocabulary. The largest published ones have a quarter of this."""
 LARGEST = 1 << 26
@@ -56,11 +56,11 @@ def read(folder: Path, config: Mapping[str, Any]) -> Tokenizer:
     if (folder / "tokenizer.json").is_file():
         spec = json_of(folder / "tokenizer.json")
     else:
-        spec = slow(folder, config, settings)
-    return of(spec, config, settings, folder)
+        spec = read_legacy_vocabulary(folder, config, settings)
+    return renumber(spec, config, settings, folder)
 
 
-def of(spec: dict[str, Any], config: Mapping[str, Any], settings: Mapping[str, Any], folder: Path) -> Tokenizer:
+def renumber(spec: dict[str, Any], config: Mapping[str, Any], settings: Mapping[str, Any], folder: Path) -> Tokenizer:
     """Renumbers the tokenizer ``spec`` of ``folder``. ``settings`` is its tokenizer_config.json.
 
     Raises `PublishedError` if ``spec`` is not in the form of the `tokenizers` package.
@@ -69,7 +69,7 @@ def of(spec: dict[str, Any], config: Mapping[str, Any], settings: Mapping[str, A
         _check_charsmaps(spec.get("normalizer"))
         ids = numbers_of(spec)
         rows = [_role(name, ids, settings, config) for name in _ROLES] + _sentinels(ids)
-        template = _templates.found(spec, rows, str(config.get("model_type")))
+        template = _templates.find_template(spec, rows, str(config.get("model_type")))
         size = _size(ids, rows, config)
         rows = [None if place is None or place >= size else place for place in rows]
         return _renumbered(spec, ids, rows, size, settings, template)
@@ -150,7 +150,7 @@ def to_theirs(array: np.ndarray, tokenizer: Tokenizer) -> np.ndarray:
     return found
 
 
-def original(tokenizer: Tokenizer) -> Vocabulary:
+def original_vocabulary(tokenizer: Tokenizer) -> Vocabulary:
     """Returns the original ids of the special tokens. Tokens that the original lacks get the id of its padding."""
     rows, size = tokenizer.imported["rows"], tokenizer.imported["size"]
     pad = rows[0] or 0
@@ -158,14 +158,14 @@ def original(tokenizer: Tokenizer) -> Vocabulary:
     return Vocabulary(size=size, **named)
 
 
-def texts(tokenizer: Tokenizer, length: int, segmented: bool) -> dict[str, str]:
-    """Returns the texts of the files of a published folder for an imported or `numbered` tokenizer.
+def file_texts(tokenizer: Tokenizer, length: int, segmented: bool) -> dict[str, str]:
+    """Returns the texts of the files of a published folder for an imported tokenizer or the result of `as_imported`.
 
     A network that is not ``segmented`` gets no segments, because some classes in `transformers` would read them as
     words.
     """
     spec, settings = tokenizer.imported["pieces"], tokenizer.imported["config"]
-    spec = _templates.marked(spec, tokenizer.imported["rows"], tokenizer.vocabulary.template)
+    spec = _templates.add_post_processor(spec, tokenizer.imported["rows"], tokenizer.vocabulary.template)
     settings = settings | {"tokenizer_class": "PreTrainedTokenizerFast"}
     settings.setdefault("model_max_length", length)
     inputs = ["input_ids", *(["token_type_ids"] if segmented else []), "attention_mask"]
@@ -176,7 +176,7 @@ def texts(tokenizer: Tokenizer, length: int, segmented: bool) -> dict[str, str]:
     }
 
 
-def numbered(tokenizer: Tokenizer, padding: int) -> Tokenizer:
+def as_imported(tokenizer: Tokenizer, padding: int) -> Tokenizer:
     """Returns a tokenizer that was trained here as an imported one, in which [PAD] has the original id ``padding``.
 
     The special token with this id here gets the original id 0. RoBERTa counts positions over tokens that are not
@@ -269,15 +269,15 @@ def _size(ids: Mapping[str, int], rows: Sequence[int | None], config: Mapping[st
     softmax. They may also lack rows for special tokens that were added later. Raises `PublishedError` if they are much
     longer.
     """
-    size, told = max(ids.values()) + 1, config.get("vocab_size")
-    if type(told) is not int or told < 1:
+    size, stated = max(ids.values()) + 1, config.get("vocab_size")
+    if type(stated) is not int or stated < 1:
         return size
-    if told > size + _UNUSED:
+    if stated > size + _UNUSED:
         raise PublishedError(
-            f"config.json tells of {told} ids (vocab_size), but the tokenizer has only {size}. Are both from one "
+            f"config.json tells of {stated} ids (vocab_size), but the tokenizer has only {size}. Are both from one "
             "model? Fetch them again."
         )
-    return told if told >= size or {i for i in ids.values() if i >= told} <= set(rows) else size
+    return stated if stated >= size or {i for i in ids.values() if i >= stated} <= set(rows) else size
 
 
 def _sentinels(ids: Mapping[str, int]) -> list[int | None]:

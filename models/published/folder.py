@@ -317,7 +317,7 @@ def write(path: Path, *, model: str, size: Size, tokenizer: Tokenizer, arrays: M
     with new_folder(path) as fresh:
         (fresh / "model.safetensors").write_bytes(save(found, metadata={"format": "pt"}))
         (fresh / "config.json").write_text(json.dumps(config, indent=2) + "\n")
-        for name, text in _vocabulary.texts(tokenizer, size.length, segmented).items():
+        for name, text in _vocabulary.file_texts(tokenizer, size.length, segmented).items():
             (fresh / name).write_text(text, encoding="utf-8")
 
 
@@ -334,9 +334,9 @@ def in_their_layout(
     table = published.load(model)
     if tokenizer.imported is None:
         padding = table.config(size, tokenizer.vocabulary).get("pad_token_id", 0)
-        tokenizer = _vocabulary.numbered(tokenizer, padding)
+        tokenizer = _vocabulary.as_imported(tokenizer, padding)
     special = _special_ids(tokenizer)
-    config = special | table.config(size, _vocabulary.original(tokenizer))
+    config = special | table.config(size, _vocabulary.original_vocabulary(tokenizer))
     if special["pad_token_id"] not in (None, config["pad_token_id"]):
         raise PublishedError(
             f"This vocabulary's padding has the id {special['pad_token_id']}, but {model} in transformers counts "

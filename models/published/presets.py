@@ -53,7 +53,7 @@ _PLAIN = "The quick dog, 12 of it: it's walking!"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Written:
+class PresetContents:
     """The contents of a new preset."""
 
     backbone: str
@@ -66,7 +66,9 @@ class Written:
     """Kinds of text that keras-hub's tokenizer tokenises differently."""
 
 
-def write(path: Path, *, model: str, size: Size, tokenizer: Tokenizer, arrays: Mapping[str, np.ndarray]) -> Written:
+def write(
+    path: Path, *, model: str, size: Size, tokenizer: Tokenizer, arrays: Mapping[str, np.ndarray]
+) -> PresetContents:
     """Writes ``arrays``, by path of variable, and ``tokenizer`` as a preset into the empty folder ``path``.
 
     Raises `Unsupported` for a model or a vocabulary that keras-hub does not compute in the same way, and
@@ -92,7 +94,9 @@ def write(path: Path, *, model: str, size: Size, tokenizer: Tokenizer, arrays: M
     backbone.save_to_preset(str(path))
     theirs.save_to_preset(str(path))
     places, _ = _vocabulary.permutation(tokenizer)
-    return Written(backbone=name, places=places, unwritten=unwritten, deviations=_deviations(tokenizer, theirs, places))
+    return PresetContents(
+        backbone=name, places=places, unwritten=unwritten, deviations=_deviations(tokenizer, theirs, places)
+    )
 
 
 def _fold_segments(arrays: dict[str, np.ndarray]) -> None:

@@ -118,13 +118,13 @@ def values(piece: Sequence[Part], tokenizer: Tokenizer) -> Iterator[list[dict[st
     """
     for part in piece:
         side = read(part.path)
-        marks = placed(part, side, tokenizer.numbers) if side is not None else {}
+        marks = locate_spans(part, side, tokenizer.numbers) if side is not None else {}
         seen = 0  # characters of the part up to here, without white space
         links = _links(part, side) if ALIGNED in tokenizer.symbols and part.layout == "pairs" else repeat(None)
         for document, pairs in zip(part.documents(), links, strict=False):
             rows, words = [], []
             for sentence, (_, offsets) in zip(document, tokenizer.encode_with_offsets(document), strict=True):
-                places = seen + _inked(sentence)[np.array(offsets, np.int64).reshape(-1, 2)]  # [tokens, 2]
+                places = seen + _ink_counts(sentence)[np.array(offsets, np.int64).reshape(-1, 2)]  # [tokens, 2]
                 rows.append({name: _values(places, marks.get(name, _NONE)) for name in tokenizer.symbols})
                 seen += len(sentence.replace(" ", ""))
                 words.append([sentence.count(" ", 0, max(begin + 1, end)) for begin, end in offsets])
@@ -213,7 +213,7 @@ def _named(part: Part, side: Sidecar) -> list[tuple[int, Line]]:
     found, seen = [], 0
     for number, raw in enumerate(part.text.decode().removesuffix("\n").split("\n"), part.number):
         line, text = side.lines.get(number), read_line(part.layout, raw)
-        size = int(_inked(text or "")[-1])
+        size = int(_ink_counts(text or "")[-1])
         if line is not None and line.picture is not None:
             if not size:
                 raise CorpusError(
@@ -235,7 +235,7 @@ def _fitting(found: Pictures, tokenizer: Tokenizer) -> Pictures:
     return found
 
 
-def placed(part: Part, side: Sidecar, numbers: Numbers) -> dict[str, np.ndarray]:
+def locate_spans(part: Part, side: Sidecar, numbers: Numbers) -> dict[str, np.ndarray]:
     """Returns the spans of each layer in ``part``, int64 [S, 3]: first character, end, and the symbol's number.
 
     The end is past the last character. White space is not counted, because splitting into sentences changes only white
@@ -247,7 +247,7 @@ def placed(part: Part, side: Sidecar, numbers: Numbers) -> dict[str, np.ndarray]
         line, text = side.lines.get(number), read_line(part.layout, raw)
         if text is None:
             continue
-        inked = _inked(text)
+        ink_counts = _ink_counts(text)
         for name in found:
             value = line.layers.get(name) if line is not None else None
             if value is None:
@@ -257,18 +257,18 @@ def placed(part: Part, side: Sidecar, numbers: Numbers) -> dict[str, np.ndarray]
             else:
                 spans = [_checked(span, text, side, line, name, part.path, number) for span in value]
             for span in spans:
-                begin, end = inked[span.begin], inked[span.end]
+                begin, end = ink_counts[span.begin], ink_counts[span.end]
                 symbol = numbers.get(name, {}).get(span.symbol)
                 if begin < end and symbol is not None:
                     found[name].append((seen + begin, seen + end, symbol))
-        seen += int(inked[-1])
+        seen += int(ink_counts[-1])
     return {name: np.array(spans, np.int64).reshape(-1, 3) for name, spans in found.items()}
 
 
 def _values(places: np.ndarray, marks: np.ndarray) -> np.ndarray:
     """Returns the value of each token, int32 [tokens], from its place in ``places`` [tokens, 2] and ``marks`` [S, 3].
 
-    ``marks`` are spans as in `placed`.
+    ``marks`` are spans as in `locate_spans`.
     """
     result = np.zeros(len(places), np.int32)
     if not len(places):
@@ -284,7 +284,7 @@ def _values(places: np.ndarray, marks: np.ndarray) -> np.ndarray:
     return result
 
 
-def _inked(text: str) -> np.ndarray:
+def _ink_counts(text: str) -> np.ndarray:
     """Returns the number of characters before each place that are not white space, int64 [characters + 1]."""
     return np.concatenate([[0], np.cumsum([not c.isspace() for c in text], dtype=np.int64)])
 

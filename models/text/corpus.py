@@ -24,7 +24,7 @@ from ptmbench.models.channels import CHANNELS, media
 from ptmbench.models.text import annotations, duplicates, encoding, shards, vectors, workers
 from ptmbench.models.text.joined import Joined
 from ptmbench.models.text.media import Media
-from ptmbench.models.text.mixing import mixed
+from ptmbench.models.text.mixing import hash_integers
 from ptmbench.models.text.pieces import CorpusError, Part, expand, file_hash, pieces
 from ptmbench.models.text.shards import MANIFEST, Shard
 from ptmbench.models.text.sidecars import companions
@@ -149,7 +149,7 @@ def tokenise(files: Sequence[Path], tokenizer: Tokenizer, cache: Path | None = N
         rest = {"vectors": corpus.vectors, "fingerprint": corpus.fingerprint, "media": pictures}
         return Corpus(**arrays, layers=layers, **rest)
     folder = Path(cache) / f"corpus-{_fingerprint(files, tokenizer, options.get('deduplicate'))[:32]}"
-    return opened([store(files, tokenizer, folder, **options)])
+    return open_corpora([store(files, tokenizer, folder, **options)])
 
 
 def store(
@@ -172,7 +172,7 @@ def store(
     """
     folder, processes = Path(folder), processes or workers.cores()
     fingerprint = _fingerprint(files, tokenizer, deduplicate)
-    found, sealed = _found(folder, fingerprint)
+    found, sealed = _existing_shards(folder, fingerprint)
     complete = sealed is not None
     for shard in shards.damaged(folder, list(found.values())):
         tell(f"{folder / shard.name} is damaged: it is made anew.")
@@ -183,18 +183,18 @@ def store(
         if known:
             tell(f"{folder / vectors.FILE} is damaged: it is made anew.")
         if tables := annotations.tables(files, tokenizer):
-            known, complete = vectors.keep(folder, tables), False
+            known, complete = vectors.write_tables(folder, tables), False
     for shard in found.values():
         made(shard)
     if not complete:
-        repeated = _repeated(files, deduplicate, processes, folder, fingerprint) if deduplicate else None
+        repeated = _find_repeats(files, deduplicate, processes, folder, fingerprint) if deduplicate else None
         names = map("shard-{:06}.safetensors".format, count())
         jobs = (
             (piece, tokenizer, mask, folder / name, fingerprint)
-            for (piece, mask), name in zip(_marked(files, repeated), names, strict=False)
+            for (piece, mask), name in zip(_mask_pieces(files, repeated), names, strict=False)
             if name not in found
         )
-        for shard in workers.each(encoding.make, jobs, processes):
+        for shard in workers.map_in_processes(encoding.make, jobs, processes):
             found[shard.name] = shard
             made(shard)
         if _fingerprint(files, tokenizer, deduplicate) != fingerprint:
@@ -214,7 +214,7 @@ def store(
     if not kept.is_file() or kept.read_bytes() != tokenizer.to_json().encode():
         tokenizer.save(kept)
     if not complete:
-        shards.note(folder / MANIFEST, stored.about, stored.shards)
+        shards.write_manifest(folder / MANIFEST, stored.about, stored.shards)
         _clear(folder)
     return stored
 
@@ -224,19 +224,19 @@ def stored_in(folder: Path) -> Stored | None:
     folder = Path(folder)
     if not (folder / MANIFEST).is_file():
         return None
-    noted = shards.noted(folder / MANIFEST)
-    names = [shard.name for shard in shards.damaged(folder, noted[1])] if noted else [MANIFEST]
-    if noted and (known := noted[0].get("vectors")) and not vectors.intact(folder, known):
+    manifest = shards.read_manifest(folder / MANIFEST)
+    names = [shard.name for shard in shards.damaged(folder, manifest[1])] if manifest else [MANIFEST]
+    if manifest and (known := manifest[0].get("vectors")) and not vectors.intact(folder, known):
         names.append(vectors.FILE)
     if names:
         raise CorpusError(
             f"The tokenised corpus {folder} is damaged: {', '.join(names)}. Give the command that made it once more: "
             "`data tokenise` makes only that anew."
         )
-    return Stored(folder, noted[0], tuple(noted[1]))
+    return Stored(folder, manifest[0], tuple(manifest[1]))
 
 
-def opened(corpora: Sequence[Stored]) -> Corpus:
+def open_corpora(corpora: Sequence[Stored]) -> Corpus:
     """Maps the corpora into memory, concatenated. A single shard gives NumPy arrays.
 
     Raises `CorpusError` if they have different tokenizers or different vectors of symbols.
@@ -249,7 +249,9 @@ def opened(corpora: Sequence[Stored]) -> Corpus:
     layers = tuple(corpora[0].about.get("layers", ()))
     found = [(stored.folder / shard.name, shard) for stored in corpora for shard in stored.shards if shard.documents]
     mapped = lru_cache(maxsize=_MAPPED)(lambda part: shards.mapped(found[part][0]))
-    arrays: dict[str, Any] = shards.joined([shard for _, shard in found], mapped, layers, corpora[0].about.get("media"))
+    arrays: dict[str, Any] = shards.join_shards(
+        [shard for _, shard in found], mapped, layers, corpora[0].about.get("media")
+    )
     if len(found) == 1:
         arrays |= {"ids": mapped(0)["ids"]}
         arrays["layers"] = {name: mapped(0)[shards.LAYER + name] for name in layers}
@@ -273,7 +275,7 @@ def _vectors(corpora: Sequence[Stored]) -> dict[str, np.ndarray]:
     if len(having) > 1:
         names = ", ".join(map(str, having.values()))
         raise CorpusError(f"{names} have different vectors of symbols. Annotate the texts with one folder of vectors.")
-    return vectors.kept(*next(iter(having.items()))[::-1]) if having else {}
+    return vectors.read_tables(*next(iter(having.items()))[::-1]) if having else {}
 
 
 def train_tokenizer(
@@ -309,7 +311,7 @@ class _Sentences:
         sizes = (path.stat().st_size * (_UNPACKED if path.suffix == ".gz" else 1) for path in expand(self.files))
         share = min(1.0, SAMPLE / max(1, sum(sizes)))
         for number, piece in enumerate(pieces(self.files, _DRAWN)):
-            if mixed(np.uint64([number]))[0] <= share * (2**64 - 1):
+            if hash_integers(np.uint64([number]))[0] <= share * (2**64 - 1):
                 yield from chain.from_iterable(encoding.documents(piece))
 
 
@@ -319,22 +321,22 @@ def _fingerprint(files: Sequence[Path], tokenizer: Tokenizer, deduplicate: str |
     return hashlib.sha256(f"{content_hash(files)} {tokenizer.fingerprint}{removed}".encode()).hexdigest()
 
 
-def _found(folder: Path, fingerprint: str) -> tuple[dict[str, Shard], Mapping[str, Any] | None]:
+def _existing_shards(folder: Path, fingerprint: str) -> tuple[dict[str, Shard], Mapping[str, Any] | None]:
     """Returns the shards of the corpus ``fingerprint`` in ``folder``, by name, and the ``about`` of its manifest.
 
     The latter is None if the corpus is not complete. Raises `CorpusError` if the folder has another corpus.
     """
-    whole = shards.noted(folder / MANIFEST)
+    whole = shards.read_manifest(folder / MANIFEST)
     if whole and whole[0].get("fingerprint") != fingerprint:
         raise CorpusError(
             f"{folder} holds another tokenised corpus: other text, tokenizer or options. Take another folder."
         )
-    notes = [whole] if whole else filter(None, map(shards.noted, sorted(folder.glob("shard-*.json"))))
-    found = {shard.name: shard for about, held in notes for shard in held if about.get("fingerprint") == fingerprint}
+    manifests = [whole] if whole else filter(None, map(shards.read_manifest, sorted(folder.glob("shard-*.json"))))
+    found = {one.name: one for about, parts in manifests for one in parts if about.get("fingerprint") == fingerprint}
     return found, whole[0] if whole else None
 
 
-def _repeated(files: Sequence[Path], rule: str, processes: int, folder: Path, fingerprint: str) -> list[np.ndarray]:
+def _find_repeats(files: Sequence[Path], rule: str, processes: int, folder: Path, fingerprint: str) -> list[np.ndarray]:
     """Returns for each piece of ``files`` which documents repeat an earlier one, bool [D].
 
     The result is stored in ``folder`` until the corpus is complete. The signatures are in a temporary file.
@@ -346,7 +348,7 @@ def _repeated(files: Sequence[Path], rule: str, processes: int, folder: Path, fi
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryFile(dir=folder) as file:
         sizes = []
-        for signed in workers.each(encoding.signatures, jobs, processes):
+        for signed in workers.map_in_processes(encoding.signatures, jobs, processes):
             file.write(signed.tobytes())
             sizes.append(len(signed))
         file.flush()
@@ -359,10 +361,10 @@ def _repeated(files: Sequence[Path], rule: str, processes: int, folder: Path, fi
     return np.split(repeated, np.cumsum(sizes)[:-1])
 
 
-def _marked(
+def _mask_pieces(
     files: Sequence[Path], repeated: Sequence[np.ndarray] | None
 ) -> Iterator[tuple[list[Part], np.ndarray | None]]:
-    """Yields the pieces of ``files``, each with its part of the result of `_repeated`.
+    """Yields the pieces of ``files``, each with its part of the result of `_find_repeats`.
 
     Raises `CorpusError` if their numbers differ, so that a corpus never ends early.
     """
@@ -377,11 +379,11 @@ def _marked(
 
 def _clear(folder: Path) -> None:
     """Deletes the files that only an unfinished corpus needs. Other files in the folder stay."""
-    notes = (path for path in folder.glob("shard-*.json") if shards.noted(path))
+    manifests = (path for path in folder.glob("shard-*.json") if shards.read_manifest(path))
     parts = chain.from_iterable(
         folder.glob(f"{name}.*.part") for name in ("shard-*", "repeated-*", MANIFEST, TOKENIZER, vectors.FILE)
     )
-    for path in (*notes, *folder.glob("repeated-*.npz"), *parts):
+    for path in (*manifests, *folder.glob("repeated-*.npz"), *parts):
         path.unlink(missing_ok=True)
 
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ptmbench.models.text.mixing import mixed
-from ptmbench.models.text.runs import Runs, folded
+from ptmbench.models.text.mixing import hash_integers
+from ptmbench.models.text.runs import WordRuns, fold_words
 
 VERSION = 3
 """Incremented whenever the same corpus would have other repeats."""
@@ -43,10 +43,10 @@ RULES = {"exact": Rule(4, 1, 1.0), "near": Rule(128, 16, 0.8)}
 
 def signature(document: list[str], rule: str) -> np.ndarray:
     """Returns the signature of ``document``, a list of sentences: uint32 [K], with the K numbers of ``rule``."""
-    text = folded("\n".join(document))
+    text = fold_words("\n".join(document))
     if rule == "exact":
         return np.frombuffer(hashlib.blake2b(text[:-1].replace(b"\0", b" "), digest_size=16).digest(), np.uint32)
-    runs = Runs(text or b"\0")
+    runs = WordRuns(text or b"\0")
     shingles = np.unique(runs.of(min(_SHINGLE, len(runs))))
     factors, terms = _FUNCTIONS
     least = np.full(factors.shape, np.iinfo(np.uint64).max)
@@ -61,7 +61,7 @@ def repeats(signatures: np.ndarray, rule: str) -> np.ndarray:
     bands, agreement = RULES[rule].bands, RULES[rule].agreement
     repeated = np.zeros(len(signatures), bool)
     for band in np.split(np.arange(RULES[rule].numbers), bands):
-        buckets = _hashed(signatures, band)
+        buckets = _hash_columns(signatures, band)
         order = np.argsort(buckets, kind="stable")  # the earliest document is the first of its bucket
         ranked = buckets[order]
         opens = np.concatenate([[True], ranked[1:] != ranked[:-1]])[: len(order)]
@@ -74,11 +74,13 @@ def repeats(signatures: np.ndarray, rule: str) -> np.ndarray:
     return repeated
 
 
-def _hashed(signatures: np.ndarray, columns: np.ndarray) -> np.ndarray:
+def _hash_columns(signatures: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """Hashes the ``columns`` of each row to one number: uint64 [D]."""
     hashed = np.zeros(len(signatures), np.uint64)
     for begin in range(0, len(signatures), _BLOCK):
         rows = signatures[begin : begin + _BLOCK]
         for column in columns:
-            hashed[begin : begin + _BLOCK] = mixed(hashed[begin : begin + _BLOCK] + rows[:, column] + np.uint64(1))
+            hashed[begin : begin + _BLOCK] = hash_integers(
+                hashed[begin : begin + _BLOCK] + rows[:, column] + np.uint64(1)
+            )
     return hashed

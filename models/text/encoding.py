@@ -8,7 +8,7 @@ import numpy as np
 
 from ptmbench.models.channels import media
 from ptmbench.models.text import annotations, duplicates, shards
-from ptmbench.models.text.media import joined
+from ptmbench.models.text.media import shard_arrays
 from ptmbench.models.text.pieces import CorpusError, Part
 from ptmbench.models.text.shards import Shard
 from ptmbench.models.text.tokenizers import Tokenizer
@@ -33,10 +33,10 @@ def signatures(piece: Sequence[Part], rule: str) -> np.ndarray:
 def make(
     piece: Sequence[Part], tokenizer: Tokenizer, repeated: np.ndarray | None, path: Path, fingerprint: str
 ) -> Shard:
-    """Tokenises a piece into the shard at ``path``, and writes a note next to it with the shard and the corpus."""
+    """Tokenises a piece into the shard at ``path``, and writes a manifest next to it with the shard and the corpus."""
     arrays, counts = encoded(piece, tokenizer, repeated)
     shard = shards.write(path, arrays, counts)
-    shards.note(path.with_suffix(".json"), {"fingerprint": fingerprint}, [shard])
+    shards.write_manifest(path.with_suffix(".json"), {"fingerprint": fingerprint}, [shard])
     return shard
 
 
@@ -108,7 +108,7 @@ def _media(
     found = annotations.pictures(piece, tokenizer)
     kept = (one for document, one in enumerate(found) if repeated is None or not repeated[document])
     names = [name for width in annotations.media_of(tokenizer) for name in media(width)]
-    for name, array in joined([one for one, there in zip(kept, present, strict=True) if there], names):
+    for name, array in shard_arrays([one for one, there in zip(kept, present, strict=True) if there], names):
         yield shards.MEDIA + name, array
 
 

@@ -26,7 +26,7 @@ from one part of a corpus to the next."""
 _NEAR = 4096
 """Number of documents that are considered at each place."""
 
-Runs = Sequence[tuple[int, int]]
+DocumentRanges = Sequence[tuple[int, int]]
 """Runs of consecutive documents: (first, last + 1)."""
 
 
@@ -105,7 +105,7 @@ class _Stretch:
         return self.whole.searchsorted(wanted, side=side) - self.first
 
 
-def _part(corpus: Corpus, runs: Runs, name: str) -> Corpus:
+def _part(corpus: Corpus, runs: DocumentRanges, name: str) -> Corpus:
     """Returns a corpus of the documents in ``runs``. Its fingerprint follows from the whole corpus and ``name``."""
     documents = np.array(runs, np.int64)  # [P, 2]
     sentences = corpus.documents.take(documents)

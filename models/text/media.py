@@ -115,7 +115,7 @@ def _pictures(path: Path, changed: int, size: int) -> Pictures:
         found[name] = array.astype(np.float32)
         if len(bad := np.flatnonzero(~np.isfinite(found[name]).all(axis=1))):
             raise CorpusError(f'{path}: row {bad[0]} of "{name}" holds a number that is not finite in 32 bits.')
-    if "boxes" in found and len(bad := np.flatnonzero(~sound(found["boxes"]))):
+    if "boxes" in found and len(bad := np.flatnonzero(~are_valid_boxes(found["boxes"]))):
         raise CorpusError(
             f'{path}: row {bad[0]} of "boxes" is {found["boxes"][bad[0]].tolist()}. Expected left, top, right and '
             "bottom between 0 and 1, left before right and top before bottom."
@@ -123,7 +123,7 @@ def _pictures(path: Path, changed: int, size: int) -> Pictures:
     return Pictures(path, {str(name): n for n, name in enumerate(ids)}, np.concatenate([[0], ends]), found)
 
 
-def sound(boxes: np.ndarray) -> np.ndarray:
+def are_valid_boxes(boxes: np.ndarray) -> np.ndarray:
     """Returns whether each of ``boxes`` [N, 4] is not empty and lies inside its picture: bool [N]."""
     inside = ((boxes >= 0) & (boxes <= 1)).all(axis=1)
     return inside & (boxes[:, 0] < boxes[:, 2]) & (boxes[:, 1] < boxes[:, 3])
@@ -137,7 +137,7 @@ def _arrays(path: Path) -> dict[str, Any]:
         raise CorpusError(f"{path} is damaged, or no .npz file of NumPy arrays: {error}.") from error
 
 
-def joined(found: Sequence[Mapping[str, np.ndarray]], names: Sequence[str]) -> Iterator[tuple[str, np.ndarray]]:
+def shard_arrays(found: Sequence[Mapping[str, np.ndarray]], names: Sequence[str]) -> Iterator[tuple[str, np.ndarray]]:
     """Yields the arrays of a shard for the pictures ``found`` of its documents.
 
     These are ``offsets``, uint32 [D + 1], and the flattened channels ``names``.

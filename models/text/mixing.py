@@ -3,7 +3,7 @@
 import numpy as np
 
 
-def mixed(x: np.ndarray) -> np.ndarray:
+def hash_integers(x: np.ndarray) -> np.ndarray:
     """Hashes uint64 to uint64 with the finalizer of SplitMix64 (Steele et al., 2014).
 
     The hash is one-to-one, and each bit of it depends on all bits of ``x``.

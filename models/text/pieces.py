@@ -158,14 +158,14 @@ def readable(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[IO[bytes]]:
+def open_unpacked(path: Path) -> Iterator[IO[bytes]]:
     """Opens ``path`` for reading bytes. Unpacks gzip files, and converts files of records to lines of JSON.
 
     Converts the errors of reading to `CorpusError`.
     """
     with readable(path), path.open("rb") as raw:
         if records.is_records(path.name):
-            yield records.opened(raw, path)
+            yield records.open_records(raw, path)
             return
         packed = path.suffix == ".gz"
         yield io.BufferedReader(_Unpacked(raw, path.stat().st_size), 2**16) if packed else raw
@@ -191,7 +191,7 @@ class _Unpacked(io.RawIOBase):
 def _parts(path: Path, size: int) -> Iterator[Part]:
     """Yields the text of ``path`` in parts of about ``size`` characters, which end at the end of a document."""
     empty = True
-    with opened(path) as binary:
+    with open_unpacked(path) as binary:
         file = io.TextIOWrapper(binary, encoding="utf-8-sig")  # universal line ends, with or without a BOM
         rest = file.readlines(_SHOWN)
         kind, number = layout(path.name, rest), 1

@@ -37,7 +37,7 @@ def is_training(name: str) -> bool:
     return found is not None and found["split"] in (None, "train")
 
 
-def opened(file: IO[bytes], path: Path) -> IO[bytes]:
+def open_records(file: IO[bytes], path: Path) -> IO[bytes]:
     """Returns the records of ``file``, which is at ``path``, as lines of JSON with the key "text".
 
     Reading raises `ValueError` for a damaged file and for records without text.

@@ -11,7 +11,7 @@ from unicodedata import category
 
 import numpy as np
 
-from ptmbench.models.text.mixing import mixed
+from ptmbench.models.text.mixing import hash_integers
 
 _BASE = np.uint64(0x9E3779B97F4A7C15)  # odd, so that its powers have inverses modulo 2^64
 _INVERSE = np.uint64(pow(int(_BASE), -1, 2**64))
@@ -22,7 +22,7 @@ _PUNCTUATION = "\u2013\u2014\u2018\u2019\u201c\u201d\u2026"
 _SPACES = re.compile(rb"\0+")
 
 
-def folded(text: str) -> bytes:
+def fold_words(text: str) -> bytes:
     r"""Returns the words of ``text`` as UTF-8, each followed by ``\0``.
 
     A text without a word counts as one word: itself, without white space at its ends.
@@ -45,8 +45,8 @@ def folded(text: str) -> bytes:
     return rest + b"\0" if rest else b""
 
 
-class Runs:
-    """The words of a text that `folded` returned, and a hash of each run of words.
+class WordRuns:
+    """The words of a text that `fold_words` returned, and a hash of each run of words.
 
     This is a rolling hash over the bytes of the text (Karp & Rabin, 1987). The hash of a run is the difference of two
     cumulative sums, divided by the power of the base at the start of the run.
@@ -69,7 +69,7 @@ class Runs:
         """Hashes each run of ``length`` words, in text order: uint64 [W - length + 1], or [0] if W is less."""
         count = max(0, len(self) - length + 1)
         begins, ends = self._begins[:count], self._ends[length - 1 :]
-        return mixed((self._sums[ends] - self._sums[begins]) * self._inverses[:count])
+        return hash_integers((self._sums[ends] - self._sums[begins]) * self._inverses[:count])
 
 
 @cache

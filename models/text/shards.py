@@ -90,14 +90,17 @@ def replace(path: Path, content: bytes) -> None:
         raise CorpusError(f"Cannot write the tokenised corpus {path}: {error.strerror or error}.") from error
 
 
-def note(path: Path, about: Any, shards: Sequence[Shard]) -> None:
+def write_manifest(path: Path, about: Any, shards: Sequence[Shard]) -> None:
     """Writes a manifest with ``about`` and ``shards``, under a seal."""
     content = {"format": FORMAT, "about": about, "shards": [asdict(shard) for shard in shards]}
     replace(path, json.dumps(content | {"seal": _seal(content)}, indent=1).encode())
 
 
-def noted(path: Path) -> tuple[Any, list[Shard]] | None:
-    """Reads the manifest that `note` wrote to ``path``. Returns None if it is missing, damaged or of another format."""
+def read_manifest(path: Path) -> tuple[Any, list[Shard]] | None:
+    """Reads the manifest that `write_manifest` wrote to ``path``.
+
+    Returns None if it is missing, damaged or of another format.
+    """
     try:
         content = json.loads(path.read_bytes())
         seal = content.pop("seal")
@@ -115,7 +118,7 @@ def damaged(folder: Path, shards: Sequence[Shard]) -> list[Shard]:
     return [shard for shard, whole in zip(shards, intact, strict=True) if not whole]
 
 
-def joined(
+def join_shards(
     shards: Sequence[Shard],
     arrays: Callable[[int], Mapping[str, Any]],
     layers: Sequence[str] = (),

@@ -75,7 +75,7 @@ class Line:
 class Sidecar:
     """A sidecar in the right format. ``lines`` have the numbers of the text's lines as keys.
 
-    `models.text.annotations.placed` compares the spans with the text.
+    `models.text.annotations.locate_spans` compares the spans with the text.
     """
 
     path: Path

@@ -102,7 +102,7 @@ def _batched(texts: Iterable[str], characters: int) -> Iterator[str]:
         yield "\n".join(batch)
 
 
-def settled(vocabulary: list[list[Any]]) -> list[list[Any]]:
+def make_reproducible(vocabulary: list[list[Any]]) -> list[list[Any]]:
     """Makes a unigram vocabulary independent of hash order: same pieces, rounded scores, ties in alphabetical order.
 
     The trainer adds floats in random order, with differences of 1e-15. To the characters that it must keep, it gives

@@ -33,7 +33,7 @@ import tokenizers
 from ptmbench.models.channels import ALIGNED
 from ptmbench.models.text.pieces import CorpusError
 from ptmbench.models.text.template import BERT, Template
-from ptmbench.models.text.tokenizer_kinds import SENTINELS, SPECIALS, SPELLINGS, settled, trainer, untrained
+from ptmbench.models.text.tokenizer_kinds import SENTINELS, SPECIALS, SPELLINGS, make_reproducible, trainer, untrained
 
 KINDS = ("wordpiece", "bpe", "unigram", "word", "character")
 FORMAT = 1
@@ -154,7 +154,7 @@ class Tokenizer:
         # The package looks for "added" tokens in every text. As plain entries of the vocabulary they are never matched.
         spec["added_tokens"] = []
         if kind == "unigram":
-            spec["model"]["vocab"] = settled(spec["model"]["vocab"])
+            spec["model"]["vocab"] = make_reproducible(spec["model"]["vocab"])
         tokenizer = cls(kind, spec)
         if tokenizer.vocabulary.size == len(SPECIALS):
             raise TokenizerError(f"The {kind} tokenizer found no text to train on.")

@@ -118,7 +118,7 @@ def _numbers(path: Path, number: int, line: str) -> list[float]:
     return values
 
 
-def keep(folder: Path, tables: Mapping[str, np.ndarray]) -> str:
+def write_tables(folder: Path, tables: Mapping[str, np.ndarray]) -> str:
     """Writes the vectors of each layer into the tokenised corpus ``folder`` and returns the file's SHA-256."""
     from safetensors.numpy import save
 
@@ -127,8 +127,11 @@ def keep(folder: Path, tables: Mapping[str, np.ndarray]) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def kept(folder: Path, sha256: str) -> dict[str, np.ndarray]:
-    """Reads the vectors that `keep` wrote into ``folder``. Raises `CorpusError` if they are missing or damaged."""
+def read_tables(folder: Path, sha256: str) -> dict[str, np.ndarray]:
+    """Reads the vectors that `write_tables` wrote into ``folder``.
+
+    Raises `CorpusError` if they are missing or damaged.
+    """
     from safetensors.numpy import load
 
     try:

@@ -24,7 +24,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def each(job: Callable[..., Any], arguments: Iterable[tuple], processes: int) -> Iterator[Any]:
+def map_in_processes(job: Callable[..., Any], arguments: Iterable[tuple], processes: int) -> Iterator[Any]:
     """Yields ``job(*these)`` for ``these`` in ``arguments``, in order.
 
     A single job runs in this process. Raises `CorpusError` if a worker process dies.

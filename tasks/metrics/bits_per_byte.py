@@ -17,7 +17,7 @@ UNIFORM = 8.0
 """Bits per byte if all bytes have the same probability."""
 
 
-def spelled(text: str) -> float:
+def byte_nats(text: str) -> float:
     """Nats of ``text`` if it is spelled in bytes, with equal probability for each byte and the end of the text. They
     are added to the cost of an unknown token, so that the text can be restored."""
     return (len(text.encode()) + 1) * math.log(257)

@@ -20,7 +20,7 @@ from ptmbench.tasks.metrics.additive import Additive
 from ptmbench.tasks.metrics.common import hypotheses, references
 from ptmbench.tasks.task import DataError
 
-APART = ("zh", "ja", "ko")
+OWN_TOKENIZER = ("zh", "ja", "ko")
 """Languages for which sacrebleu's BLEU has a tokenizer of its own."""
 
 _BLEU = 10
@@ -82,6 +82,6 @@ bleu = Additive(_statistics, _value, _signatures)
 @cache
 def bleu_into(language: str) -> Additive:
     """`bleu` with sacrebleu's tokenizer for translations into ``language``."""
-    if language not in APART:
+    if language not in OWN_TOKENIZER:
         return bleu
     return Additive(partial(_statistics, language=language), _value, partial(_signatures, language=language))

@@ -38,29 +38,29 @@ def _statistics(gold: Sequence[Any], predictions: Sequence[float]) -> np.ndarray
     return np.concatenate([ranks <= HITS, 1.0 / ranks, ranks, np.ones_like(ranks)], axis=1)
 
 
-def _named(sums: np.ndarray, suffix: str = "") -> dict[str, float]:
+def _rank_values(sums: np.ndarray, suffix: str = "") -> dict[str, float]:
     *hits, reciprocal, total, examples = sums
     values = {"mrr": percent(reciprocal, examples), "mr": float(total / examples) if examples else 0.0}
     values |= {f"hits_at_{k}": percent(count, examples) for k, count in zip(HITS, hits, strict=True)}
     return {name + suffix: value for name, value in values.items()}
 
 
-ranking = Additive(_statistics, _named)
+ranking = Additive(_statistics, _rank_values)
 """{"mrr", "mr", "hits_at_1", "hits_at_3", "hits_at_10"} over all examples. All but "mr" are in percent."""
 
 
-def _both(gold: Sequence[Any], predictions: Sequence[float]) -> np.ndarray:
+def _statistics_by_direction(gold: Sequence[Any], predictions: Sequence[float]) -> np.ndarray:
     """[N, 12]: the columns of `_statistics`, first for questions about tails and then for questions about heads."""
     table = _statistics(gold, predictions)
     kinds = np.array([getattr(target, "kind", None) == "head" for target in gold], bool)[:, None]
     return np.concatenate([table * ~kinds, table * kinds], axis=1)
 
 
-def _directed(sums: np.ndarray) -> dict[str, float]:
-    return _named(sums[:6], "_tail") | _named(sums[6:], "_head")
+def _values_by_direction(sums: np.ndarray) -> dict[str, float]:
+    return _rank_values(sums[:6], "_tail") | _rank_values(sums[6:], "_head")
 
 
-directions = Additive(_both, _directed)
+directions = Additive(_statistics_by_direction, _values_by_direction)
 """The values of `ranking` with the suffixes "_tail" and "_head", by the kind of the question (gold's kind)."""
 
 

@@ -64,9 +64,9 @@ class _Split:
 
         There are ``rows`` items, with the same number for each of ``labels``.
         """
-        return self.tell(lambda teller: make(teller.rng, teller.lexicon), *labels)
+        return self.draw_from_teller(lambda teller: make(teller.rng, teller.lexicon), *labels)
 
-    def tell(self, make: Callable[[documents.Teller], Any], *labels: Any) -> list[Any]:
+    def draw_from_teller(self, make: Callable[[documents.Teller], Any], *labels: Any) -> list[Any]:
         """Like `draw`, for a function of a teller, which also has a world.
 
         Returns fewer items only if ``make`` does not produce enough different ones.
@@ -106,7 +106,7 @@ def make(folder: Path, *, seed: int = 0, scale: Sizes = DEMO) -> None:
         files = sum(1 for path in fresh.rglob("*") if path.is_file()) + 1
         source = {"name": "microworld", "version": VERSION, "seed": seed, "sizes": asdict(scale), "files": files}
         writers.write(fresh / "SOURCE.json", [json.dumps(source, indent=1)])
-        _land(fresh, folder)
+        _move_into_place(fresh, folder)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
 
@@ -128,7 +128,7 @@ def _check(folder: Path) -> None:
         raise DataError(f"{folder} holds files that do not belong to a microworld. Name a new or empty folder.")
 
 
-def _land(fresh: Path, folder: Path) -> None:
+def _move_into_place(fresh: Path, folder: Path) -> None:
     """Moves the finished folder into place. The old one is deleted only after that, and restored if the move fails."""
     old = fresh.with_name(fresh.name + "-old")
     if folder.exists():
@@ -166,31 +166,39 @@ def _fill(root: Path, seed: int, sizes: Sizes) -> None:
         judged = split.draw(pairs.entailment, *TWO_WAY)
         writers.indexed_pairs(root / "glue/RTE", name, judged, ("sentence1", "sentence2"))
     for name, split in splits("QNLI"):
-        writers.indexed_pairs(root / "glue/QNLI", name, split.tell(reading.answers, *TWO_WAY), ("question", "sentence"))
+        writers.indexed_pairs(
+            root / "glue/QNLI", name, split.draw_from_teller(reading.answers, *TWO_WAY), ("question", "sentence")
+        )
     for name, split in splits("MNLI", "train", "dev_matched", "dev_mismatched", "test_matched", "test_mismatched"):
         writers.mnli(root / "glue/MNLI", name, split.draw(pairs.three_way, *THREE_WAY), "microworld")
     for name, split in splits("COPA"):
         file = root / f"superglue/COPA/{'val' if name == 'dev' else name}.jsonl"
         writers.copa(file, split.draw(pairs.choice, 0, 1), labelled=name != "test")
     for name, split in splits("CoNLL-2003"):
-        told = split.tell(judgements.named)
+        sentences = split.draw_from_teller(judgements.sentence_with_names)
         file = {"train": "eng.train", "dev": "eng.testa", "test": "eng.testb"}[name]
-        writers.conll(root / "conll2003" / file, (map(sentence, told[i : i + 8]) for i in range(0, len(told), 8)))
+        writers.conll(
+            root / "conll2003" / file, (map(sentence, sentences[i : i + 8]) for i in range(0, len(sentences), 8))
+        )
     for name, split in splits("SQuAD", "train", "dev"):
-        writers.squad(root / f"squad/{name}-v1.1.json", reading.paragraphs(split.tell(reading.paragraph), split.rows))
+        writers.squad(
+            root / f"squad/{name}-v1.1.json", reading.paragraphs(split.draw_from_teller(reading.paragraph), split.rows)
+        )
     for name, split in splits("ABSA"):
         writers.opinions(root / f"absa/pengb/14lap/{name}_convert.json", split.draw(opinions.review))
     for name, split in splits("AESLC"):
-        writers.letters(root / "aeslc/enron_subject_line" / name, split.tell(reading.letter), annotated=name != "train")
+        writers.letters(
+            root / "aeslc/enron_subject_line" / name, split.draw_from_teller(reading.letter), annotated=name != "train"
+        )
     for name in judgements.CONTRASTS:
         for _, split in splits(f"BLiMP/{name}", "test"):
             drawn = split.draw(partial(judgements.contrast, name))
             writers.minimal_pairs(root / f"blimp/data/microworld_{name}.jsonl", drawn, name)
     _running_text(root, seed, sizes, words)
     for name, count in rows.items():
-        judged = scenes.judged(random.Random(f"microworld/{VERSION}/{seed}/NLVR/{name}"), count)
+        judged = scenes.labelled_rows(random.Random(f"microworld/{VERSION}/{seed}/NLVR/{name}"), count)
         writers.nlvr(root / f"nlvr/{name}/{name}.json", judged)
-    captioned = scenes.captioned(random.Random(f"microworld/{VERSION}/{seed}/captions"), sizes.scenes)
+    captioned = scenes.caption_scenes(random.Random(f"microworld/{VERSION}/{seed}/captions"), sizes.scenes)
     writers.captions(root / "scenes/microworld.txt", list(captioned))
 
 
@@ -202,8 +210,8 @@ def _running_text(root: Path, seed: int, sizes: Sizes, words: Lexicon) -> None:
         rng = random.Random(f"microworld/{VERSION}/{seed}/{task}")
         return documents.Teller(rng, words, world(rng, words, people=sizes.people))
 
-    told = list(documents.corpus(teller("corpus"), tokens=sizes.corpus_tokens, foreign=sizes.foreign))
-    writers.write(root / "corpus/microworld.txt", (line for document in told for line in (*document, "")))
+    corpus = list(documents.corpus(teller("corpus"), tokens=sizes.corpus_tokens, foreign=sizes.foreign))
+    writers.write(root / "corpus/microworld.txt", (line for document in corpus for line in (*document, "")))
 
     speaker, meanings = teller("Multi30k"), dict[Sentence, None]()
     parts = {"train": sizes.translations, "val": sizes.dev, "test_2016_flickr": sizes.test}
@@ -212,21 +220,24 @@ def _running_text(root: Path, seed: int, sizes: Sizes, words: Lexicon) -> None:
             break
         meanings[speaker.rng.choice(speaker.document())] = None
     rest = list(meanings)
-    asked = {english(meaning) for meaning in rest[parts["train"] :]}
+    tested = {english(meaning) for meaning in rest[parts["train"] :]}
     for name, count in parts.items():
         part, rest = rest[:count], rest[count:]
         writers.write(root / f"multi30k/{name}.en", map(english, part))
         writers.write(root / f"multi30k/{name}.mw", map(mowari, part))
-    told_twice = documents.pairs(teller("pairs"), tokens=sizes.corpus_tokens // 4, without=asked)
-    writers.write(root / "pairs/microworld.en-mw.pairs.tsv", map("\t".join, told_twice))
+    translated = documents.pairs(teller("pairs"), tokens=sizes.corpus_tokens // 4, without=tested)
+    writers.write(root / "pairs/microworld.en-mw.pairs.tsv", map("\t".join, translated))
 
     rng = random.Random(f"microworld/{VERSION}/{seed}/words")
-    known = vocabulary.known(told)
-    lines = [f"{one},{other},{alike:g}" for one, other, alike in vocabulary.alike(rng, words, known, sizes.test)]
+    known = vocabulary.learnable_words(corpus)
+    lines = [
+        f"{one},{other},{similarity:g}"
+        for one, other, similarity in vocabulary.similar_pairs(rng, words, known, sizes.test)
+    ]
     writers.write(root / "wordsim353/combined.csv", ["Word 1,Word 2,Human (mean)", *lines])
     writers.write(root / "google_analogy/questions-words.txt", vocabulary.analogies(rng, words, known))
     rng = random.Random(f"microworld/{VERSION}/{seed}/dictionary")
-    known = vocabulary.known([re.sub(r"[.,]", "", line).lower() for line in document] for document in told)
+    known = vocabulary.learnable_words([re.sub(r"[.,]", "", line).lower() for line in document] for document in corpus)
     for name, lines in vocabulary.dictionary(rng, words, known).items():
         writers.write(root / f"muse/mw-en.{name}.txt", lines)
 

@@ -9,7 +9,7 @@ from ptmbench.tasks.microworld.grammar import english
 from ptmbench.tasks.microworld.lexicon import CLASSES, Lexicon
 from ptmbench.tasks.microworld.meaning import Kind, Phrase, Sentence
 from ptmbench.tasks.microworld.mowari import mowari
-from ptmbench.tasks.microworld.world import Person, Work, World, he
+from ptmbench.tasks.microworld.world import Person, Work, World, pronoun_for
 
 
 class Teller:
@@ -22,86 +22,86 @@ class Teller:
         """The facts about one person: first with the full name, then with the given name and pronouns."""
         rng = self.rng
         p = person or rng.choice(self.world.people)
-        short, it = Phrase(p.given), he(p.name)
+        short, it = Phrase(p.given), pronoun_for(p.name)
         other = rng.choice(self.world.people)
-        told = [
+        clauses = [
             facts.lives(p, rng.choice((short, it))),
             facts.works_for(p, rng.choice((short, it))),
             facts.is_a(p.trade, rng.choice((short, it)), rng.choice(("", *self.lexicon.plain))),
             facts.taught(rng.choice((short, it)), Phrase(other.name)),
             facts.taught(Phrase(other.name), rng.choice((short, it)), passive=True),
         ]
-        told += [
+        clauses += [
             facts.wrote(w, rng.choice((short, it)), place=rng.random() < 0.5) for w in self.world.works if w.author is p
         ]
-        chosen = rng.sample(told, min(len(told), rng.choice((3, 4))))
+        chosen = rng.sample(clauses, min(len(clauses), rng.choice((3, 4))))
         return [Sentence(facts.born(p, Phrase(p.name))), *(Sentence(clause) for clause in chosen)]
 
     def review(self, work: Work | None = None) -> list[Sentence]:
         """A work and its review. The whole document has the verdict of the world on the work."""
         rng, lexicon = self.rng, self.lexicon
         w = work or rng.choice(self.world.works)
-        name, it, noun = Phrase(w.name), he(w.name), Phrase(w.name.noun)
+        name, it, noun = Phrase(w.name), pronoun_for(w.name), Phrase(w.name.noun)
         opening = facts.wrote(w, Phrase(w.author.name), passive=rng.random() < 0.5, place=True)
-        told = [Sentence(opening), Sentence(facts.is_a(w.name.noun, it, rng.choice(lexicon.judged(w.verdict))))]
+        sentences = [Sentence(opening), Sentence(facts.is_a(w.name.noun, it, rng.choice(lexicon.judged(w.verdict))))]
         for _ in range(rng.choice((2, 3, 4))):
             aside = Phrase(rng.choice(lexicon.of(Kind.PART)))
-            told.append(speech.verdict(rng, lexicon, w.verdict, rng.choice((name, it, noun)), aside))
+            sentences.append(speech.verdict(rng, lexicon, w.verdict, rng.choice((name, it, noun)), aside))
         if rng.random() < 0.6:
-            told.append(
+            sentences.append(
                 speech.opinion(rng, lexicon, w.verdict, Phrase(speech.person(rng, lexicon)), rng.choice((name, noun)))
             )
-        return told
+        return sentences
 
     def opinions(self) -> list[Sentence]:
         """A common thing and the same verdict on it from several people."""
         rng, lexicon = self.rng, self.lexicon
         about, valence = speech.topic(rng, lexicon), rng.choice((1, -1))
         asides = lexicon.of(Kind.PART) if about.head.kind is Kind.WORK else lexicon.of(*speech.TOPICS)
-        told = [
+        sentences = [
             speech.verdict(rng, lexicon, valence, about, Phrase(rng.choice(asides))) for _ in range(rng.choice((3, 4)))
         ]
         voices = Phrase(rng.choice(lexicon.of(Kind.PERSON)), plural=True)
-        return [*told, speech.opinion(rng, lexicon, valence, voices, about)]
+        return [*sentences, speech.opinion(rng, lexicon, valence, voices, about)]
 
     def place(self) -> list[Sentence]:
         rng, lexicon = self.rng, self.lexicon
         town = rng.choice(lexicon.places)
         dwellers = [p for p in self.world.people if p.home == town]
-        told = [
+        clauses = [
             facts.is_a(town.noun, Phrase(town), rng.choice(("", *lexicon.plain))),
-            facts.lies_near(he(town), self.world.neighbours[town]),
+            facts.lies_near(pronoun_for(town), self.world.neighbours[town]),
         ]
-        told += [facts.lives(p, Phrase(p.name)) for p in rng.sample(dwellers, min(2, len(dwellers)))]
-        told.append(facts.is_a(CLASSES[Kind.PLACE], Phrase(town)))
-        told += [speech.deed(rng, lexicon)._replace(at=(("in", Phrase(town)),), ever=False) for _ in range(2)]
-        return [Sentence(clause) for clause in told]
+        clauses += [facts.lives(p, Phrase(p.name)) for p in rng.sample(dwellers, min(2, len(dwellers)))]
+        clauses.append(facts.is_a(CLASSES[Kind.PLACE], Phrase(town)))
+        clauses += [speech.deed(rng, lexicon)._replace(at=(("in", Phrase(town)),), ever=False) for _ in range(2)]
+        return [Sentence(clause) for clause in clauses]
 
     def group(self) -> list[Sentence]:
         rng, lexicon = self.rng, self.lexicon
         group = rng.choice(lexicon.groups)
         founder, seat = self.world.founders[group]
         members = [p for p in self.world.people if p.group == group]
-        told = [
+        clauses = [
             facts.founded(group, founder, seat, passive=rng.random() < 0.6),
-            facts.is_a(group.noun, he(group), rng.choice(lexicon.plain)),
+            facts.is_a(group.noun, pronoun_for(group), rng.choice(lexicon.plain)),
         ]
-        told += [facts.works_for(p, Phrase(p.name)) for p in rng.sample(members, min(2, len(members)))]
-        told.append(facts.is_a(CLASSES[Kind.GROUP], Phrase(group)))
-        return [Sentence(clause) for clause in told]
+        clauses += [facts.works_for(p, Phrase(p.name)) for p in rng.sample(members, min(2, len(members)))]
+        clauses.append(facts.is_a(CLASSES[Kind.GROUP], Phrase(group)))
+        return [Sentence(clause) for clause in clauses]
 
     def day(self) -> list[Sentence]:
         """Everyday sentences, and sentences that retell some of them."""
         rng, lexicon = self.rng, self.lexicon
-        told = [Sentence(speech.deed(rng, lexicon)) for _ in range(rng.choice((3, 4)))]
-        told += speech.encounter(rng, lexicon) if rng.random() < 0.5 else speech.sighting(rng, lexicon)
+        sentences = [Sentence(speech.deed(rng, lexicon)) for _ in range(rng.choice((3, 4)))]
+        sentences += speech.encounter(rng, lexicon) if rng.random() < 0.5 else speech.sighting(rng, lexicon)
         if rng.random() < 0.5:
-            told += speech.sighting(rng, lexicon)
-        return told
+            sentences += speech.sighting(rng, lexicon)
+        return sentences
 
     def law(self) -> list[Sentence]:
         """Causes and effects, connected by "so" or "because", or as two sentences."""
-        rng, told = self.rng, []
+        rng, sentences = self.rng, []
         for _ in range(2):
             first, then = speech.cause(rng, self.lexicon)
             tellings = (
@@ -109,8 +109,8 @@ class Teller:
                 [Sentence(then, "because", first)],
                 [Sentence(first), Sentence(then)],
             )
-            told += rng.choice(tellings)
-        return told
+            sentences += rng.choice(tellings)
+        return sentences
 
     def document(self) -> list[Sentence]:
         """A document of a random kind, with the frequencies of the corpus."""
@@ -123,8 +123,8 @@ class Teller:
             self.day,
             self.law,
         )
-        told = self.rng.choices(kinds, weights=(14, 22, 24, 6, 5, 23, 6))[0]()
-        return [speech.marked(self.rng, self.lexicon, sentence) for sentence in told]
+        sentences = self.rng.choices(kinds, weights=(14, 22, 24, 6, 5, 23, 6))[0]()
+        return [speech.add_markers(self.rng, self.lexicon, sentence) for sentence in sentences]
 
 
 def corpus(teller: Teller, *, tokens: int, foreign: float) -> Iterator[list[str]]:

@@ -25,7 +25,7 @@ def _noun(rng: random.Random, lexicon: Lexicon, *kinds: Kind) -> Noun:
 
 # --- acceptability ------------------------------------------------------------------------------------------------
 
-_OTHER_NUMBER = {
+_DISAGREEING_FORMS = {
     "is": "are",
     "was": "were",
     "does": "do",
@@ -34,12 +34,14 @@ _OTHER_NUMBER = {
     "a": "some",
     "every": "all",
 }
-_OTHER_NUMBER |= {other: one for one, other in _OTHER_NUMBER.items()}
+_DISAGREEING_FORMS |= {other: one for one, other in _DISAGREEING_FORMS.items()}
 
 
 def acceptability(rng: random.Random, lexicon: Lexicon) -> tuple[Judged, Judged]:
     """A minimal pair: a sentence (label "1") and a version of it that breaks one rule of `grammar` ("0")."""
-    good, bad = rng.choice((_agreement, _agreement, _mirror, _frame, _frame, _order, _polarity))(rng, lexicon)
+    good, bad = rng.choice((_agreement, _agreement, _reflexive_agreement, _frame, _frame, _order, _polarity))(
+        rng, lexicon
+    )
     return Judged((_line(good),), "1"), Judged((_line(bad),), "0")
 
 
@@ -65,23 +67,23 @@ def _agreement(rng: random.Random, lexicon: Lexicon) -> tuple[list[Word], list[W
     who = Phrase(_noun(rng, lexicon, Kind.PERSON, Kind.ANIMAL), plural, at=at)
     verb = rng.choice(lexicon.alone + lexicon.neutral)
     # The verb is finite and in the present tense, so only its number can be wrong.
-    said = Clause(
+    good = Clause(
         verb, who, speech.thing(rng, lexicon, Kind.PERSON, Kind.BUILDING) if verb.transitive else None, past=False
     )
-    said = said if verb.transitive else said._replace(at=(speech.spot(rng, lexicon),))
-    words = clause(said)
+    good = good if verb.transitive else good._replace(at=(speech.spot(rng, lexicon),))
+    words = clause(good)
     other = Word(verb.third, "VBZ") if plural else Word(verb.lemma, "VBP")
     return words, [other if word.pos in ("VBZ", "VBP") else word for word in words]
 
 
-def _mirror(rng: random.Random, lexicon: Lexicon) -> tuple[list[Word], list[Word]]:
+def _reflexive_agreement(rng: random.Random, lexicon: Lexicon) -> tuple[list[Word], list[Word]]:
     """A reflexive pronoun agrees in gender with a name."""
     who = Phrase(speech.person(rng, lexicon))
-    said = Clause(
+    good = Clause(
         rng.choice(lexicon.likes + lexicon.hates), who, who._replace(form=Form.REFLEXIVE), past=rng.random() < 0.5
     )
-    words = clause(said)
-    return words, [*words[:-1], Word(_OTHER_NUMBER[words[-1].text], "PRP")]
+    words = clause(good)
+    return words, [*words[:-1], Word(_DISAGREEING_FORMS[words[-1].text], "PRP")]
 
 
 def _frame(rng: random.Random, lexicon: Lexicon) -> tuple[list[Word], list[Word]]:
@@ -109,37 +111,37 @@ def _polarity(rng: random.Random, lexicon: Lexicon) -> tuple[list[Word], list[Wo
     Half of the pairs have no "ever": the acceptable sentence has "the", and the other one has "no" and a wrong word
     order.
     """
-    said = _never(rng, lexicon)
+    negative = _negative_clause(rng, lexicon)
     if rng.random() < 0.5:
-        return clause(said), clause(_of_the(said))
-    plain = clause(said._replace(ever=False))
-    positive = clause(_of_the(said)._replace(ever=False))
+        return clause(negative), clause(_without_negation(negative))
+    plain = clause(negative._replace(ever=False))
+    positive = clause(_without_negation(negative)._replace(ever=False))
     return positive, [plain[0], plain[1], *plain[3:], plain[2]]
 
 
-def _never(rng: random.Random, lexicon: Lexicon) -> Clause:
+def _negative_clause(rng: random.Random, lexicon: Lexicon) -> Clause:
     """A clause with "no" and "ever", such as "no poet ever slept near the mill"."""
     who = Phrase(_noun(rng, lexicon, Kind.PERSON), determiner="no")
     return Clause(rng.choice(lexicon.alone), who, at=(speech.spot(rng, lexicon),), past=True, ever=True)
 
 
-def _of_the(said: Clause) -> Clause:
+def _without_negation(negative: Clause) -> Clause:
     """Replaces the determiner of the subject ("no") by "the"."""
-    return said._replace(subject=said.subject._replace(determiner="the"))
+    return negative._replace(subject=negative.subject._replace(determiner="the"))
 
 
-def _ever(rng: random.Random, lexicon: Lexicon) -> tuple[list[Word], list[Word]]:
+def _ever_licensing(rng: random.Random, lexicon: Lexicon) -> tuple[list[Word], list[Word]]:
     """ "Ever" after "no" (acceptable) and after "the" (unacceptable)."""
-    said = _never(rng, lexicon)
-    return clause(said), clause(_of_the(said))
+    negative = _negative_clause(rng, lexicon)
+    return clause(negative), clause(_without_negation(negative))
 
 
 CONTRASTS = {
     "subject_verb_agreement": _agreement,
-    "anaphor_agreement": _mirror,
+    "anaphor_agreement": _reflexive_agreement,
     "argument_structure": _frame,
     "word_order": _order,
-    "npi_licensing": _ever,
+    "npi_licensing": _ever_licensing,
 }
 """The contrasts of minimal pairs, with BLiMP's names of phenomena where they exist."""
 
@@ -161,16 +163,16 @@ def sentiment(rng: random.Random, lexicon: Lexicon) -> Judged:
 # --- names in context ---------------------------------------------------------------------------------------------
 
 
-def named(teller: Teller) -> Sentence:
+def sentence_with_names(teller: Teller) -> Sentence:
     """A sentence with names. In half of the sentences a name of any type fits, so its type can be told only from the
     name."""
     rng = teller.rng
     if rng.random() < 0.5:
-        return _bare(rng, teller.lexicon)
+        return _sentence_with_any_names(rng, teller.lexicon)
     return rng.choice(rng.choice((teller.life, teller.review, teller.place, teller.group))())
 
 
-def _bare(rng: random.Random, lexicon: Lexicon) -> Sentence:
+def _sentence_with_any_names(rng: random.Random, lexicon: Lexicon) -> Sentence:
     who = Phrase(_noun(rng, lexicon, Kind.PERSON), rng.random() < 0.5)
     makers = (
         lambda: speech.person(rng, lexicon),

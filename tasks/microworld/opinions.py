@@ -10,10 +10,10 @@ from ptmbench.tasks.microworld.meaning import Clause
 
 
 class Opinion(NamedTuple):
-    """The first and last word of the aspect (``aspect``) and of the opinion (``said``), and the polarity."""
+    """The first and last word of the aspect (``aspect``) and of the opinion (``expression``), and the polarity."""
 
     aspect: tuple[int, int]
-    said: tuple[int, int]
+    expression: tuple[int, int]
     polarity: str
 
 
@@ -36,8 +36,10 @@ def review(rng: random.Random, lexicon: Lexicon) -> Review:
         valence, negated = rng.choice((1, 1, -1, -1, 0)), rng.random() < 0.5
         stock = {1: lexicon.good, -1: lexicon.bad, 0: lexicon.plain}[valence]
         adjectives = tuple(rng.sample(stock, 1 if negated else rng.choice((1, 1, 2))))
-        said = Clause(BE, speech.topic(rng, lexicon), adjectives=adjectives, past=rng.random() < 0.5, negated=negated)
-        spoken, first = clause(said), len(words)
+        opinion = Clause(
+            BE, speech.topic(rng, lexicon), adjectives=adjectives, past=rng.random() < 0.5, negated=negated
+        )
+        spoken, first = clause(opinion), len(words)
         verb = next(i for i, word in enumerate(spoken) if word.pos.startswith("VB"))
         start = first + (spoken[0].pos == "DT")
         polarity = ("NEG", "NEU", "POS")[1 + (-valence if negated else valence)]

@@ -12,7 +12,7 @@ from ptmbench.tasks.microworld.grammar import english
 from ptmbench.tasks.microworld.judgements import Judged
 from ptmbench.tasks.microworld.lexicon import CLASSES, Lexicon
 from ptmbench.tasks.microworld.meaning import Clause, Form, Kind, Name, Noun, Phrase, Sentence, swapped
-from ptmbench.tasks.microworld.world import found, is_so
+from ptmbench.tasks.microworld.world import found_to_be, is_so
 
 
 def _noun(rng: random.Random, lexicon: Lexicon, *kinds: Kind) -> Noun:
@@ -63,7 +63,7 @@ def _feeling(rng: random.Random, lexicon: Lexicon) -> Claim:
     """Someone who finds a thing dull does not love it. The feelings of another person are unknown."""
     who, what = Phrase(speech.person(rng, lexicon)), speech.topic(rng, lexicon)
     valence, feels = _verdict(rng), _verdict(rng)
-    premise = found(who, what, *rng.sample(lexicon.judged(valence), rng.choice((1, 2))))
+    premise = found_to_be(who, what, *rng.sample(lexicon.judged(valence), rng.choice((1, 2))))
     other = Phrase(speech.person(rng, lexicon)) if rng.random() < 0.15 else who
     label = "neutral" if other != who else "entailment" if valence == feels else "contradiction"
     return (premise,), Clause(rng.choice(lexicon.feelings(feels)), other, what), label
@@ -71,27 +71,27 @@ def _feeling(rng: random.Random, lexicon: Lexicon) -> Claim:
 
 def _quality(rng: random.Random, lexicon: Lexicon) -> Claim:
     """A thing that is judged has one of two opposite qualities."""
-    what, valence, said = speech.topic(rng, lexicon), _verdict(rng), _verdict(rng)
+    what, valence, claimed = speech.topic(rng, lexicon), _verdict(rng), _verdict(rng)
     negated = rng.random() < 0.4
-    first, second = rng.choice(lexicon.judged(valence)), rng.choice(lexicon.judged(said))
+    first, second = rng.choice(lexicon.judged(valence)), rng.choice(lexicon.judged(claimed))
     while first == second:
-        second = rng.choice(lexicon.judged(said))
+        second = rng.choice(lexicon.judged(claimed))
     premise, hypothesis = is_so(what, first, negated=negated), is_so(what, second)
-    return (premise,), hypothesis, "entailment" if (valence == said) != negated else "contradiction"
+    return (premise,), hypothesis, "entailment" if (valence == claimed) != negated else "contradiction"
 
 
 def _hypernym(rng: random.Random, lexicon: Lexicon) -> Claim:
     """Someone who greets a wolf greets an animal. Whether they also greeted a person is unknown."""
     kinds = (Kind.PERSON, Kind.PERSON, Kind.ANIMAL, Kind.BUILDING)
     true = rng.choice(kinds)
-    said = rng.choice((true, rng.choice([kind for kind in kinds if kind is not true])))
+    claimed = rng.choice((true, rng.choice([kind for kind in kinds if kind is not true])))
     seen = Clause(
         rng.choice(lexicon.neutral),
         Phrase(speech.person(rng, lexicon)),
         Phrase(_noun(rng, lexicon, true), determiner="a"),
     )
-    hypothesis = seen._replace(object=Phrase(CLASSES[said], determiner="a"))
-    return (seen,), hypothesis, "entailment" if said is true else "neutral"
+    hypothesis = seen._replace(object=Phrase(CLASSES[claimed], determiner="a"))
+    return (seen,), hypothesis, "entailment" if claimed is true else "neutral"
 
 
 def _roles(rng: random.Random, lexicon: Lexicon) -> Claim:
@@ -102,9 +102,9 @@ def _roles(rng: random.Random, lexicon: Lexicon) -> Claim:
     act = Clause(
         rng.choice(lexicon.neutral + lexicon.likes + lexicon.hates), Phrase(a), Phrase(b), passive=rng.random() < 0.5
     )
-    said = act._replace(passive=rng.random() < 0.5)
+    hypothesis = act._replace(passive=rng.random() < 0.5)
     follows = rng.random() < 0.5
-    return (act,), said if follows else swapped(said), "entailment" if follows else "neutral"
+    return (act,), hypothesis if follows else swapped(hypothesis), "entailment" if follows else "neutral"
 
 
 def _reference(rng: random.Random, lexicon: Lexicon) -> Claim:

@@ -43,18 +43,18 @@ def paragraph(teller: Teller) -> Paragraph:
     while a.given == b.given:
         b = rng.choice(world.people)
     relations = rng.sample((_born, _lives, _works, _trade), 2)
-    told = [(p.given.words[0], *relation(p)) for relation in relations for p in rng.sample((a, b), 2)]
+    items = [(p.given.words[0], *relation(p)) for relation in relations for p in rng.sample((a, b), 2)]
     neighbour = world.neighbours[a.home]
     if rng.random() < 0.5 and neighbour != a.home:
         place = a.home.words[0]
-        said = facts.lies_near(Phrase(a.home), neighbour)
-        told.append((place, said, f"What does {place} lie near?", neighbour.words[0]))
-    rng.shuffle(told)
-    sentences = tuple(english(Sentence(clause)) for _, clause, _, _ in told)
+        nearby = facts.lies_near(Phrase(a.home), neighbour)
+        items.append((place, nearby, f"What does {place} lie near?", neighbour.words[0]))
+    rng.shuffle(items)
+    sentences = tuple(english(Sentence(clause)) for _, clause, _, _ in items)
     questions, start = [], 0
-    for index, (line, (about, _, asked, answer)) in enumerate(zip(sentences, told, strict=True)):
+    for index, (line, (about, _, question, answer)) in enumerate(zip(sentences, items, strict=True)):
         # The answer is at the end of its sentence. The same name may also occur earlier.
-        questions.append(Question(about, asked, answer, start + line.rindex(answer), index))
+        questions.append(Question(about, question, answer, start + line.rindex(answer), index))
         start += len(line) + 1
     return Paragraph(" ".join(a.name.words), sentences, tuple(questions))
 

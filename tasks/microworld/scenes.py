@@ -20,7 +20,7 @@ Scene = list[list[dict[str, Any]]]
 """The objects of each box, as in NLVR's files."""
 
 
-class Statement(NamedTuple):
+class SceneStatement(NamedTuple):
     """A statement about a scene. ``kind`` is "some", "none", "count" or "together". ``things`` are pairs of colour and
     type ("" for any type). ``number`` is used by the kind "count"."""
 
@@ -28,7 +28,7 @@ class Statement(NamedTuple):
     things: tuple[tuple[str, str], ...]
     number: int = 0
 
-    def told(self) -> str:
+    def in_words(self) -> str:
         """The statement in English, without a full stop."""
         if self.kind == "count":
             verb, noun = ("is", "object") if self.number == 1 else ("are", "objects")
@@ -60,39 +60,40 @@ def _box(rng: random.Random, count: int) -> list[dict[str, Any]]:
         size = rng.choice(SIZES)
         x, y = rng.randint(0, SIDE - size), rng.randint(0, SIDE - size)
         if all(
-            _apart(x, one["x_loc"], size, one["size"]) or _apart(y, one["y_loc"], size, one["size"]) for one in found
+            _do_not_touch(x, one["x_loc"], size, one["size"]) or _do_not_touch(y, one["y_loc"], size, one["size"])
+            for one in found
         ):
             shape = {"type": rng.choice(TYPES), "color": rng.choice(COLOURS), "size": size}
             found.append({"y_loc": y, "x_loc": x, **shape})
     return found
 
 
-def _apart(one: int, other: int, size: int, others: int) -> bool:
+def _do_not_touch(one: int, other: int, size: int, others: int) -> bool:
     return one + size < other or other + others < one
 
 
-def statement(rng: random.Random) -> Statement:
+def statement(rng: random.Random) -> SceneStatement:
     """A random statement. Two in five say that a thing exists. The others say that there is none, count things, or say
     that two things are in the same box."""
     kind = rng.choice(("some", "some", "none", "count", "together"))
     if kind == "count":
-        return Statement(kind, ((rng.choice(list(NAMES.values())), ""),), rng.randint(1, len(NUMBERS) - 1))
+        return SceneStatement(kind, ((rng.choice(list(NAMES.values())), ""),), rng.randint(1, len(NUMBERS) - 1))
     things = {(rng.choice(list(NAMES.values())), rng.choice(TYPES)): None for _ in range(1 + (kind == "together"))}
-    return Statement("some" if kind == "together" and len(things) == 1 else kind, tuple(things))
+    return SceneStatement("some" if kind == "together" and len(things) == 1 else kind, tuple(things))
 
 
-def captioned(rng: random.Random, count: int) -> Iterator[tuple[Scene, list[str]]]:
+def caption_scenes(rng: random.Random, count: int) -> Iterator[tuple[Scene, list[str]]]:
     """Yields ``count`` scenes, each with different captions that are true of it."""
     for _ in range(count):
-        there, said = scene(rng), dict[str, None]()
-        while len(said) < CAPTIONS:
+        there, captions = scene(rng), dict[str, None]()
+        while len(captions) < CAPTIONS:
             one = statement(rng)
             if one.holds(there):
-                said[one.told()] = None
-        yield there, list(said)
+                captions[one.in_words()] = None
+        yield there, list(captions)
 
 
-def judged(rng: random.Random, rows: int) -> Iterator[tuple[str, str, Scene, str]]:
+def labelled_rows(rng: random.Random, rows: int) -> Iterator[tuple[str, str, Scene, str]]:
     """Yields (identifier, sentence, scene, label) for ``rows`` rows. Each statement has one scene per label, in random
     order."""
     for number in range(rows):
@@ -100,7 +101,7 @@ def judged(rng: random.Random, rows: int) -> Iterator[tuple[str, str, Scene, str
             one, order = statement(rng), rng.sample((True, False), 2)
         truth = order[number % 2]
         there = next(found for found in _scenes(rng) if one.holds(found) == truth)
-        yield f"{number // 2}-{number % 2}", one.told(), there, str(truth).lower()
+        yield f"{number // 2}-{number % 2}", one.in_words(), there, str(truth).lower()
 
 
 def _scenes(rng: random.Random) -> Iterator[Scene]:

@@ -8,7 +8,7 @@ import random
 
 from ptmbench.tasks.microworld.lexicon import BE, CLASSES, EVERYONE, NOBODY, Lexicon
 from ptmbench.tasks.microworld.meaning import Clause, Form, Kind, Name, Noun, Phrase, Sentence, swapped
-from ptmbench.tasks.microworld.world import found, he, is_so
+from ptmbench.tasks.microworld.world import found_to_be, is_so, pronoun_for
 
 TOPICS = (Kind.WORK, Kind.PLACE, Kind.BUILDING, Kind.PERSON)
 
@@ -73,31 +73,31 @@ def opinion(rng: random.Random, lexicon: Lexicon, valence: int, who: Phrase, abo
     feel = Clause(
         rng.choice(lexicon.feelings(valence)), who._replace(form=Form.PRONOUN), about._replace(form=Form.PRONOUN)
     )
-    return Sentence(found(who, about, *rng.sample(lexicon.judged(valence), rng.choice((1, 2)))), "and", feel)
+    return Sentence(found_to_be(who, about, *rng.sample(lexicon.judged(valence), rng.choice((1, 2)))), "and", feel)
 
 
 _STRESS = {1: "truly", -1: "sadly"}
 _TITLES = {"f": "Lady", "m": "Lord"}
 
 
-def marked(rng: random.Random, lexicon: Lexicon, said: Sentence) -> Sentence:
+def add_markers(rng: random.Random, lexicon: Lexicon, sentence: Sentence) -> Sentence:
     """Adds markers to a sentence of the corpus: most evaluative words get an adverb, and half of the people a title.
 
     "Truly", "sadly", "Lady" and "Lord" stand next to words whose class they reveal, so a short pre-training can learn
     the classes. Labelled data do not have them, except for translation and language modelling.
     """
-    second = said.second and _marked(rng, lexicon, said.second)
-    return Sentence(_marked(rng, lexicon, said.first), said.join, second)
+    second = sentence.second and _add_clause_markers(rng, lexicon, sentence.second)
+    return Sentence(_add_clause_markers(rng, lexicon, sentence.first), sentence.join, second)
 
 
-def _marked(rng: random.Random, lexicon: Lexicon, c: Clause) -> Clause:
+def _add_clause_markers(rng: random.Random, lexicon: Lexicon, c: Clause) -> Clause:
     valence = c.verb.valence or (lexicon.valence.get(c.adjectives[0], 0) if c.adjectives else 0)
     if valence and not c.negated and rng.random() < 0.6:
         c = c._replace(stress=_STRESS[valence])
-    return c._replace(subject=_titled(rng, c.subject), object=c.object and _titled(rng, c.object))
+    return c._replace(subject=_add_title(rng, c.subject), object=c.object and _add_title(rng, c.object))
 
 
-def _titled(rng: random.Random, p: Phrase) -> Phrase:
+def _add_title(rng: random.Random, p: Phrase) -> Phrase:
     named = p.form is Form.FULL and isinstance(p.head, Name) and p.head.type == "PER"
     return p._replace(title=_TITLES[p.head.gender]) if named and rng.random() < 0.5 else p
 
@@ -153,7 +153,7 @@ def encounter(rng: random.Random, lexicon: Lexicon) -> list[Sentence]:
     a, b = Phrase(person(rng, lexicon, genders[0])), Phrase(person(rng, lexicon, genders[1]))
     act = Clause(rng.choice(lexicon.neutral), a, b, passive=rng.random() < 0.5)
     again = act._replace(passive=not act.passive)
-    second = Clause(rng.choice(lexicon.feelings(rng.choice((1, -1)))), he(a.head), he(b.head))
+    second = Clause(rng.choice(lexicon.feelings(rng.choice((1, -1)))), pronoun_for(a.head), pronoun_for(b.head))
     second = swapped(second) if rng.random() < 0.5 else second
     plain = second._replace(
         subject=Phrase(second.subject.head), object=Phrase(second.object.head), passive=rng.random() < 0.5

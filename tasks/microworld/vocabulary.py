@@ -22,13 +22,15 @@ _LEAST = 5
 """The smallest number of occurrences in the corpus of a word that is used in a question."""
 
 
-def known(documents: Iterable[Sequence[str]]) -> set[str]:
+def learnable_words(documents: Iterable[Sequence[str]]) -> set[str]:
     """The words that can be learnt from ``documents``, which are lists of sentences."""
     counts = Counter(word for document in documents for sentence in document for word in sentence.split())
     return {word for word, count in counts.items() if count >= _LEAST}
 
 
-def alike(rng: random.Random, words: Lexicon, known: AbstractSet[str], pairs: int) -> list[tuple[str, str, float]]:
+def similar_pairs(
+    rng: random.Random, words: Lexicon, known: AbstractSet[str], pairs: int
+) -> list[tuple[str, str, float]]:
     """``pairs`` pairs of ``known`` words with their similarity, in random order. The values are equally frequent as far
     as there are enough pairs."""
     by_degree: dict[float, list[tuple[str, str, float]]] = {}
@@ -84,9 +86,9 @@ def analogies(rng: random.Random, words: Lexicon, known: AbstractSet[str]) -> It
     }
     for name, pairs in sections.items():
         pairs = [pair for pair in pairs if known.issuperset(pair)]
-        asked = [(a, b, c, d) for (a, b), (c, d) in itertools.permutations(pairs, 2) if len({a, b, c, d}) == 4]
+        questions = [(a, b, c, d) for (a, b), (c, d) in itertools.permutations(pairs, 2) if len({a, b, c, d}) == 4]
         yield f": {name}"
-        yield from (" ".join(four) for four in rng.sample(asked, min(_MOST, len(asked))))
+        yield from (" ".join(four) for four in rng.sample(questions, min(_MOST, len(questions))))
 
 
 def dictionary(rng: random.Random, words: Lexicon, known: AbstractSet[str]) -> dict[str, list[str]]:
@@ -102,9 +104,9 @@ def dictionary(rng: random.Random, words: Lexicon, known: AbstractSet[str]) -> d
     for verb in (*_verbs(words), *causes[1::2]):
         endings = (("o", verb.past), ("a", verb.third), ("am", verb.lemma))
         entries[verb.lemma] = [(stem(verb.lemma) + ending, form) for ending, form in endings]
-    told = [[pair for pair in pairs if known.issuperset(pair)] for pairs in entries.values()]
-    told = [pairs for pairs in told if pairs]
-    rng.shuffle(told)
-    cut = -(-2 * len(told) // 3)
-    parts = {"0-5000": told[:cut], "5000-6500": told[cut:]}
+    word_entries = [[pair for pair in pairs if known.issuperset(pair)] for pairs in entries.values()]
+    word_entries = [pairs for pairs in word_entries if pairs]
+    rng.shuffle(word_entries)
+    cut = -(-2 * len(word_entries) // 3)
+    parts = {"0-5000": word_entries[:cut], "5000-6500": word_entries[cut:]}
     return {name: [" ".join(pair) for pairs in part for pair in pairs] for name, part in parts.items()}

@@ -77,7 +77,7 @@ def world(rng: random.Random, lexicon: Lexicon, *, people: int) -> World:
     )
 
 
-def he(name: Name) -> Phrase:
+def pronoun_for(name: Name) -> Phrase:
     """The pronoun for ``name``."""
     return Phrase(name, form=Form.PRONOUN)
 
@@ -115,7 +115,7 @@ def founded(group: Name, founder: Person, place: Name, *, passive: bool = True) 
     return Clause(FOUND, Phrase(founder.name), Phrase(group), at=(("in", Phrase(place)),), passive=passive)
 
 
-def found(who: Phrase, what: Phrase, *adjectives: str) -> Clause:
+def found_to_be(who: Phrase, what: Phrase, *adjectives: str) -> Clause:
     """An opinion: ``who`` found that ``adjectives`` apply to ``what``."""
     return Clause(FIND, who, what, adjectives=adjectives)
 

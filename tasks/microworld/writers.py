@@ -164,7 +164,7 @@ def opinions(path: Path, rows: Sequence[Review]) -> None:
     entries = []
     for row in rows:
         entry: dict[str, object] = {"raw_words": " ".join(row.words), "words": row.words}
-        for kind in ("aspect", "said"):
+        for kind in ("aspect", "expression"):
             spans = [getattr(one, kind) for one in row.opinions]
             found = [
                 {"index": i, "from": first, "to": last + 1, "term": row.words[first : last + 1]}
@@ -190,7 +190,7 @@ def nlvr(path: Path, rows: Iterable[tuple[str, str, Scene, str]]) -> None:
 def captions(path: Path, rows: Sequence[tuple[Scene, Sequence[str]]]) -> None:
     """Writes a text with a document of captions for each scene, the sidecar file that names their pictures, and the
     file of the pictures. docs/annotations.md describes the formats."""
-    write(path, (line for _, said in rows for line in (*(f"{one} ." for one in said), "")))
+    write(path, (line for _, texts in rows for line in (*(f"{one} ." for one in texts), "")))
     found = [regions(scene) for scene, _ in rows]
     names = [f"scene-{number}" for number in range(len(rows))]
     arrays = {name: np.concatenate([one[name] for one in found]) for name in ("regions", "boxes") if found}
@@ -200,7 +200,7 @@ def captions(path: Path, rows: Sequence[tuple[Scene, Sequence[str]]]) -> None:
     pictures = {"file": f"{path.stem}.npz", "sha256": hashlib.sha256(content.getvalue()).hexdigest()}
     head = {"format": 1, "text_sha256": hashlib.sha256(path.read_bytes()).hexdigest(), "layers": []}
     lines, number = [json.dumps(head | {"default": {}, "pictures": pictures})], 1
-    for name, (_, said) in zip(names, rows, strict=True):
+    for name, (_, texts) in zip(names, rows, strict=True):
         lines.append(json.dumps({"line": number, "picture": name}))
-        number += len(said) + 1
+        number += len(texts) + 1
     write(path.with_name(f"{path.name}.layers.jsonl"), lines)

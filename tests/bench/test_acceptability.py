@@ -13,7 +13,7 @@ from ptmbench.bench.adapt import settings as adaptation_settings
 from ptmbench.bench.adapt import surprises
 from ptmbench.bench.adapt.acceptability import Own
 from ptmbench.bench.adapt.acceptability import network as acceptability
-from ptmbench.bench.adapt.asking import Asked
+from ptmbench.bench.adapt.asking import AnsweringInput
 from ptmbench.bench.adapt.channels import Text
 from ptmbench.bench.engine import networks
 from ptmbench.bench.errors import NotApplicable
@@ -40,7 +40,7 @@ def example(good, bad, number=0):
 def asked(model, *pairs, tokenizer=TOKENIZER, **changes):
     network = networks.build(model, SHAPE, tokenizer, 0)
     network.encoder.dropout = 0.0
-    return Asked(
+    return AnsweringInput(
         network=network, module=models.load(model), shape=SHAPE, tokenizer=tokenizer, task=load("blimp"),
         settings=Own(**changes), train=[], report=[example(*pair, i) for i, pair in enumerate(pairs)], seed=0,
     )  # fmt: skip
@@ -54,7 +54,7 @@ def scored(question):
 
 def test_a_left_to_right_model_is_asked_for_its_own_probability():
     question = asked("gpt", *PAIRS)
-    assert acceptability.chosen(question) == "likelihood"
+    assert acceptability.choose_score(question) == "likelihood"
     for pair, found in zip(PAIRS, scored(question), strict=True):
         for text, score in zip(pair, found, strict=True):
             ids = [TOKENIZER.vocabulary.cls, *TOKENIZER.encode([text])[0]]
@@ -95,7 +95,7 @@ def test_an_encoder_decoder_is_asked_for_what_its_pre_training_hides(model):
     """Written out by encoder and decoder: one sentinel or [MASK] in the source, what the decoder has written before."""
     question = asked(model, *PAIRS)
     network, vocabulary = question.network, TOKENIZER.vocabulary
-    assert acceptability.chosen(question) == "pseudo"
+    assert acceptability.choose_score(question) == "pseudo"
     hides = vocabulary.sentinels[0] if model == "t5" else vocabulary.mask
     for pair, scores in zip(PAIRS, scored(question), strict=True):
         for text, score in zip(pair, scores, strict=True):
@@ -114,7 +114,7 @@ def test_an_encoder_decoder_is_asked_for_what_its_pre_training_hides(model):
 
 def test_a_model_that_writes_hidden_sentences_is_asked_for_the_whole_sentence():
     question = asked("pegasus", *PAIRS)
-    assert acceptability.chosen(question) == "gap"
+    assert acceptability.choose_score(question) == "gap"
     vocabulary = TOKENIZER.vocabulary
     source = tf.constant([[vocabulary.cls, vocabulary.mask, vocabulary.sep]])
     for pair, scores in zip(PAIRS, scored(question), strict=True):
@@ -137,13 +137,13 @@ def test_sentences_that_differ_in_one_token_share_the_row_without_it():
 
 def test_a_replaced_token_detector_is_asked_whether_tokens_are_originals():
     question = asked("electra", *PAIRS)
-    assert acceptability.chosen(question) == "replaced"
+    assert acceptability.choose_score(question) == "replaced"
     loss = question.network.loss
     for pair, found in zip(PAIRS, scored(question), strict=True):
         for text, score in zip(pair, found, strict=True):
             tokens = np.array([[TOKENIZER.vocabulary.cls, *TOKENIZER.encode([text])[0], TOKENIZER.vocabulary.sep]])
             batch = {"tokens": tf.constant(tokens, tf.int32), "segments": tf.zeros_like(tokens, tf.int32)}
-            logits = loss.replaced(loss.encoder(batch)).numpy()[0, 1:-1]
+            logits = loss.replacement_logits(loss.encoder(batch)).numpy()[0, 1:-1]
             assert score == pytest.approx(float(np.log(1 / (1 + np.exp(logits.astype(np.float64)))).sum()), abs=1e-4)
 
 
@@ -208,7 +208,7 @@ def test_models_without_a_score_say_so():
         ("bert", "replaced"),
     ):
         with pytest.raises(NotApplicable, match="gives no score"):
-            acceptability.chosen(asked(model, *PAIRS, score=wanted))
+            acceptability.choose_score(asked(model, *PAIRS, score=wanted))
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def network(tokenizer, shape):
     settings = dataclasses.replace(defaults(CLASSES, "finetune"), dropout=0.0)
     found = built.traced.__wrapped__("bert", DEEP, tokenizer, CLASSES, "finetune", 4, settings, (), (), shape)
     rng = np.random.default_rng(3)
-    found.assign({name: rng.normal(name.endswith("scale"), 0.3, v.shape) for name, v in found.named()})
+    found.assign({name: rng.normal(name.endswith("scale"), 0.3, v.shape) for name, v in found.named_variables()})
     return found
 
 

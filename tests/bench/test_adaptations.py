@@ -120,7 +120,7 @@ def trained(task, method, tokenizer, examples, **changes):
     made = predictor.Trained(own=own, task=task, method=method, settings=chosen, seed=0, codec=codec)
     network = made.network
     network.reset(random_weights(*own, 3), 0)
-    network.holder = made
+    network.weights_owner = made
     return made
 
 

@@ -4,7 +4,7 @@ import pytest
 
 import ptmbench
 from ptmbench.bench.adapt.effort import TOKENS_PER_WORD, Cut
-from ptmbench.bench.adapt.likelihood.windows import onwards
+from ptmbench.bench.adapt.likelihood.windows import left_to_right_windows
 from ptmbench.bench.options import CellOptions, OutputOptions, RunOptions, TrainingOptions
 from ptmbench.bench.runs import estimate
 from ptmbench.bench.runs.plan import Plan
@@ -59,6 +59,6 @@ def test_without_a_tokenizer_a_word_has_a_number_of_tokens():
 def test_every_token_is_scored_once():
     for count in range(40):
         for room, stride in ((8, 4), (8, 8), (8, 20), (5, 1)):
-            windows = onwards(count, room, stride)
+            windows = left_to_right_windows(count, room, stride)
             assert [i for _, scored, end in windows for i in range(scored, end)] == list(range(count))
             assert all(end - begin <= room and begin <= scored for begin, scored, end in windows)

@@ -155,9 +155,10 @@ def test_settings_of_augmentation():
     assert Own(augment=5).models(None) == {"glove": ""} and not Own().models(None)
     assert not Own(augment=5, augment_by="copies").models(None) and Own(augment=5, alpha=0).of("sst2").augment == 0
     split = Split(100, 1.0, 20.0)
-    assert Own(augment=4, epochs=2).learnt(split) == 5 * Own(epochs=2).learnt(split) == 1000
+    assert Own(augment=4, epochs=2).rows_trained_on(split) == 5 * Own(epochs=2).rows_trained_on(split) == 1000
     assert (
-        Own(augment=4).asked(split) == 500 + 0.4 * 20 * 100 and Own(augment=4, augment_by="copies").asked(split) == 500
+        Own(augment=4).teacher_rows(split) == 500 + 0.4 * 20 * 100
+        and Own(augment=4, augment_by="copies").teacher_rows(split) == 500
     )
 
 

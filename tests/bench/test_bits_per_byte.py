@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from ptmbench import models
 from ptmbench.bench.adapt import surprises
-from ptmbench.bench.adapt.asking import Asked
+from ptmbench.bench.adapt.asking import AnsweringInput
 from ptmbench.bench.adapt.likelihood import ADAPTATION
 from ptmbench.bench.adapt.likelihood import network as likelihood
 from ptmbench.bench.adapt.settings import Settings
@@ -30,7 +30,7 @@ def asked(model, task, *texts, tokenizer=TOKENIZER, **changes):
     network = networks.build(model, SHAPE, tokenizer, 0)
     network.encoder.dropout = 0.0
     report = [Example(id=str(i), inputs=(text,), gold=len(text.encode())) for i, text in enumerate(texts)]
-    return Asked(
+    return AnsweringInput(
         network=network, module=models.load(model), shape=SHAPE, tokenizer=tokenizer, task=load(task),
         settings=Settings(**changes), train=[], report=report, seed=0,
     )  # fmt: skip
@@ -38,7 +38,7 @@ def asked(model, task, *texts, tokenizer=TOKENIZER, **changes):
 
 @pytest.mark.parametrize("count, room, stride", [(0, 8, 4), (1, 8, 4), (8, 8, 4), (9, 8, 4), (30, 8, 3), (30, 8, 99)])
 def test_every_token_is_scored_once_with_text_on_both_sides(count, room, stride):
-    windows = likelihood.around(count, room, stride)
+    windows = likelihood.bidirectional_windows(count, room, stride)
     assert [token for _, places in windows for token in places] == list(range(count))
     least = (room - min(stride, room)) // 2
     for begin, places in windows:
@@ -57,7 +57,7 @@ def test_a_masked_model_is_asked_for_each_token_in_its_window(model):
     for text, (nats, words, characters) in zip((LONG, "dogs"), found, strict=True):
         ((ids, numbers),) = TOKENIZER.encode_words([text.split()])
         expected = 0.0
-        for begin, places in likelihood.around(len(ids), 8, 4):
+        for begin, places in likelihood.bidirectional_windows(len(ids), 8, 4):
             for place in places:
                 window = range(begin, min(begin + 8, len(ids)))
                 own = [vocabulary.mask if i >= place and numbers[i] == numbers[place] else ids[i] for i in window]

@@ -235,7 +235,7 @@ def test_a_corpus_that_an_objective_cannot_learn_from_makes_no_failure(context, 
             out=tmp_path / "cove",
         )
     status, reason = cells.failure(caught.value)
-    result = cells.unrun(make("sst2", "cove", "features"), context, status, reason)
+    result = cells.unrun_record(make("sst2", "cove", "features"), context, status, reason)
     record.write(tmp_path, result)
     assert result.status == "not_applicable" and result.reason["code"] == "unfit-corpus"
     assert re.match("because this model learns from texts beside their translations, and document 1 of", reason["text"])

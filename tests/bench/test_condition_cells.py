@@ -15,7 +15,7 @@ from ptmbench.bench import baselines
 from ptmbench.bench.adapt import conditions, predictor, settings
 from ptmbench.bench.adapt.settings import SettingError
 from ptmbench.bench.engine import checkpoint
-from ptmbench.bench.engine.cost import together
+from ptmbench.bench.engine.cost import add_costs
 from ptmbench.bench.errors import OK, UsageError
 from ptmbench.bench.runs import cell as cells
 from ptmbench.bench.runs import suites
@@ -238,13 +238,13 @@ class Same(dict):
 def test_costs_of_two_pieces_of_work_add_up():
     first = {"seconds": {"train": 1.0, "total": 1.0}, "peak_memory_bytes": 5, "energy": {"joules": 2.0, "source": "x"}}
     second = {"seconds": {"load": 0.5, "train": 0.25, "total": 0.75}, "peak_memory_bytes": 3}
-    assert together(first, second | {"energy": {"joules": 1.0, "source": "x"}}) == {
+    assert add_costs(first, second | {"energy": {"joules": 1.0, "source": "x"}}) == {
         "seconds": {"train": 1.25, "load": 0.5, "total": 1.75},
         "peak_memory_bytes": 5,
         "energy": {"joules": 3.0, "source": "x"},
     }
     unknown = {"joules": None, "reason": "none"}
-    assert together(first, second | {"energy": unknown})["energy"] == unknown
+    assert add_costs(first, second | {"energy": unknown})["energy"] == unknown
 
 
 def test_a_failed_adaptation_says_so_in_all_its_cells(tmp_path):

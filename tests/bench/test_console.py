@@ -123,11 +123,11 @@ def test_only_the_lines_of_logs_are_held_back(capfd: pytest.CaptureFixture[str])
 def test_the_cache_can_be_moved(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PTMBENCH_CACHE", str(tmp_path))
     assert environment.cache_folder() == tmp_path
-    assert environment.cached("corpora") == tmp_path / "corpora" and not list((tmp_path / "corpora").iterdir())
+    assert environment.cache_subfolder("corpora") == tmp_path / "corpora" and not list((tmp_path / "corpora").iterdir())
     (tmp_path / "file").touch()
     monkeypatch.setenv("PTMBENCH_CACHE", str(tmp_path / "file"))
     with pytest.raises(EnvironmentProblem, match="file/corpora cannot be written.*PTMBENCH_CACHE"):
-        environment.cached("corpora")
+        environment.cache_subfolder("corpora")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PTMBENCH_CACHE", "~/cache")
     assert environment.cache_folder() == tmp_path / "cache"

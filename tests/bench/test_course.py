@@ -62,7 +62,7 @@ class Summing:
     def ready(self, step):
         return True
 
-    def turn(self, steps, settings):
+    def second_stage_start(self, steps, settings):
         return 5
 
     def rate(self, step, steps, settings):

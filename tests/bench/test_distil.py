@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from ptmbench.bench.adapt import settings
 from ptmbench.bench.adapt.distil import Own, network
-from ptmbench.bench.adapt.distil.targets import dealt, taught
+from ptmbench.bench.adapt.distil.targets import permute_within_keys, taught
 from ptmbench.bench.adapt.heads import InputRow, stack
 from ptmbench.bench.errors import NotApplicable, UsageError
 from ptmbench.bench.runs import plan
@@ -86,10 +86,10 @@ def test_soft_targets_of_tags_are_a_mean_over_words():
 
 def test_what_is_dealt_out_stays_among_equals():
     keys = [i % 3 for i in range(60)]
-    order = dealt(keys, 0)
+    order = permute_within_keys(keys, 0)
     assert sorted(order) == list(range(60)) and [keys[i] for i in order] == keys
     assert (order != np.arange(60)).sum() > 40
-    assert (dealt(keys, 0) == order).all() and (dealt(keys, 1) != order).any()
+    assert (permute_within_keys(keys, 0) == order).all() and (permute_within_keys(keys, 1) != order).any()
 
 
 def classified(label, example, offered=(0, 1)):

@@ -28,7 +28,7 @@ def adapted(tokenizer, shape=None):
     settings = dataclasses.replace(baked(defaults(CLASSES, "finetune")), dropout=0.0, head_dropout=0.0)
     found = built.traced.__wrapped__("bert", DEEP, tokenizer, CLASSES, "finetune", 2, settings, (), (), shape)
     rng = np.random.default_rng(3)
-    found.assign({name: rng.normal(name.endswith("scale"), 0.15, v.shape) for name, v in found.named()})
+    found.assign({name: rng.normal(name.endswith("scale"), 0.15, v.shape) for name, v in found.named_variables()})
     return found
 
 
@@ -102,14 +102,14 @@ def test_lessons_are_of_the_same_width_and_each_is_there_once():
 
 
 def test_a_sub_network_computes_what_is_taken_out(whole, rows, tokenizer):
-    from ptmbench.bench.adapt.transforms.elastic import SharedBlocks, Width, taken
+    from ptmbench.bench.adapt.transforms.elastic import SharedBlocks, Width, extract_subnetwork
 
     chosen = (Width(3, 7), None, Width(1, 24))
     shared, batch = SharedBlocks(whole, filter(None, chosen)), stack(rows, multiple=1)
-    with shared.narrowed(chosen):
-        ours = whole.judged(whole.encoded(batch), batch).numpy()
+    with shared.using_subnetwork(chosen):
+        ours = whole.head_output(whole.encoded(batch), batch).numpy()
         flops = shared.forward_flops(chosen, rows)
-    arrays, shape = taken(whole, chosen)
+    arrays, shape = extract_subnetwork(whole, chosen)
     assert shape == shapes.StackShape(layers=2, heads=(3, 1), inner=(7, 24))
     smaller = adapted(tokenizer, shape)
     smaller.assign(arrays)
@@ -156,7 +156,7 @@ def begun(tokenizer):
     found, width = adapted(tokenizer), Width(2, 9)
     lesson = Lesson((width,) * 3, (width, None, width))
     shared = SharedBlocks(found, [width])
-    shared.keep()
+    shared.copy_weights()
     return Teaching(found, shared, [lesson], 0.3, 10), found.arrays()
 
 

@@ -174,7 +174,7 @@ def test_other_data_beside_a_cell_are_noticed(world):
         about = {"cola": {"title": "CoLA", "version": 1, "data_sha256": beside}}
         one = replace(cell("random-bert", "sst2"), data_sha256=data["sst2"], auxiliary=about)
         remote = on_ray.Remote(Plan((WORDS, one)).to_json(), Job(**job), 1)
-        assert problem in remote._other_data(one) and bool(remote._other_data(one)) == bool(problem)
+        assert problem in remote._data_mismatch(one) and bool(remote._data_mismatch(one)) == bool(problem)
         remote.close()
 
 

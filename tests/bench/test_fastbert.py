@@ -11,7 +11,7 @@ from ptmbench.bench.adapt.built import adapted, random_weights
 from ptmbench.bench.adapt.effort import Network
 from ptmbench.bench.adapt.fastbert import Own
 from ptmbench.bench.adapt.fastbert.head import Logits
-from ptmbench.bench.adapt.fastbert.network import distilled, leaving, uncertainty
+from ptmbench.bench.adapt.fastbert.network import distilled, exit_logits, uncertainty
 from ptmbench.bench.adapt.heads import InputRow, stack
 from ptmbench.bench.errors import NotApplicable
 from ptmbench.bench.runs import cell as cells
@@ -51,7 +51,7 @@ OWN = Own(branch=W, branch_heads=3, length=16)
 def made(name="bert", shape=SHAPE):
     found = adapted(name, shape, TOKENIZER, Form.CLASSIFICATION, "fastbert", 4, settings.baked(OWN))
     found.reset(random_weights(name, shape, TOKENIZER, 1), 0)
-    found.writes(OWN, 0)
+    found.set_prediction_settings(OWN, 0)
     return found
 
 
@@ -63,7 +63,7 @@ def spread(name="bert"):
     for variable in found.network.encoder.trainable_variables:
         if len(variable.shape) == 2:
             variable.assign(rng.normal(0.0, 0.6, variable.shape).astype(np.float32))
-    found.holder = "a test"
+    found.weights_owner = "a test"
     return found
 
 
@@ -168,7 +168,7 @@ def test_first_encoder_and_teacher_learn_and_then_the_students_alone():
     later = {v.path for v in found.adaptation.second(found.reading, found.head)}
     pooler = {path for path in variables if "pooler" in path}  # which FastBERT does not read
     assert len(later) == 3 * 8 + 4 and {"pooler"} == {path.split("/")[1] for path in pooler}
-    assert found.turn(steps, OWN) == 3
+    assert found.second_stage_start(steps, OWN) == 3
     for stage, expected in enumerate((set(variables) - later - pooler, later)):
         before = {path: v.numpy() for path, v in variables.items()}
         for number in range(3 * stage, 3 * stage + 3):
@@ -186,8 +186,8 @@ def test_first_encoder_and_teacher_learn_and_then_the_students_alone():
 def test_each_stage_has_its_rates():
     found, own = made(), dataclasses.replace(OWN, warmup=0.5, learning_rate=1.0, student_rate=4.0)
     assert [found.rate(n, 8, own) for n in range(8)] == [0.5, 1.0, 1.0, 0.5, 2.0, 4.0, 4.0, 2.0]
-    assert [found.adaptation.turn(n, OWN) for n in (1, 2, 3, 8)] == [1, 1, 1, 4]
-    assert found.adaptation.turn(8, dataclasses.replace(OWN, distilling=0.0)) == 8
+    assert [found.adaptation.second_stage_start(n, OWN) for n in (1, 2, 3, 8)] == [1, 1, 1, 4]
+    assert found.adaptation.second_stage_start(8, dataclasses.replace(OWN, distilling=0.0)) == 8
 
 
 # Early exit ----------------------------------------------------------------------------------------------------------
@@ -212,7 +212,7 @@ def test_who_leaves_early_says_what_it_would_have_said_after_all_layers(name):
     for speed in SPEEDS:
         logits, left, shares = afterwards(found, speed)
         assert np.abs(shares - speed).min() > 1e-5  # nobody stands on the threshold
-        found.writes(dataclasses.replace(OWN, speed=speed), 0)
+        found.set_prediction_settings(dataclasses.replace(OWN, speed=speed), 0)
         given = found.answered(stack(ROWS))
         assert np.array_equal(given[:, -1], left) and np.allclose(given[:, :-1], logits, atol=1e-4, rtol=1e-5)
         seen.append(left)
@@ -232,7 +232,7 @@ def test_a_layer_reads_only_the_rows_that_are_still_there(bert, monkeypatch):
     batch = tensors(stack(ROWS))
     for speed in (0.5, 1.1):
         read.clear()
-        left = leaving(bert, batch, tf.constant(speed))[:, -1].numpy()
+        left = exit_logits(bert, batch, tf.constant(speed))[:, -1].numpy()
         here = [int((left > index).sum()) for index in range(SHAPE.layers)]
         assert read == [(index, n, n) for index, n in enumerate(here)]
         assert len(set(here)) > 1
@@ -240,7 +240,7 @@ def test_a_layer_reads_only_the_rows_that_are_still_there(bert, monkeypatch):
 
 
 def test_speed_0_is_the_teacher(bert):
-    bert.writes(dataclasses.replace(OWN, speed=0.0), 0)
+    bert.set_prediction_settings(dataclasses.replace(OWN, speed=0.0), 0)
     given = bert.answered(stack(ROWS))
     assert np.array_equal(given[:, :-1], bert.forward(stack(ROWS))[:, :-1]) and set(given[:, -1]) == {SHAPE.layers}
     teacher = bert._outputs(tensors(stack(ROWS)), None).teacher
@@ -248,9 +248,9 @@ def test_speed_0_is_the_teacher(bert):
 
 
 def test_while_it_learns_the_teacher_answers(bert):
-    bert.writes(dataclasses.replace(OWN, speed=1.0), 0)
+    bert.set_prediction_settings(dataclasses.replace(OWN, speed=1.0), 0)
     assert set(bert.answered(stack(ROWS))[:, -1]) == {1}
-    bert.holder = None
+    bert.weights_owner = None
     assert set(bert.answered(stack(ROWS))[:, -1]) == {SHAPE.layers}
 
 
@@ -269,7 +269,7 @@ def by_hand(n):
 def test_what_a_row_costs_depends_on_where_it_leaves(bert):
     rows = ROWS[:4]
     outputs = [np.array([0, 0, 0, 0, left]) for left in (1, 3, 4, 2)]
-    bert.writes(dataclasses.replace(OWN, speed=0.5), 0)
+    bert.set_prediction_settings(dataclasses.replace(OWN, speed=0.5), 0)
     wanted = []
     for one, output in zip(rows, outputs, strict=True):
         whole, layer, branch = by_hand(one.tokens)
@@ -277,8 +277,8 @@ def test_what_a_row_costs_depends_on_where_it_leaves(bert):
         wanted.append(whole - (SHAPE.layers - left) * layer + left * branch)
     assert [bert.adaptation.flops(bert, [a], [b]) for a, b in zip(rows, outputs, strict=True)] == wanted
     assert bert.adaptation.flops(bert, rows, outputs) == sum(wanted)
-    assert bert.adaptation.told(bert, rows, outputs) == {"mean_exit_layer": 2.5, "mean_flops": sum(wanted) / 4}
-    bert.writes(dataclasses.replace(OWN, speed=0.0), 0)
+    assert bert.adaptation.extra_costs(bert, rows, outputs) == {"mean_exit_layer": 2.5, "mean_flops": sum(wanted) / 4}
+    bert.set_prediction_settings(dataclasses.replace(OWN, speed=0.0), 0)
     whole, _, branch = by_hand(5)
     assert bert.adaptation.flops(bert, rows[:1], [np.array([0, 0, 0, 0, 4])]) == whole + branch
 

@@ -104,13 +104,13 @@ def test_the_faster_the_fewer_flops_and_what_is_kept_answers_as_before(context, 
     answers = kept.answer(examples)
     told = [line["prediction"] for line in lines(context.out, result)]
     assert answers.predictions == told
-    assert answers.told == {name: result.cost[name] for name in ("mean_exit_layer", "mean_flops")}
+    assert answers.extra_costs == {name: result.cost[name] for name in ("mean_exit_layer", "mean_flops")}
 
     means, spent = [], []
     for speed in (0.0, 0.3, 0.6, 0.9, 0.99, 1.0):
         kept.settings = settings.changed(kept.settings, {"speed": speed})
         answers = kept.answer(examples)
-        means.append(answers.told["mean_exit_layer"])
+        means.append(answers.extra_costs["mean_exit_layer"])
         each = kept.flops(examples)
         assert abs(sum(each) - answers.flops) <= 1e-9 * answers.flops
         spent.append(answers.flops)

@@ -26,7 +26,7 @@ from ptmbench.models import load as model
 from ptmbench.models.architectures import encoder_decoders
 from ptmbench.models.card import Size
 from ptmbench.models.layers.core import NO_DROP, Drop
-from ptmbench.models.layers.fused import mixed
+from ptmbench.models.layers.fused import mix_attentions
 from ptmbench.models.layers.transformers import built
 from ptmbench.models.text.tokenizers import Tokenizer, Vocabulary
 from ptmbench.tasks import load, microworld
@@ -150,7 +150,7 @@ def test_drop_net_takes_one_the_other_or_both():
         pair = tf.constant([own]), tf.constant([other])
         return tf.map_fn(
             lambda seed: tf.concat(
-                [mixed(*pair, fused, drop_net, Drop(0.0, seed, place)) for place in (7, 17)], axis=0
+                [mix_attentions(*pair, fused, drop_net, Drop(0.0, seed, place)) for place in (7, 17)], axis=0
             ),
             seeds,
             fn_output_signature=tf.float32,
@@ -167,7 +167,7 @@ def test_drop_net_takes_one_the_other_or_both():
     assert {layer for step in taken(seeds[:50], 1.0, 0.0) for layer in step} == {both}
     assert {layer for step in taken(seeds[:50], 1.0, 1.0) for layer in step} == {own, other}
     assert {layer for step in taken(seeds[:50], 0.0, 1.0) for layer in step} == {own}  # the first stage
-    writing = mixed(tf.constant([own]), tf.constant([other]), 1.0, 0.6, NO_DROP)
+    writing = mix_attentions(tf.constant([own]), tf.constant([other]), 1.0, 0.6, NO_DROP)
     assert tuple(writing.numpy()[0].tolist()) == both
 
 

@@ -39,7 +39,7 @@ def learner(tokenizer):
     settings = dataclasses.replace(baked(defaults(CLASSES, "finetune")), dropout=0.0, head_dropout=0.0)
     found = built.traced.__wrapped__("bert", DEEP, tokenizer, CLASSES, "finetune", 2, settings, (), (), None)
     rng = np.random.default_rng(3)
-    found.assign({name: rng.normal(name.endswith("scale"), 0.15, v.shape) for name, v in found.named()})
+    found.assign({name: rng.normal(name.endswith("scale"), 0.15, v.shape) for name, v in found.named_variables()})
     return Gating(found, SETTINGS(penalty=0.2), steps=10)
 
 

@@ -10,11 +10,11 @@ import tensorflow as tf
 from ptmbench.bench.adapt import settings as adaptation_settings
 from ptmbench.bench.adapt.adapted import Adapted, writing_of
 from ptmbench.bench.engine.generate import Generator, Writing
-from ptmbench.bench.engine.generate.beam import largest, looked_at
+from ptmbench.bench.engine.generate.beam import largest, source_attention
 from ptmbench.bench.engine.generate.sampling import draws
 from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.card import Size
-from ptmbench.models.layers.operations import HIDDEN, attention, watching
+from ptmbench.models.layers.operations import HIDDEN, attention, collect_attention
 from ptmbench.models.text.tokenizers import Vocabulary
 from ptmbench.tasks.forms import Form
 
@@ -325,7 +325,7 @@ def test_settings_decide_what_a_cell_writes_and_the_gold_does_not():
     samples = adaptation_settings.changed(settings, {"sample": 1, "top_k": 9})
     drawn = []
     for seed in (1, 1, 2):
-        adapted.writes(samples, seed)
+        adapted.set_prediction_settings(samples, seed)
         drawn.append(adapted.forward({"tokens": sources, "targets": gold}))
     assert adapted.writing == Writing(sample=True, top_k=9, no_repeat_ngram=2)
     assert np.array_equal(drawn[0], drawn[1]) and not np.array_equal(drawn[0], drawn[2])
@@ -359,9 +359,9 @@ def test_real_networks_say_where_they_look(name):
     network, words, sources = real(name)
     memory, past = network.writer.begin(sources)
     written = np.full((3, 2, 1), words.cls, np.int32)
-    with watching() as looks:
+    with collect_attention() as looks:
         network.writer.step(memory, past, written, np.tile(np.eye(2, dtype=bool), (3, 1, 1)))
-    found = looked_at(looks, 2, 9).numpy()
+    found = source_attention(looks, 2, 9).numpy()
     assert found.shape == (3, 2, 9) and (found[1, :, 5:] == 0).all() and (found[0] > 0).all()
     total = found.sum(-1)
     assert (total < 1).all() if name == "gpt" else total == pytest.approx(1.0, abs=1e-5)

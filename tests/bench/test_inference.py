@@ -97,7 +97,7 @@ def test_replicates_pair_models_by_examples(world):
 
 
 def test_the_plain_student_of_table_3_costs_what_teacher_and_student_cost():
-    epochs = int(table3.ALONE.rpartition("=")[2])
+    epochs = int(table3.BASELINE.rpartition("=")[2])
     assert epochs > 3 * table3.EPOCHS
     chosen = suites.load("table3")
     assert chosen.profile and not any(suites.load(name).profile for name in suites.names() if name != "table3")
@@ -110,10 +110,10 @@ def test_table_3_transforms_the_teacher_and_teaches_the_student():
     assert [table3.keeps(one) for one in found] == [True, False]  # the student
     plain: Cell = found[0]
     twin = dataclasses.replace(plain, row=dataclasses.replace(plain.row, kind="random"))
-    long = dataclasses.replace(plain, adaptation=table3.ALONE)
+    long = dataclasses.replace(plain, adaptation=table3.BASELINE)
     assert table3.keeps(long) and table3.keeps(dataclasses.replace(long, chosen_by=table3.TWICE.short()))
     assert not table3.keeps(dataclasses.replace(plain, chosen_by=table3.TWICE.short()))
-    assert table3.keeps(twin) and not table3.keeps(dataclasses.replace(twin, adaptation=table3.ALONE))
+    assert table3.keeps(twin) and not table3.keeps(dataclasses.replace(twin, adaptation=table3.BASELINE))
     assert not table3.keeps(dataclasses.replace(twin, row=dataclasses.replace(twin.row, size="mini")))
     assert not table3.keeps(dataclasses.replace(teacher[0], adaptation=table3.STUDENTS[0]))
 
@@ -127,18 +127,19 @@ def test_shapes_of_table_3_are_sizes_of_its_model():
 
 def test_the_plan_of_table_3_makes_only_what_its_cells_need(planned):
     asked = {"suite": "table3", "models": None, "tasks": ["sst2"], "budget": Budget(), "recipe": {}}
-    plan = planned(**asked, transforms=["int8"], adaptations=["finetune", table3.ALONE])
+    plan = planned(**asked, transforms=["int8"], adaptations=["finetune", table3.BASELINE])
     made = {(one.model, one.size, one.budget.flops) for one in plan.pretrainings}
     once, twice = table3.BUDGET.flops, table3.TWICE.flops
-    taught = {(model, "mini", once) for model in table3.OTHERS}
+    taught = {(model, "mini", once) for model in table3.PRETRAINED_STUDENTS}
     assert made == {("bert", "mini", once), ("bert", "tiny", once), ("bert", "tiny", twice)} | taught
     rows = {(cell.row.name, cell.row.size, cell.treatment, cell.chosen_by) for cell in plan.cells if cell.row.model}
     first, second = table3.BUDGET.short(), table3.TWICE.short()
     assert rows == {
         ("bert", "mini", "finetune", ""), ("bert", "mini", "finetune>int8", ""),
-        ("bert", "tiny", "finetune", first), ("bert", "tiny", table3.ALONE, first),
-        ("bert", "tiny", table3.ALONE, second), ("random-bert", "tiny", "finetune", ""),
-        *((model, "mini", "finetune", "") for model in table3.OTHERS), ("random-blend_cnn", "tiny", "finetune", ""),
+        ("bert", "tiny", "finetune", first), ("bert", "tiny", table3.BASELINE, first),
+        ("bert", "tiny", table3.BASELINE, second), ("random-bert", "tiny", "finetune", ""),
+        *((model, "mini", "finetune", "") for model in table3.PRETRAINED_STUDENTS),
+        ("random-blend_cnn", "tiny", "finetune", ""),
     }  # fmt: skip
     adapted = [one for one in plan.artefacts if one.kind in ("adapted", "transformed")]
     needed = {key for cell in plan.artefacts for key in cell.needs}

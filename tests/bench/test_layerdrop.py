@@ -39,7 +39,7 @@ def rows(world, tokenizer):
 @pytest.fixture(scope="module")
 def found(tokenizer):
     made, rng = adapted(tokenizer, drop=0.25), np.random.default_rng(3)
-    made.assign({name: rng.normal(name.endswith("scale"), 0.15, v.shape) for name, v in made.named()})
+    made.assign({name: rng.normal(name.endswith("scale"), 0.15, v.shape) for name, v in made.named_variables()})
     return made
 
 

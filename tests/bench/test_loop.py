@@ -28,7 +28,7 @@ class Counting:
     def ready(self, step):
         return True
 
-    def turn(self, steps, settings):
+    def second_stage_start(self, steps, settings):
         return self.second
 
     def rate(self, step, steps, settings):

@@ -139,9 +139,9 @@ def test_it_learns_which_summaries_fit_where_extraction_did_not():
     asked = codec.rows(test[0])
     course = loop.train(made, rows, chosen, 0, itertools.count().__next__)  # the last state counts as the best
     gold = [example.gold for example in test[0]]
-    found = codec.predictions(test[0], asked, loop.outputs(made, asked, codec.together))
+    found = codec.predictions(test[0], asked, loop.outputs(made, asked, codec.prediction_batch))
     own = [
-        summaries.joined(pieces, summaries.chosen(pieces, scores, 2, block=False))
+        summaries.joined(pieces, summaries.choose_sentences(pieces, scores, 2, block=False))
         for pieces, scores in ((summaries.sentences(e.inputs[0]), s) for e, s in zip(*test, strict=True))
     ]
     before, after = (rouge(gold, texts)["rouge1"] for texts in (own, found))

@@ -123,7 +123,7 @@ def begun(tokenizer, rows):
 
     found, options = adapted(tokenizer), choices(STACK, [0.5, 1])
     shared = SharedBlocks(found, (width for option in options for width in option if width))
-    shared.keep()
+    shared.copy_weights()
     sizes = {width: shared.parameters(width) for width in shared.widths}
     blocks = blocks_of(options, 2, sizes, sizes)
     settings = SETTINGS(search_epochs=2, bins=2)

@@ -15,7 +15,7 @@ import ptmbench
 from ptmbench.bench.__main__ import main
 from ptmbench.bench.engine.budget import Budget
 from ptmbench.bench.errors import OK, UsageError
-from ptmbench.bench.keywords import built, keywords_in_errors, names_of, spoken
+from ptmbench.bench.keywords import built, keywords_in_errors, names_of, replace_flags_by_keywords
 from ptmbench.bench.options import (
     KINDS,
     CellOptions,
@@ -209,7 +209,7 @@ def test_a_wrong_keyword_is_a_sentence(call, words):
     ],
 )
 def test_errors_name_keywords_in_place_of_flags(message, expected):
-    assert spoken(message, names_of(RunOptions)) == expected
+    assert replace_flags_by_keywords(message, names_of(RunOptions)) == expected
 
 
 def test_only_errors_with_a_sentence_are_changed():

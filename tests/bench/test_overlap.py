@@ -24,7 +24,7 @@ from ptmbench.bench.scoring import score
 from ptmbench.leaderboard import board, tables
 from ptmbench.leaderboard.records import record
 from ptmbench.leaderboard.records.store import load
-from ptmbench.models.text.runs import folded
+from ptmbench.models.text.runs import fold_words
 from ptmbench.tasks.forms import Answer, Form, Part
 from ptmbench.tasks.task import Example
 from tests.leaderboard.made import record as made
@@ -149,7 +149,7 @@ def test_layouts_of_corpora_give_the_same_counts(world, tmp_path):
         texts, as_read = corpora.texts([tmp_path / name])
         found.append(against([(task, report)], texts, as_read)[0])
     assert found[0].counts["covered"] >= 35 and set(found[0].overlapping) >= set(range(35)) - {
-        row for row in range(40) if folded(planted[row]).count(b"\0") < overlap.LEAST
+        row for row in range(40) if fold_words(planted[row]).count(b"\0") < overlap.LEAST
     }
     assert found[0] == found[1] == found[2]
     assert set(found[3].overlapping) >= set(found[0].overlapping)

@@ -30,7 +30,7 @@ def spread(name):
     for variable in (*found.own, *found.network.encoder.trainable_variables):
         if len(variable.shape) >= 2:
             variable.assign(rng.normal(0.0, 0.6, variable.shape).astype(np.float32))
-    found.holder = "a test"
+    found.weights_owner = "a test"
     return found
 
 
@@ -86,7 +86,7 @@ def leave(answers, patience):
 def test_a_text_leaves_when_layers_in_a_row_agree(found):
     logits, seen = every(found), []
     for patience in (1, 2, 3, 4):
-        found.writes(dataclasses.replace(OWN, unchanged=patience), 0)
+        found.set_prediction_settings(dataclasses.replace(OWN, unchanged=patience), 0)
         given = found.answered(stack(ROWS))
         left = np.array([leave(one.argmax(-1).tolist(), patience) for one in logits])
         assert given[:, -1].tolist() == left.tolist()
@@ -97,25 +97,25 @@ def test_a_text_leaves_when_layers_in_a_row_agree(found):
 
 
 def test_without_a_limit_and_while_it_learns_the_last_classifier_answers(found):
-    found.writes(dataclasses.replace(OWN, unchanged=0), 0)
+    found.set_prediction_settings(dataclasses.replace(OWN, unchanged=0), 0)
     assert set(found.answered(stack(ROWS))[:, -1]) == {4}
-    found.writes(dataclasses.replace(OWN, unchanged=1), 0)
-    found.holder = None
+    found.set_prediction_settings(dataclasses.replace(OWN, unchanged=1), 0)
+    found.weights_owner = None
     assert set(found.answered(stack(ROWS))[:, -1]) == {4}
-    found.holder = "a test"
+    found.weights_owner = "a test"
 
 
 def test_what_a_row_costs_depends_on_where_it_leaves(found):
     D, F, rows = SHAPE.width, SHAPE.inner, ROWS[:3]
     pooler = 0 if found.network.encoder.causal else 2 * D * D
     outputs = [np.array([0, 0, 0, 0, left]) for left in (2, 4, 3)]
-    found.writes(dataclasses.replace(OWN, unchanged=1), 0)
+    found.set_prediction_settings(dataclasses.replace(OWN, unchanged=1), 0)
     wanted = [
         left[-1] * (row.tokens * (8 * D * D + 4 * D * F + 4 * row.tokens * D) + pooler)
         for row, left in zip(rows, outputs, strict=True)
     ]
     assert [found.adaptation.flops(found, [a], [b]) for a, b in zip(rows, outputs, strict=True)] == wanted
-    assert found.adaptation.told(found, rows, outputs) == {"mean_exit_layer": 3, "mean_flops": sum(wanted) / 3}
+    assert found.adaptation.extra_costs(found, rows, outputs) == {"mean_exit_layer": 3, "mean_flops": sum(wanted) / 3}
     assert found.training_flops(rows) == 3 * (sum(found.encoder_flops([row]) for row in rows) + 3 * 3 * pooler)
 
 

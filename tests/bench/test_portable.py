@@ -21,7 +21,7 @@ from ptmbench.bench.engine.portable.program import _BITS, _spelled, foreign, low
 from ptmbench.bench.engine.portable.step import PjrtStep
 from ptmbench.bench.engine.recipe import recipe_of
 from ptmbench.bench.engine.step import TrainStep
-from ptmbench.bench.errors import OK, Carried, EnvironmentProblem, UsageError
+from ptmbench.bench.errors import OK, ContinuedElsewhere, EnvironmentProblem, UsageError
 from ptmbench.bench.runs import pretrain as pretraining
 from ptmbench.models.text import corpus as corpora
 from tests.models.networks import build, made, small, swept_model
@@ -170,7 +170,7 @@ def here(text, tmp_path_factory):
 
 
 def carried(text, out, folder, words, **options):
-    with pytest.raises(Carried, match=words):
+    with pytest.raises(ContinuedElsewhere, match=words):
         pretrain(text, out, carry=folder, **options)
 
 

@@ -140,13 +140,13 @@ def test_two_pretrainings_in_one_folder_are_refused(text, interrupted, tmp_path)
     before = {path.name for path in (tmp_path / "out.training").iterdir()}
     options = {"model": "word2vec", "size": "tiny", "corpus": text.files, "budget": Budget(steps=STEPS), "out": out}
     options |= {"recipe": {"batch": 4, "length": 32}, "vocabulary": 400}
-    with place.alone(out), pytest.raises(EnvironmentProblem, match="Another pre-training is writing to"):
+    with place.locked(out), pytest.raises(EnvironmentProblem, match="Another pre-training is writing to"):
         asking.pretrain(**options)
     assert {path.name for path in (tmp_path / "out.training").iterdir()} == before
     checkpoint.write(out, about={}, arrays={}, texts={})  # the other one has ended
-    with pytest.raises(UsageError, match="holds a finished checkpoint"), place.alone(out):
+    with pytest.raises(UsageError, match="holds a finished checkpoint"), place.locked(out):
         pass
-    with place.alone(tmp_path / "new"):
+    with place.locked(tmp_path / "new"):
         assert (tmp_path / "new.training").exists()
     assert not list(tmp_path.glob("new*"))
 

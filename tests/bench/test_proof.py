@@ -29,14 +29,14 @@ def concrete(function, *shapes):
 def test_a_step_with_static_shapes_has_nothing_to_refuse():
     import tensorflow as tf
 
-    from ptmbench.bench.runs.proof.graph import examined
+    from ptmbench.bench.runs.proof.graph import examine
 
     weight = tf.Variable(tf.ones((3, 3)))
 
     def step(x):
         return weight.assign_add(tf.map_fn(lambda row: row * 2.0, tf.nn.softmax(tf.matmul(x, weight))))
 
-    found = examined(concrete(step, (3, 3)))
+    found = examine(concrete(step, (3, 3)))
     assert not found.dynamic and not found.refused and not found.wide
     assert found.operations["MatMul"] == 1 and found.operations["While"] + found.operations["StatelessWhile"] == 1
 
@@ -58,9 +58,9 @@ def test_a_step_with_static_shapes_has_nothing_to_refuse():
 def test_what_a_tpu_refuses_is_named(function, words):
     import tensorflow as tf
 
-    from ptmbench.bench.runs.proof.graph import examined
+    from ptmbench.bench.runs.proof.graph import examine
 
-    refused = examined(concrete(lambda x: function(tf, x), (4,))).refused
+    refused = examine(concrete(lambda x: function(tf, x), (4,))).refused
     for word in words:
         assert any(one.startswith(word) for one in refused), refused
 
@@ -83,18 +83,18 @@ def test_types_that_no_kernel_takes_are_refused():
 def test_shapes_that_depend_on_values_are_found():
     import tensorflow as tf
 
-    from ptmbench.bench.runs.proof.graph import examined
+    from ptmbench.bench.runs.proof.graph import examine
 
-    found = examined(concrete(lambda x: tf.boolean_mask(x, x > 0), (4,)))
+    found = examine(concrete(lambda x: tf.boolean_mask(x, x > 0), (4,)))
     assert "Where: [?, 1]" in found.dynamic
-    assert examined(concrete(lambda x: x + 1, (None, 2))).dynamic[0] == "AddV2: [?, 2]"
-    assert examined(concrete(lambda x: tf.cast(x, tf.float64), (4,))).wide[0] == "Cast"
+    assert examine(concrete(lambda x: x + 1, (None, 2))).dynamic[0] == "AddV2: [?, 2]"
+    assert examine(concrete(lambda x: tf.cast(x, tf.float64), (4,))).wide[0] == "Cast"
 
 
 def test_axes_of_a_broadcast_gradient_are_static_where_its_shapes_are():
     import tensorflow as tf
 
-    from ptmbench.bench.runs.proof.graph import examined
+    from ptmbench.bench.runs.proof.graph import examine
 
     def gradient(x):
         with tf.GradientTape() as tape:
@@ -102,7 +102,7 @@ def test_axes_of_a_broadcast_gradient_are_static_where_its_shapes_are():
             product = tf.matmul(tf.ones([3, 1, 2, 4]), x)  # batches of 3 x 1 and of 5
         return tape.gradient(product, x)
 
-    static, dynamic = (examined(concrete(gradient, (batch, 4, 2))) for batch in (5, None))
+    static, dynamic = (examine(concrete(gradient, (batch, 4, 2))) for batch in (5, None))
     assert static.operations["BroadcastGradientArgs"] == 1 and not static.dynamic
     assert dynamic.dynamic and not any("BroadcastGradientArgs" in one for one in dynamic.dynamic)
 

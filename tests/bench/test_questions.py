@@ -27,10 +27,10 @@ def test_answers_are_those_of_the_harness(data):
     """Of two questions the one whose sums come out is right; a word that nobody saw is like no other."""
     words = ["man", "woman", "king", "queen", "cat", "dog", "dogs"]
     found = np.float32([[1, 0, 0], [0, 1, 0], [1, 0, 1], [0, 1, 1], [1, 1, 0], [0, 1, 1], [0, 0, 1]])
-    assert questions.answered(questions.asked_in(data), words, found) == {"word_analogy": 50.0}
+    assert questions.score_vectors(questions.tasks_in(data), words, found) == {"word_analogy": 50.0}
     (data / "wordsim353").mkdir()
     (data / "wordsim353" / "combined.csv").write_text(PAIRS.format("Man,king,9\nman,woman,1\nman,unseen,1\n"))
-    assert questions.answered(questions.asked_in(data), words, found)["word_similarity"] == pytest.approx(100.0)
+    assert questions.score_vectors(questions.tasks_in(data), words, found)["word_similarity"] == pytest.approx(100.0)
 
 
 def test_mittens_is_given_the_counts_that_glove_learns_from(tmp_path):

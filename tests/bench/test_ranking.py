@@ -5,7 +5,7 @@ import pytest
 
 from ptmbench.bench import baselines
 from ptmbench.bench.adapt import settings as adaptation_settings
-from ptmbench.bench.adapt.heads import against, ranking, stack
+from ptmbench.bench.adapt.heads import ranking, stack, tie_safe_products
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.bench.runs import cell as cells
 from ptmbench.bench.runs import estimate
@@ -69,7 +69,7 @@ def test_candidates_that_a_model_does_not_tell_apart_tie():
     rng = np.random.default_rng(0)
     asked, offered = (rng.normal(size=(n, 64)).astype(np.float32) for n in (50, 300))
     twins = rng.integers(0, 300, 3001)
-    found = against(offered[twins])(asked)
+    found = tie_safe_products(offered[twins])(asked)
     assert np.allclose(found, asked @ offered[twins].T, atol=1e-4)
     for scores in found:
         assert len(set(zip(twins.tolist(), scores.tolist(), strict=True))) == len(set(twins.tolist()))

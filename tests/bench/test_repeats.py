@@ -53,7 +53,7 @@ def test_words_that_stood_earlier_are_found(bits, monkeypatch):
     found = Repeats(counts, words)
     first, some = 0, 0
     for one, expected in zip(words, by_hand(documents), strict=True):
-        told = found.earlier(one, first)
+        told = found.earlier_paragraphs(one, first)
         assert ((told >= 0) == expected).all()
         assert told.max(initial=-1) < first + len(one.sizes)
         some += int((told >= 0).sum())
@@ -68,12 +68,12 @@ def test_a_run_reaches_over_the_ends_of_paragraphs():
     for one in words:
         counts.add(one)
     found = Repeats(counts, words)
-    assert (found.earlier(words[1], 1) == -1).all()
-    assert (found.earlier(words[2], 9) >= 1).all()
+    assert (found.earlier_paragraphs(words[1], 1) == -1).all()
+    assert (found.earlier_paragraphs(words[2], 9) >= 1).all()
 
 
 def test_a_refrain_within_one_paragraph_is_no_repeat():
     words = Words.of(["ha " * 50])
     counts = Counts()
     counts.add(words)
-    assert (Repeats(counts, [words]).earlier(words, 0) == -1).all()
+    assert (Repeats(counts, [words]).earlier_paragraphs(words, 0) == -1).all()

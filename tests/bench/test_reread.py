@@ -44,7 +44,7 @@ CHOICES = [row(0, (1, 7, 8, 2), (1, 9, 2, 0)), row(1, (1, 12, 13, 14, 2), (1, 8,
 @pytest.mark.parametrize("model", ["bert", "xlnet", "elmo", "bart"])
 def test_a_row_that_was_read_once_gives_the_same_numbers_and_gradients(model, layers):
     found, _ = made(model, layers=layers)
-    once, flops = FEATURES.reread(found, ROWS)
+    once, flops = FEATURES.precompute_vectors(found, ROWS)
     assert [one.arrays[LAYERS].shape for one in once] == [(length, found.reading.read * 8) for length in (5, 4, 7, 3)]
     assert np.allclose(loop.outputs(found, once), loop.outputs(found, ROWS), atol=1e-5)
     before = found.state()
@@ -62,20 +62,20 @@ def test_a_row_that_was_read_once_gives_the_same_numbers_and_gradients(model, la
 
 def test_texts_side_by_side_are_read_once_too():
     found, _ = made(form=Form.CHOICE)
-    once, _ = FEATURES.reread(found, CHOICES)
+    once, _ = FEATURES.precompute_vectors(found, CHOICES)
     assert [one.arrays[LAYERS].shape for one in once] == [(2, 4, 24), (2, 5, 24)]
     assert np.allclose(loop.outputs(found, once), loop.outputs(found, CHOICES), atol=1e-5)
 
 
 def test_what_was_read_costs_nothing_to_read_again():
     found, _ = made()
-    once, _ = FEATURES.reread(found, ROWS)
+    once, _ = FEATURES.precompute_vectors(found, ROWS)
     assert found.forward_flops(once) == found.training_flops(once) == 0.0  # heads are not counted
 
 
 def test_training_asks_the_encoder_for_nothing(monkeypatch):
     found, chosen = made("gpt")
-    once, _ = FEATURES.reread(found, ROWS)
+    once, _ = FEATURES.precompute_vectors(found, ROWS)
     plain = loop.train(found, ROWS, chosen, 3, lambda: 1.0)
     expected = found.state()
     found, chosen = made("gpt")
@@ -96,7 +96,7 @@ def test_a_training_that_was_stopped_reads_the_rows_again_and_ends_the_same(tmp_
 
     def ended(folder=None, stop=None):
         found, chosen = made("gpt")
-        once, _ = FEATURES.reread(found, ROWS)
+        once, _ = FEATURES.precompute_vectors(found, ROWS)
         looks = iter(range(10))
 
         def score():
@@ -117,20 +117,20 @@ def test_a_training_that_was_stopped_reads_the_rows_again_and_ends_the_same(tmp_
 def test_without_room_for_its_vectors_a_row_is_read_in_each_step(monkeypatch):
     found, chosen = made()
     monkeypatch.setattr(features, "ROOM", 19 * 3 * 8 * 4 - 1)  # 19 tokens, 3 layers of 8 numbers
-    assert FEATURES.reread(found, ROWS) == (ROWS, 0.0)
+    assert FEATURES.precompute_vectors(found, ROWS) == (ROWS, 0.0)
     monkeypatch.setattr(features, "ROOM", 19 * 3 * 8 * 4)
-    once, _ = FEATURES.reread(found, ROWS)
+    once, _ = FEATURES.precompute_vectors(found, ROWS)
     assert once != ROWS
     for rows in (once, ROWS, once):  # one network serves both kinds
         assert loop.train(found, rows, chosen, 0, lambda: 1.0).steps == 6
 
 
 def test_an_adaptation_that_changes_the_encoder_reads_it_each_time():
-    assert load("finetune").reread(Adapted, ROWS) == (ROWS, 0.0)
+    assert load("finetune").precompute_vectors(Adapted, ROWS) == (ROWS, 0.0)
 
 
 def test_the_plan_expects_each_row_to_be_read_once():
     chosen = settings.defaults(Form.CLASSIFICATION, "features")
-    assert chosen.seen(Split(500, 1.0, 20.0)) == 500 and chosen.learnt(Split(500, 1.0, 20.0)) == 4000
+    assert chosen.rows_read(Split(500, 1.0, 20.0)) == 500 and chosen.rows_trained_on(Split(500, 1.0, 20.0)) == 4000
     few = settings.changed(chosen, {"max_steps": 3, "batch": 32})
-    assert few.seen(Split(500, 1.0, 20.0)) == 96
+    assert few.rows_read(Split(500, 1.0, 20.0)) == 96

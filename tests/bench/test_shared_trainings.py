@@ -7,7 +7,7 @@ import pytest
 from ptmbench.bench.adapt import loop
 from ptmbench.bench.runs import cell as cells
 from ptmbench.bench.runs.artefacts import AdaptedModel, Given, Row, TransformedModel
-from ptmbench.bench.runs.plan import Plan, trained
+from ptmbench.bench.runs.plan import Plan, training_cell
 from ptmbench.bench.runs.run import AdaptedModels
 from ptmbench.bench.runs.trainings import TokenizerTraining
 from ptmbench.bench.runs.work import Job, Worker
@@ -37,7 +37,7 @@ def test_all_speeds_share_one_training_and_keep_their_keys():
     for model in models:
         users = [one for one in found if one.predictor == model.key]
         assert [one.adaptation for one in users] == list(SPEEDS)
-        assert {trained(one).key for one in users} == {model.cell.key} == {users[0].key}
+        assert {training_cell(one).key for one in users} == {model.cell.key} == {users[0].key}
     assert [one.settings["speed"] for one in found if one.seed == 1] == [0.5, 0.0, 0.9]
     whole = Plan((Given(key="t", path="x"), *models, *found))
     assert Plan.from_json(whole.to_json()) == whole
@@ -58,7 +58,9 @@ def test_what_only_changes_answers_is_no_training_of_its_own(adaptations, traini
     sums = {"data_sha256": {task.name: "d"}}
     found, models = plan_of(*adaptations, found=(task,), names=("t5",) if task is not COLA else ("bert",), **sums)
     assert [one.cell.adaptation for one in models] == trainings
-    assert all(bool(one.predictor) == any(trained(one).key == model.cell.key for model in models) for one in found)
+    assert all(
+        bool(one.predictor) == any(training_cell(one).key == model.cell.key for model in models) for one in found
+    )
 
 
 def test_transforms_and_conditions_of_all_speeds_are_made_once():
@@ -112,7 +114,7 @@ def test_a_run_trains_once_and_scores_what_separate_trainings_score(context, wor
 
     speeds = {"fastbert": {}, "fastbert:speed=0.0": {"speed": 0.0}, "fastbert:speed=1.0": {"speed": 1.0}}
     alone = [asked(name, **changes) for name, changes in speeds.items()]
-    model = AdaptedModel(cell=trained(alone[1]))
+    model = AdaptedModel(cell=training_cell(alone[1]))
     assert model.cell.key == alone[0].key
     shared = [dataclasses.replace(one, predictor=model.key) for one in alone]
     whole = Plan((words, model, *shared))

@@ -39,7 +39,7 @@ def adapted(tokenizer, shape=None, model="bert", adaptation="finetune"):
 def whole(tokenizer):
     """The whole network with large weights, so that its heads are unlike and attention is far from uniform."""
     found, rng = adapted(tokenizer), np.random.default_rng(3)
-    drawn = {name: rng.normal(name.endswith("scale"), 0.15, v.shape) for name, v in found.named()}
+    drawn = {name: rng.normal(name.endswith("scale"), 0.15, v.shape) for name, v in found.named_variables()}
     found.assign({name: array.astype("float32") for name, array in drawn.items()})
     return found
 
@@ -156,7 +156,7 @@ def test_the_smaller_network_answers_like_the_whole_one_with_closed_gates(whole,
             gate[:] = np.isin(np.arange(len(gate)), stays)
     found = whole
     for part, chosen in kept.items():  # one after the other, as in a chain
-        arrays, shape = units.without(found, part, chosen)
+        arrays, shape = units.keep_units(found, part, chosen)
         found = adapted(tokenizer, shape)
         found.assign(arrays)
     assert shape == shapes.StackShape(layers=3, heads=(2, 1, 4), inner=(12, 5, 24))
@@ -184,13 +184,13 @@ def test_a_head_that_gives_nothing_can_be_taken_out(rows, tokenizer, model):
     from ptmbench.bench.adapt.transforms import units
 
     found, rng = adapted(tokenizer, model=model), np.random.default_rng(4)
-    found.assign({name: rng.normal(name.endswith("scale"), 0.1, v.shape) for name, v in found.named()})
+    found.assign({name: rng.normal(name.endswith("scale"), 0.1, v.shape) for name, v in found.named_variables()})
     for block in found.network.encoder.stack.blocks:
         kernel = block.attention.projection.kernel
         kernel.assign(np.where(np.arange(32)[:, None] // 8 == 2, 0, kernel.numpy()))
     scores = units.importance(found, rows, "heads")
     assert all(np.flatnonzero(one == 0).tolist() == [2] for one in scores)
-    arrays, shape = units.without(found, "heads", units.best(scores, 0.25, together=False))
+    arrays, shape = units.keep_units(found, "heads", units.best(scores, 0.25, together=False))
     expected = found.forward(stack(rows))
     smaller = adapted(tokenizer, shape, model)
     smaller.assign(arrays)

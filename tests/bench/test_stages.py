@@ -63,11 +63,12 @@ def test_the_cost_of_all_stages_is_added_up(text, base, tmp_path):
         assert third.about["including"][name] == pytest.approx(total)
     assert third.about["steps"] == 4
     unknown = replace(base, about={**base.about, "tokens": None})  # a published checkpoint does not say
-    assert lineage.told(second.about, {"base": unknown})["including"]["tokens"] is None
+    assert lineage.manifest_entries(second.about, {"base": unknown})["including"]["tokens"] is None
     total = third.about["including"]
     older = replace(second, about={name: value for name, value in second.about.items() if name != "earlier"})
-    assert lineage.told(third.about, {"base": older})["including"] == pytest.approx(total)
-    again = lineage.told(third.about, {"base": second, "teacher": base})  # the teacher is in the base already
+    assert lineage.manifest_entries(third.about, {"base": older})["including"] == pytest.approx(total)
+    # The teacher is in the base already.
+    again = lineage.manifest_entries(third.about, {"base": second, "teacher": base})
     assert again["including"] == pytest.approx(total) and again["teacher"]["model"] == "word2vec"
 
 

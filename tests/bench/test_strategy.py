@@ -21,7 +21,7 @@ def test_every_way_to_split_ends_with_the_weights_of_one_device(chosen, tmp_path
     for model, row in strategies.measure(chosen, tmp_path).items():
         assert row["change"] > 1e-3, f"{model} learned nothing"
         for way in ("mirrored", "multiworker", "accumulate"):
-            assert row[f"{way}_share"] < 0.02, f"{model} in {strategies.WAYS[way]}: {row[f'{way}_share']}"
+            assert row[f"{way}_share"] < 0.02, f"{model} in {strategies.TRAINING_MODES[way]}: {row[f'{way}_share']}"
 
 
 def test_one_device_needs_no_strategy(monkeypatch):

@@ -63,10 +63,10 @@ def test_the_oracle_stops_where_no_sentence_helps():
 
 def test_a_repeated_trigram_is_passed_over():
     pieces = ["the cat sat down", "a dog ran", "then the cat sat", "rain fell"]
-    assert summaries.chosen(pieces, [0.9, 0.1, 0.8, 0.5], 2) == [0, 3]
-    assert summaries.chosen(pieces, [0.9, 0.1, 0.8, 0.5], 2, block=False) == [0, 2]
-    assert summaries.chosen(pieces, [0.1, 0.9, 0.2, 0.2], 2) == [1, 2]  # of equals the first
-    assert summaries.chosen(["a b", "a b"], [1, 2], 5) == [0, 1]  # no three words, nothing to repeat
+    assert summaries.choose_sentences(pieces, [0.9, 0.1, 0.8, 0.5], 2) == [0, 3]
+    assert summaries.choose_sentences(pieces, [0.9, 0.1, 0.8, 0.5], 2, block=False) == [0, 2]
+    assert summaries.choose_sentences(pieces, [0.1, 0.9, 0.2, 0.2], 2) == [1, 2]  # of equals the first
+    assert summaries.choose_sentences(["a b", "a b"], [1, 2], 5) == [0, 1]  # no three words, nothing to repeat
 
 
 def test_lead_and_oracle_are_rows_by_default_of_every_summarization():

@@ -282,7 +282,7 @@ def test_soft_targets_of_a_trained_teacher_are_worth_more_than_random_ones(text,
     untrained = train("bert", text, tmp_path / "untrained", budget=Budget(steps=1), recipe=still)
     shape, ends = networks.sized(models.load("distilbert"), "tiny", 32), []
     for taught_by in (trained, untrained):
-        first, other = (teachers.built(one, 0) for one in (trained, taught_by))
+        first, other = (teachers.build_network(one, 0) for one in (trained, taught_by))
         student = networks.build("distilbert", shape, text.tokenizer, 0, teacher=first)
         student.loss.teacher = other
         other.loss.trainable = False

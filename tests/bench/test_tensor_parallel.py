@@ -18,7 +18,7 @@ from ptmbench.bench.engine.tensor_parallel import layouts
 from ptmbench.bench.errors import UsageError
 from ptmbench.bench.options import PretrainOptions, WorkerOptions
 from ptmbench.models.layers.config import AttentionConfig, FeedForwardConfig
-from ptmbench.models.layers.operations import parted
+from ptmbench.models.layers.operations import split_columns
 from ptmbench.models.layers.split import cuts
 from ptmbench.models.text.tokenizers import Vocabulary
 from tests.bench.processes import PATIENCE, ROOT
@@ -110,12 +110,14 @@ def test_a_killed_training_resumes_on_split_weights_and_on_one_device(tmp_path):
 
 
 def test_columns_of_fused_kernels_keep_their_meaning():
-    """`parted` gives the same parts when the columns lie in groups, one for each device."""
+    """`split_columns` gives the same parts when the columns lie in groups, one for each device."""
     import tensorflow as tf
 
     x = np.arange(2 * 24, dtype=np.float32).reshape(2, 24)  # 3 parts of 8 columns
     grouped = np.swapaxes(x.reshape(2, 3, 4, 2), 1, 2).reshape(2, 24)
-    for one, other in zip(parted(tf.constant(x), 3), parted(tf.constant(grouped), 3, shards=4), strict=True):
+    for one, other in zip(
+        split_columns(tf.constant(x), 3), split_columns(tf.constant(grouped), 3, shards=4), strict=True
+    ):
         assert np.array_equal(one, other)
 
 

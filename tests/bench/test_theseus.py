@@ -30,7 +30,7 @@ def adapted(tokenizer, layers):
     shape = shapes.StackShape(layers=layers, heads=(4,) * layers, inner=(24,) * layers)
     found = built.traced.__wrapped__("bert", FOUR, tokenizer, CLASSES, "finetune", 2, settings, (), (), shape)
     rng = np.random.default_rng(layers)
-    found.assign({name: rng.normal(name.endswith("scale"), 0.15, v.shape) for name, v in found.named()})
+    found.assign({name: rng.normal(name.endswith("scale"), 0.15, v.shape) for name, v in found.named_variables()})
     return found
 
 

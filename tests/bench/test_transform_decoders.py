@@ -33,7 +33,7 @@ def test_an_added_decoder_is_pruned_and_quantised(context, task, model, adaptati
     given = kept(cell, context)
     adapted = predictor.load(given.predictor).network
     added = {id(variable) for variable in adapted.decoding.own}
-    own = {name: variable.path for name, variable in adapted.named() if id(variable) in added}
+    own = {name: variable.path for name, variable in adapted.named_variables() if id(variable) in added}
     kernels = {name for name, path in own.items() if path.endswith("kernel") and not path.startswith("joined/kernel")}
     vectors = {name for name, path in own.items() if path.endswith(("tokens", "tokens/table"))}
     assert kernels and vectors and all(name.startswith("adapted/") for name in (*kernels, *vectors))

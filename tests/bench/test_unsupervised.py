@@ -116,7 +116,7 @@ def test_a_step_learns_from_what_is_written_now_and_from_noise():
         Text(np.array([51], np.int32), np.ones(1, bool), 1),
     ]
     rows = [
-        monolingual.row(WORDS, Own(), t.said(t.language, t.ids), t.ids, t.language, i, note=t)
+        monolingual.row(WORDS, Own(), t.in_language(t.language, t.ids), t.ids, t.language, i, note=t)
         for i, t in enumerate(texts)
     ]
     asked = []

@@ -14,7 +14,7 @@ from ptmbench import models
 from ptmbench.bench.adapt import heads, settings
 from ptmbench.bench.adapt.acceptability import Own as Scores
 from ptmbench.bench.adapt.acceptability import network as acceptability
-from ptmbench.bench.adapt.asking import Asked
+from ptmbench.bench.adapt.asking import AnsweringInput
 from ptmbench.bench.adapt.built import adapted
 from ptmbench.bench.adapt.channels import Annotation, Text
 from ptmbench.bench.adapt.heads import stack
@@ -62,7 +62,7 @@ def network(model, tokenizer=KNOWING):
 
 
 def asked(model, task, examples, own, tokenizer=KNOWING):
-    return Asked(
+    return AnsweringInput(
         network=network(model, tokenizer), module=models.load(model), shape=shape_of(model), tokenizer=tokenizer,
         task=load(task), settings=own, train=[], report=examples, seed=0,
     )  # fmt: skip

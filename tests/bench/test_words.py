@@ -8,7 +8,7 @@ import pytest
 
 from ptmbench import models
 from ptmbench.bench.adapt import settings as adaptation_settings
-from ptmbench.bench.adapt.asking import Asked
+from ptmbench.bench.adapt.asking import AnsweringInput
 from ptmbench.bench.adapt.words import network as words
 from ptmbench.bench.engine import networks
 from ptmbench.bench.runs import cell as cells
@@ -114,8 +114,8 @@ def test_vectors_of_a_model_that_reads_languages_follow_the_language():
     for layers in ("embedding", "top"):
         settings = adaptation_settings.changed(SETTINGS, {"layers": layers})
         given = {"tokenizer": knowing, "settings": settings, "task": load("word_similarity")}
-        asking = Asked(network=network, module=models.load("xlm"), shape=SHAPE, train=[], report=[one, other], seed=0,
-                       **given)  # fmt: skip
+        asking = AnsweringInput(network=network, module=models.load("xlm"), shape=SHAPE, train=[], report=[one, other],
+                                seed=0, **given)  # fmt: skip
         (german, english), _ = words.respond(asking)
         assert abs(german - english) > 1e-6
 
@@ -126,7 +126,7 @@ def test_what_is_not_read_is_not_counted(layers, above):
     network, module = networks.build("bert", SHAPE, TOKENIZER, 0), models.load("bert")
     settings = adaptation_settings.changed(SETTINGS, {"layers": layers} if layers else {})
     _, flops = words.respond(
-        Asked(
+        AnsweringInput(
             network=network, module=module, shape=SHAPE, tokenizer=TOKENIZER, task=load("word_similarity"),
             settings=settings, train=[], report=[asked("king", "queen"), asked("king", "man")], seed=0,
         )

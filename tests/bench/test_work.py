@@ -3,7 +3,7 @@
 import pytest
 
 from ptmbench.bench.engine import checkpoint
-from ptmbench.bench.runs.execute import _ended, set_failures_aside
+from ptmbench.bench.runs.execute import _final_statuses, set_failures_aside
 from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.results import failure_of, intact, settled
 from ptmbench.bench.runs.work import Job, Worker
@@ -63,7 +63,7 @@ def test_a_damaged_record_is_named_and_counts_as_failed_whatever_it_says(worker,
     worker.give_up(CELLS[0], DIED)
     (path,) = (tmp_path / "records").iterdir()
     path.write_bytes(damage(path.read_bytes()))
-    assert list(_ended(PLAN, tmp_path).values()) == ["failed"] and path.name in capsys.readouterr().err
+    assert list(_final_statuses(PLAN, tmp_path).values()) == ["failed"] and path.name in capsys.readouterr().err
     set_failures_aside(tmp_path)
     assert not path.exists() and len(list((tmp_path / "superseded").iterdir())) == 1
 

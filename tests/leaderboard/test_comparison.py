@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from ptmbench.leaderboard.gate.comparison import Drop, from_scores, mixed_t
-from ptmbench.leaderboard.gate.resampling import Scored, draws, multi_bootstrap, same_weights
+from ptmbench.leaderboard.gate.resampling import Scored, draws, multi_bootstrap, untrained_drop
 from ptmbench.leaderboard.gate.verdicts import fisher, holm
 
 
@@ -100,7 +100,7 @@ def test_multi_bootstrap_agrees_with_the_formula_where_both_apply():
 def test_same_weights_is_mcnemar():
     base, head = np.zeros(100), np.zeros(100)
     base[:30], head[12:33] = 100, 100  # 12 lost, 3 won
-    drop = same_weights([scored(base)], [scored(head)])
+    drop = untrained_drop([scored(base)], [scored(head)])
     assert drop.method == "McNemar, exact" and drop.value == 9.0
     assert drop.p == pytest.approx(stats.binomtest(12, 15, alternative="greater").pvalue)
     more = np.array([100.0] * 13 + [-100.0] * 4 + [0.0] * 85)  # one more lost and one more won
@@ -112,17 +112,17 @@ def test_a_hundred_examples_on_which_nothing_changed_do_not_exclude_a_drop_of_tw
     """With a true drop of 2 points, 13 of 100 such test sets have no example that shows it."""
     each = np.repeat([0.0, 100.0], 50)
     for right in (each, np.zeros(100)):
-        drop = same_weights([scored(right)], [scored(right)])
+        drop = untrained_drop([scored(right)], [scored(right)])
         assert drop.value == 0 and drop.p == 1 and drop.interval().high > 2
         assert drop.spread @ drop.spread == pytest.approx(drop.variance)
     many = np.repeat(each, 10)
-    assert same_weights([scored(many)], [scored(many)]).interval().high < 1
+    assert untrained_drop([scored(many)], [scored(many)]).interval().high < 1
 
 
 def test_same_weights_without_per_example_scores_draws_examples():
     rng = np.random.default_rng(3)
     base, head = rng.normal(50, 10, 400), rng.normal(49, 10, 400)
-    drop = same_weights([scored(base, nonlinear=True)], [scored(head, nonlinear=True)])
+    drop = untrained_drop([scored(base, nonlinear=True)], [scored(head, nonlinear=True)])
     error = stats.sem(base - head)
     assert drop.value == pytest.approx(base.mean() - head.mean())
     assert math.sqrt(drop.variance) == pytest.approx(error, rel=0.1)

@@ -15,7 +15,7 @@ from ptmbench.leaderboard.records import record
 from ptmbench.leaderboard.scores import retention
 from ptmbench.leaderboard.scores.arrange import arrange
 from ptmbench.leaderboard.scores.compression import compressed
-from ptmbench.leaderboard.scores.retention import _Pair, ratio
+from ptmbench.leaderboard.scores.retention import _ScorePair, ratio
 from tests.leaderboard import made
 
 MIB = 2**20
@@ -92,7 +92,9 @@ def test_with_seeds_alone_it_is_fiellers_interval():
     """The interval has the roots of (mean x - R mean y)^2 = t^2 (var x - 2 R cov + R^2 var y) / n as its bounds, if
     there is no variance over examples."""
     x, y = np.array([70.0, 74.0, 71.5, 73.0]), np.array([80.0, 82.0, 79.0, 83.0])
-    pair = _Pair({((), i): v for i, v in enumerate(x)}, {((), i): v for i, v in enumerate(y)}, (0.0, 0.0, 0.0), True)
+    pair = _ScorePair(
+        {((), i): v for i, v in enumerate(x)}, {((), i): v for i, v in enumerate(y)}, (0.0, 0.0, 0.0), True
+    )
     (xx, xy), (_, yy) = np.cov(x, y) / 4
     square = stats._t(3, 0.95) ** 2
     roots = np.roots(
@@ -105,9 +107,9 @@ def test_with_seeds_alone_it_is_fiellers_interval():
 
 def test_an_interval_is_unbounded_where_the_reference_may_be_zero():
     x, y = ({((), i): value for i, value in enumerate(side)} for side in ((3.0, 2.0, 4.0), (-1.0, 6.0, 1.0)))
-    found = ratio(_Pair(x, y, (0.0, 0.0, 0.0), True))
+    found = ratio(_ScorePair(x, y, (0.0, 0.0, 0.0), True))
     assert found.value == pytest.approx(150.0) and math.isnan(found.interval.high)
-    assert ratio(_Pair(y, {draw: -value for draw, value in x.items()}, (0.0, 0.0, 0.0), True)) is None
+    assert ratio(_ScorePair(y, {draw: -value for draw, value in x.items()}, (0.0, 0.0, 0.0), True)) is None
 
 
 @pytest.mark.parametrize(("seeds", "own", "level"), [(3, 0.1, 0.9), (3, 0.8, 0.5), (5, 0.8, 0.5)])
@@ -126,9 +128,9 @@ def test_it_holds_the_truth_in_new_seeds_and_examples(seeds, own, level):
         drawn = [(counts @ side.T).mean(axis=1) / n for side in (x, y)]
         (xx, xy), (_, yy) = np.cov(*drawn)
         scores = [{((), i): value for i, value in enumerate(side.mean(axis=1))} for side in (x, y)]
-        low, high = ratio(_Pair(*scores, (xx, yy, xy), True)).interval
+        low, high = ratio(_ScorePair(*scores, (xx, yy, xy), True)).interval
         hits += low <= 100 * truth <= high
-        low, high = ratio(_Pair(*scores, (xx, yy, 0.0), False)).interval
+        low, high = ratio(_ScorePair(*scores, (xx, yy, 0.0), False)).interval
         unpaired += low <= 100 * truth <= high
     assert hits / times > 0.9  # 95 % are 142 of 150, with a standard deviation of 2.7
     assert unpaired >= hits

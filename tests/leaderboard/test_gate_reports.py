@@ -56,13 +56,13 @@ def test_json_has_no_nan(tmp_path):
 def test_cells_under_a_condition_have_a_part_of_their_own_in_reports(tmp_path):
     found = between(tmp_path, [cells(), noisy(0.0)], [cells(), noisy(0.3, salt=1)])
     lines = gate_report.to_lines(found).splitlines()
-    place = lines.index(f"{gate_report.UNDER}:")
+    place = lines.index(f"{gate_report.CONDITIONS_HEADING}:")
     assert lines[place + 1].startswith("✗ regression") and lines[place - 1].startswith("✓ pass")
-    plain, conditional = gate_report.to_markdown(found).split(f"### {gate_report.UNDER}")
+    plain, conditional = gate_report.to_markdown(found).split(f"### {gate_report.CONDITIONS_HEADING}")
     assert plain.count("\n| ✓ pass") == 2 and conditional.count("\n| ✗ regression") == 1  # the first part has the mean
     assert [one["condition"] for one in json.loads(gate_report.to_json(found))["cells"]].count("misspellings") == 1
     assert any("::error" in line for line in gate_report.annotations(found))
-    assert gate_report.UNDER not in gate_report.to_lines(between(tmp_path / "none", [cells()], [cells()]))
+    assert gate_report.CONDITIONS_HEADING not in gate_report.to_lines(between(tmp_path / "none", [cells()], [cells()]))
     short = gate_report.to_markdown(found, limit=600)
     assert len(short) <= 600 and "more cells" in short
 

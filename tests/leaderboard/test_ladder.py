@@ -8,7 +8,7 @@ import pytest
 
 from ptmbench.leaderboard.scores import ladder
 from ptmbench.leaderboard.scores.arrange import arrange
-from ptmbench.leaderboard.scores.ladder import Point, Series
+from ptmbench.leaderboard.scores.ladder import BudgetLadder, Rung
 from ptmbench.leaderboard.scores.measures import Measure
 from ptmbench.leaderboard.stats import Interval, error, summarise, units
 from tests.leaderboard.ladders import RUNGS, rung, rungs
@@ -16,7 +16,7 @@ from tests.leaderboard.made import record
 
 
 def simulated(rng, truth, sd, off, seeds=3, pretrainings=1, between=0.0, flops=(1e12, 1e13, 1e14, 1e15)):
-    """Yields points of a ladder, as on the board. The true scores are ``truth(flops)``. The standard deviations of the
+    """Yields rungs of a ladder, as on the board. The true scores are ``truth(flops)``. The standard deviations of the
     noise are ``sd`` between seeds (by rung), ``between`` between pre-trainings, and ``off`` of the examples, which all
     seeds of a rung share."""
     for i, c in enumerate(flops):
@@ -29,10 +29,10 @@ def simulated(rng, truth, sd, off, seeds=3, pretrainings=1, between=0.0, flops=(
         }
         summary = summarise(units(values))
         at = error(summary, off**2)
-        yield Point(rung=f"{c:g}", flops=c, value=summary.mean, error=at, interval=at.around(summary.mean))
+        yield Rung(budget=f"{c:g}", flops=c, value=summary.mean, error=at, interval=at.around(summary.mean))
 
 
-NOBODY = Series(number=1, label="BERT", words="", rows=())
+NOBODY = BudgetLadder(number=1, label="BERT", words="", rows=())
 SCORE = Measure(title="score", of=lambda row: None)
 
 
@@ -48,13 +48,13 @@ def test_intervals_of_known_curves_hold_the_truth(draws):
     held = {"slope": 0, "gain": 0, "bend": 0, "exponent": 0}
     trials = 400
     for _ in range(trials):
-        points = tuple(simulated(rng, lambda c: 40 + 1.5 * math.log2(c / 1e12), (1.0, 1.0, 0.5, 2.0), 0.8, **draws))
-        line = ladder.curve(NOBODY, SCORE, points, drawn)
+        made = tuple(simulated(rng, lambda c: 40 + 1.5 * math.log2(c / 1e12), (1.0, 1.0, 0.5, 2.0), 0.8, **draws))
+        line = ladder.bootstrap_curve(NOBODY, SCORE, made, drawn)
         held["slope"] += inside(1.5, line.fit.slope_interval)
         held["gain"] += inside(1.5, line.gains[1].interval)
         held["bend"] += inside(0.0, line.fit.bend_interval)
-        points = tuple(simulated(rng, lambda c: 100 - 60 * (c / 1e12) ** -0.1, (1.0, 1.0, 0.5, 2.0), 0.8, **draws))
-        law = ladder.curve(NOBODY, SCORE, points, drawn)
+        made = tuple(simulated(rng, lambda c: 100 - 60 * (c / 1e12) ** -0.1, (1.0, 1.0, 0.5, 2.0), 0.8, **draws))
+        law = ladder.bootstrap_curve(NOBODY, SCORE, made, drawn)
         held["exponent"] += inside(0.1, law.fit.exponent_interval)
     share = {name: count / trials for name, count in held.items()}
     assert all(0.90 <= one <= 0.995 for one in share.values()), share
@@ -70,12 +70,12 @@ def test_examples_that_rungs_share_make_intervals_of_gains_cautious():
     rng, drawn, held = np.random.default_rng(1), np.random.default_rng(2), 0
     for _ in range(300):
         shift = rng.normal(0, 1.0)
-        points = tuple(
-            Point(rung=one.rung, flops=one.flops, value=one.value + shift, interval=one.interval,
+        made = tuple(
+            Rung(budget=one.budget, flops=one.flops, value=one.value + shift, interval=one.interval,
                   error=error(summarise([one.value - 0.5, one.value + 0.5, one.value]), 1.0))
             for one in simulated(rng, lambda c: 2 * math.log2(c / 1e12), (0.5,) * 4, 0.0)
         )  # fmt: skip
-        held += inside(2.0, ladder.curve(NOBODY, SCORE, points, drawn).gains[0].interval)
+        held += inside(2.0, ladder.bootstrap_curve(NOBODY, SCORE, made, drawn).gains[0].interval)
     assert held / 300 >= 0.97
 
 
@@ -83,10 +83,8 @@ def test_fits_recover_a_known_curve_and_refuse_two_rungs():
     sure = error(summarise([0.0]), 0.0)
 
     def exact(truth, flops, measure=SCORE):
-        points = tuple(
-            Point(rung=f"{c:g}", flops=c, value=truth(c), error=sure, interval=Interval(0, 0)) for c in flops
-        )
-        return ladder.curve(NOBODY, measure, points, np.random.default_rng(0))
+        made = tuple(Rung(budget=f"{c:g}", flops=c, value=truth(c), error=sure, interval=Interval(0, 0)) for c in flops)
+        return ladder.bootstrap_curve(NOBODY, measure, made, np.random.default_rng(0))
 
     law = exact(lambda c: 100 - 50 * (c / 1e12) ** -0.2, (1e12, 1e13, 1e14))
     assert law.fit.exponent == pytest.approx(0.2) and law.fit.bend < 0
@@ -110,12 +108,12 @@ def test_curves_cross_where_their_lines_do():
         *rungs("t5", 40.0, 0.1, spread=0.3),
     ]
     found = ladder.curves(arrange(made))
-    assert [one.series.label for one in found if one.measure.title == "average"] == ["BERT", "GPT", "T5"]
+    assert [one.ladder.label for one in found if one.measure.title == "average"] == ["BERT", "GPT", "T5"]
     pair = next(one for one in ladder.pairs(found) if one.first.measure.title == "average")
-    assert (pair.first.series.label, pair.second.series.label) == ("BERT", "GPT")
+    assert (pair.first.ladder.label, pair.second.ladder.label) == ("BERT", "GPT")
     assert pair.crossing == pytest.approx(0.99e12 * 2**4, rel=0.5)  # 60 + 2 x = 66 + 0.5 x after four doublings
     assert pair.ahead[0] < 0.01 and pair.ahead[2] > 0.99 and pair.crossed > 0.99
-    never = [one for one in ladder.pairs(found) if one.second.series.label == "T5" and not one.first.measure.is_loss]
+    never = [one for one in ladder.pairs(found) if one.second.ladder.label == "T5" and not one.first.measure.is_loss]
     assert all(math.isnan(one.crossing) and one.crossed < 0.01 and min(one.ahead) > 0.99 for one in never)
     lower = [
         record("wikitext2", name, value=value, pretraining=rung(flops))
@@ -138,10 +136,10 @@ def test_rungs_of_several_models_are_matched_by_what_was_asked_for():
         record(name="gpt", pretraining=rung(c, budget={"tokens": int(c / 1e6)}) | {"flops": 2 * c}) for c in RUNGS[1:]
     ]
     (pair, *_) = ladder.pairs(ladder.curves(arrange([*bert, *gpt])))
-    assert pair.rungs == ("10,000,000 tokens", "100,000,000 tokens")
+    assert pair.budgets == ("10,000,000 tokens", "100,000,000 tokens")
     old = [record(name=name, pretraining=rung(c, budget={}, tokens=int(c))) for name in ("bert", "gpt") for c in RUNGS]
     (pair, *_) = ladder.pairs(ladder.curves(arrange(old)))
-    assert pair.rungs == ("1e12 FLOPs", "1e13 FLOPs", "1e14 FLOPs")
+    assert pair.budgets == ("1e12 FLOPs", "1e13 FLOPs", "1e14 FLOPs")
 
 
 def with_objectives(made, *names):
@@ -152,7 +150,7 @@ def with_objectives(made, *names):
 def losses(made):
     """The title, the label and the number of rungs of each loss curve."""
     found = [one for one in ladder.curves(arrange(made)) if one.measure.is_loss]
-    return sorted((one.measure.title, one.series.label, len(one.points)) for one in found)
+    return sorted((one.measure.title, one.ladder.label, len(one.rungs)) for one in found)
 
 
 def test_losses_share_an_axis_only_within_one_objective_and_one_text():
@@ -168,7 +166,7 @@ def test_losses_share_an_axis_only_within_one_objective_and_one_text():
     made = [*bert, *roberta, *albert, *gpt]
     assert losses(made) == expected
     compared = {
-        (one.first.series.label, one.second.series.label)
+        (one.first.ladder.label, one.second.ladder.label)
         for one in ladder.pairs(ladder.curves(arrange(made)))
         if one.first.measure.is_loss
     }
@@ -209,10 +207,10 @@ def test_the_average_is_centred_where_minimal_pairs_are_among_the_instruments():
                 for seed, noise in enumerate((-0.2, 0.0, 0.2))
             ]
     found = [one for one in ladder.curves(arrange(made)) if one.measure.title == "centred average"]
-    assert [one.series.label for one in found] == ["BERT", "GPT"]
-    assert [point.value for point in found[0].points] == pytest.approx([7.0, 19.0, 31.0])  # means of 4 + 16i, 10 + 8i
-    assert {point.drawn for one in found for point in one.points} == {"3 seeds"}
-    assert all(point.interval.low < point.value < point.interval.high for point in found[0].points)
+    assert [one.ladder.label for one in found] == ["BERT", "GPT"]
+    assert [one.value for one in found[0].rungs] == pytest.approx([7.0, 19.0, 31.0])  # means of 4 + 16i, 10 + 8i
+    assert {step.drawn for one in found for step in one.rungs} == {"3 seeds"}
+    assert all(one.interval.low < one.value < one.interval.high for one in found[0].rungs)
     (pair,) = (one for one in ladder.pairs(found))
     assert pair.crossing == pytest.approx(0.99e13) and pair.ahead[0] < 0.01 and pair.ahead[2] > 0.99  # a tie at rung 2
     assert not any(one.measure.title == "average" for one in ladder.curves(arrange(made)))

@@ -61,7 +61,7 @@ def test_hostile_labels_stay_text_in_the_picture():
 
 
 def test_labels_do_not_touch_and_stay_on_the_picture():
-    places = charts._apart([100.0, 101.0, 99.0, 250.0, 260.0, 258.0], 270.0)
+    places = charts._space_labels([100.0, 101.0, 99.0, 250.0, 260.0, 258.0], 270.0)
     ordered = sorted(places)
     assert all(b - a >= charts._LINE - 1e-9 for a, b in zip(ordered, ordered[1:], strict=False))
     assert ordered[-1] <= 270.0 and sorted(range(6), key=lambda i: places[i]) == [2, 0, 1, 3, 5, 4]

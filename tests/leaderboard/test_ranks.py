@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ptmbench.leaderboard.scores.arrange import arrange
-from ptmbench.leaderboard.scores.ranks import Rank, ranks, separable, together
+from ptmbench.leaderboard.scores.ranks import Rank, ranks, separable, simultaneous_confidence
 from ptmbench.leaderboard.stats import Interval, error, from_examples, summarise
 from tests.leaderboard.made import record
 
@@ -55,7 +55,7 @@ def test_all_true_ranks_lie_in_their_intervals_at_once():
         for i, level in enumerate(truth):
             values = level + rng.normal(0, 0.6) + rng.normal(0, 1.0, 5)
             spread = error(summarise(list(values)), 0.6**2)
-            intervals[i] = spread.around(float(values.mean()), together(len(truth)))
+            intervals[i] = spread.around(float(values.mean()), simultaneous_confidence(len(truth)))
         found = ranks(intervals)
         # Tied rows may have either order, so any rank from 1 + strictly better to rows - strictly worse is true.
         best, worst = (1 + (truth[:, None] > truth).sum(0)), len(truth) - (truth[:, None] < truth).sum(0)
@@ -66,7 +66,9 @@ def test_all_true_ranks_lie_in_their_intervals_at_once():
 
 
 def test_sidak_holds_all_intervals_at_once():
-    assert together(1) == pytest.approx(0.95) and together(10) ** 10 == pytest.approx(0.95)
+    assert simultaneous_confidence(1) == pytest.approx(0.95) and simultaneous_confidence(10) ** 10 == pytest.approx(
+        0.95
+    )
 
 
 def test_error_by_hand():

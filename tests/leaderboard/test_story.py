@@ -109,7 +109,7 @@ def test_names_avoid_the_line_where_they_can():
 def test_axes_do_not_stretch_rounding_noise():
     near = Interval(50.001, 50.003)
     points = [
-        pictures.Point(name=name, cost=cost, score=50.002, interval=near, kind="model", link=name)
+        pictures.ScatterPoint(name=name, cost=cost, score=50.002, interval=near, kind="model", link=name)
         for name, cost in (("a", 10.0), ("b", 10.01))
     ]
     drawn = str(pictures.scatter(points))

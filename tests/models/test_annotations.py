@@ -9,7 +9,7 @@ import pytest
 
 from ptmbench.models.text import pieces as texts
 from ptmbench.models.text.annotations import symbols_of
-from ptmbench.models.text.corpus import CorpusError, content_hash, opened, store, tokenise, train_tokenizer
+from ptmbench.models.text.corpus import CorpusError, content_hash, open_corpora, store, tokenise, train_tokenizer
 from ptmbench.models.text.joined import Joined
 from ptmbench.models.text.sidecars import sidecar_of, write
 from ptmbench.models.text.tokenizers import Tokenizer, TokenizerError
@@ -194,7 +194,7 @@ def test_layers_over_many_shards_are_looked_up_as_one_array(tmp_path, monkeypatc
     cut = train_tokenizer([text], "word", 60)
     monkeypatch.setattr(texts, "PIECE", 50)
     store([text], cut, tmp_path / "whole")
-    corpus = opened([store([text], cut, tmp_path / "tokens")])
+    corpus = open_corpora([store([text], cut, tmp_path / "tokens")])
     assert isinstance(corpus.layers["entities"], Joined)
     values = corpus.layers["entities"].take(np.arange(-5, corpus.tokens + 5))
     whole = tokenise([text], cut).layers["entities"]

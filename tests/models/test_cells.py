@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ptmbench.models.layers.cells import Choice, shifted
+from ptmbench.models.layers.cells import Choice, shift_in_window
 from ptmbench.models.layers.cells_config import CONVOLUTIONS, OPERATIONS, CellStackConfig, OperationConfig
 from ptmbench.models.layers.config import from_dict
 from ptmbench.models.layers.core import Rows, built
@@ -64,7 +64,7 @@ def test_an_operation_is_that_of_each_token_and_padding_is_not_seen(kind):
 
 def test_windows_are_centred():
     x = tf.reshape(tf.range(1, 6, dtype=tf.float32), [1, 5, 1])
-    found = [one.numpy().ravel().tolist() for one in shifted(x, 3, 2, 0.0)]
+    found = [one.numpy().ravel().tolist() for one in shift_in_window(x, 3, 2, 0.0)]
     assert found == [[0, 0, 1, 2, 3], [1, 2, 3, 4, 5], [3, 4, 5, 0, 0]]
 
 

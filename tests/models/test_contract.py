@@ -28,7 +28,7 @@ from tests.models.networks import (
 def test_parameters_are_those_of_the_network(name):
     model = made(name)
     total, tables = model.module.describe(small(model.module), VOCABULARY).parameters()
-    assert total == sum(math.prod(variable.shape) for variable in networks.own(model.built.loss))
+    assert total == sum(math.prod(variable.shape) for variable in networks.model_variables(model.built.loss))
     assert 0 < tables <= total
 
 

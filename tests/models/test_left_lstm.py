@@ -13,7 +13,7 @@ from ptmbench.models.architectures import recurrent_decoders
 from ptmbench.models.card import Size
 from ptmbench.models.layers.core import Drop
 from ptmbench.models.layers.operations import dropout
-from ptmbench.models.layers.recurrent import Lstm, locked
+from ptmbench.models.layers.recurrent import Lstm, locked_dropout
 from ptmbench.models.layers.recurrent_networks import built
 from ptmbench.models.objectives import awd_lm
 from ptmbench.models.objectives.lm import CausalLm
@@ -120,7 +120,7 @@ def test_what_awd_drops(monkeypatch):
     try:
         kinds = ("weights", "embedding", "input", "hidden", "output")
         assert [network.drop(what, None, 0).rate for what in kinds] == pytest.approx([0.5, 0.05, 0.4, 0.3, 0.4])
-        mask = np.asarray(locked(tf.ones([7, 3, wide]), network.drop("hidden", SEED, 1), axis=0))
+        mask = np.asarray(locked_dropout(tf.ones([7, 3, wide]), network.drop("hidden", SEED, 1), axis=0))
         assert (mask == mask[:1]).all() and not (mask[0, 0] == mask[0, 1]).all()
         assert (mask == 0).mean() == pytest.approx(0.3, abs=0.05)
         seen, call = [], Lstm.call

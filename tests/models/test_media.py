@@ -9,7 +9,15 @@ import pytest
 from ptmbench.models.objectives import sip
 from ptmbench.models.text import pieces as texts
 from ptmbench.models.text.annotations import widths_of
-from ptmbench.models.text.corpus import Corpus, CorpusError, content_hash, opened, store, tokenise, train_tokenizer
+from ptmbench.models.text.corpus import (
+    Corpus,
+    CorpusError,
+    content_hash,
+    open_corpora,
+    store,
+    tokenise,
+    train_tokenizer,
+)
 from ptmbench.models.text.joined import Joined
 from ptmbench.models.text.pieces import CorpusUnfit
 from ptmbench.models.text.sidecars import sidecar_of, write
@@ -65,7 +73,7 @@ def test_shards_are_looked_up_as_one_array(tmp_path, monkeypatch):
     paths = [made(tmp_path, f"{name}.txt") for name in "ab"]
     cut = train_tokenizer(paths, "word", 80)
     stored = store(paths, cut, tmp_path / "out", processes=1)
-    found, whole = opened([stored]), tokenise(paths, cut)
+    found, whole = open_corpora([stored]), tokenise(paths, cut)
     assert isinstance(found.media.offsets, Joined) and len(stored.shards) > 1
     assert found.media.counts().tolist() == whole.media.counts().tolist() == [3, 0, 2] * 2
     documents = np.arange(6)[::-1]

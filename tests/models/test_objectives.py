@@ -41,7 +41,7 @@ def rows(count: int, length: int, padded: int = 0) -> np.ndarray:
 
 
 def test_an_epoch_shows_every_window_once(corpus):
-    runs = sampling.Runs(corpus.ids, 16)
+    runs = sampling.TokenRuns(corpus.ids, 16)
     steps = runs.count // 8
     seen = np.concatenate([runs(step, 8, 1) for step in range(steps)])
     assert seen.shape == (steps * 8, 16)
@@ -50,7 +50,7 @@ def test_an_epoch_shows_every_window_once(corpus):
 
 
 def test_the_next_epoch_has_other_cuts_and_another_order(corpus):
-    runs = sampling.Runs(corpus.ids, 16)
+    runs = sampling.TokenRuns(corpus.ids, 16)
     first, second = runs.starts(0, runs.count, 1), runs.starts(1, runs.count, 1)
     assert not np.array_equal(first, second)
     assert set(first % 16) == {0}
@@ -343,7 +343,7 @@ def test_corrupted_text_can_be_put_together_again(corpus):
     from ptmbench.models.objectives import seq2seq_mlm
 
     raw, noise, spans = seq2seq_mlm.plan(64)
-    text = sampling.Runs(corpus.ids, raw)(0, 8, 1)
+    text = sampling.TokenRuns(corpus.ids, raw)(0, 8, 1)
     source, target = seq2seq_mlm.corrupt(text, noise, spans, np.random.default_rng(0), VOCABULARY)
     assert source.shape == (8, raw - noise + spans + 2)
     assert target.shape == (8, noise + spans + 2)

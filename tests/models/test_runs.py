@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from ptmbench.models.text.duplicates import repeats, signature
-from ptmbench.models.text.runs import Runs, folded
+from ptmbench.models.text.runs import WordRuns, fold_words
 
 
 def words(text: str) -> list[str]:
-    return folded(text).decode().split("\0")[:-1]
+    return fold_words(text).decode().split("\0")[:-1]
 
 
 @pytest.mark.parametrize(
@@ -39,12 +39,12 @@ def test_the_way_for_ascii_gives_the_words_of_the_other():
 
 
 def test_runs_are_equal_where_their_words_are():
-    one, other = Runs(folded("a b c d a b c")), Runs(folded("x a b c, ab c"))
+    one, other = WordRuns(fold_words("a b c d a b c")), WordRuns(fold_words("x a b c, ab c"))
     assert len(one) == 7 and len(other) == 6
     three = one.of(3)
     assert three.shape == (5,) and three[0] == three[4] == other.of(3)[1]
     assert len(np.unique(np.concatenate([one.of(2), other.of(2)]))) == 7  # "ab c" is not "a b"
-    assert one.of(8).shape == (0,) and Runs(b"").of(2).shape == (0,)
+    assert one.of(8).shape == (0,) and WordRuns(b"").of(2).shape == (0,)
 
 
 def test_chinese_documents_with_one_other_character_are_near_repeats():

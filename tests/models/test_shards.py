@@ -15,7 +15,7 @@ import pytest
 from ptmbench.models.objectives import sampling
 from ptmbench.models.text import corpus as corpora
 from ptmbench.models.text import pieces
-from ptmbench.models.text.corpus import Corpus, CorpusError, opened, read, store, stored_in
+from ptmbench.models.text.corpus import Corpus, CorpusError, open_corpora, read, store, stored_in
 from ptmbench.models.text.joined import Bits, Joined
 from ptmbench.models.text.shards import MANIFEST
 from ptmbench.models.text.tokenizers import KINDS, Tokenizer
@@ -97,7 +97,7 @@ def test_the_number_of_processes_does_not_matter(files, tokenizer, tmp_path, sma
 
 
 def test_shards_are_looked_up_as_one_array_would_be(files, tokenizer, tmp_path, small_pieces):
-    corpus = opened([store(files, tokenizer, tmp_path / "shards", processes=1)])
+    corpus = open_corpora([store(files, tokenizer, tmp_path / "shards", processes=1)])
     whole = Corpus(*(in_full(getattr(corpus, name)) for name in ("ids", "sentences", "documents", "heads")))
     encoded = [tokenizer.encode(document) for document in read(files)]
     assert whole.ids.tolist() == [i for document in encoded for sentence in document for i in sentence]
@@ -119,7 +119,7 @@ def test_shards_are_looked_up_as_one_array_would_be(files, tokenizer, tmp_path, 
 def test_samplers_see_the_same_text_in_shards_and_in_one_array(files, tokenizer, tmp_path, small_pieces):
     from ptmbench.models.objectives import lm, skipgram
 
-    corpus = opened([store(files, tokenizer, tmp_path / "shards", processes=1)])
+    corpus = open_corpora([store(files, tokenizer, tmp_path / "shards", processes=1)])
     whole = Corpus(*(in_full(getattr(corpus, name)) for name in ("ids", "sentences", "documents", "heads")))
     assert isinstance(corpus.ids, Joined)
     vocabulary = tokenizer.vocabulary
@@ -208,13 +208,13 @@ def test_text_that_changes_meanwhile_makes_no_corpus(tokenizer, tmp_path, small_
 @pytest.mark.parametrize("more", [-1, 1])
 def test_marks_of_another_number_of_pieces_are_refused(more, files, tokenizer, tmp_path, small_pieces, monkeypatch):
     """The corpus would end where the shorter of the two does."""
-    marks = corpora._repeated
+    marks = corpora._find_repeats
 
     def others(*arguments):
         found = marks(*arguments)
         return found[:more] if more < 0 else [*found, found[0]]
 
-    monkeypatch.setattr(corpora, "_repeated", others)
+    monkeypatch.setattr(corpora, "_find_repeats", others)
     with pytest.raises(CorpusError, match="changed while it was tokenised"):
         store(files, tokenizer, tmp_path / "out", deduplicate="exact", processes=1)
     assert stored_in(tmp_path / "out") is None
@@ -249,12 +249,12 @@ def test_a_folder_is_opened_whole_or_not_at_all(files, tokenizer, tmp_path, smal
 
 def test_several_folders_are_one_corpus(files, tokenizer, tmp_path, small_pieces):
     parts = [store([files[0] / name], tokenizer, tmp_path / name, processes=1) for name in ("a.txt", "c.txt")]
-    corpus = opened(parts)
+    corpus = open_corpora(parts)
     assert corpus.tokens == sum(part.total("tokens") for part in parts)
-    assert corpus.fingerprint != opened(parts[::-1]).fingerprint
+    assert corpus.fingerprint != open_corpora(parts[::-1]).fingerprint
     other = store([files[0] / "a.txt"], Tokenizer.train("word", ["a b c"], 60), tmp_path / "other", processes=1)
     with pytest.raises(CorpusError, match="different tokenizers"):
-        opened([parts[0], other])
+        open_corpora([parts[0], other])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -279,12 +279,12 @@ def test_bits():
 @pytest.mark.parametrize("count", [1, 2, 3, 10, 97, 1000, 4096])
 def test_the_order_of_windows_is_a_permutation(count):
     for key in range(5):
-        places = sampling.shuffled(np.arange(count), count, np.full(count, key, np.uint64))
+        places = sampling.permute_slots(np.arange(count), count, np.full(count, key, np.uint64))
         assert sorted(places.tolist()) == list(range(count))
 
 
 def test_the_order_of_windows_is_as_good_as_chance():
-    orders = np.stack([sampling.shuffled(np.arange(64), 64, np.full(64, key, np.uint64)) for key in range(4000)])
+    orders = np.stack([sampling.permute_slots(np.arange(64), 64, np.full(64, key, np.uint64)) for key in range(4000)])
     seen = np.stack([np.bincount(orders[:, slot], minlength=64) for slot in range(64)])  # [slot, place]
     assert ((seen - 62.5) ** 2 / 62.5).sum() == pytest.approx(63 * 63, rel=0.06)  # chi-square, by its own spread
     follows = (np.diff(orders, axis=1) == 1).mean()

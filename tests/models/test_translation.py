@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from ptmbench.models.architectures.recurrent_translators import cove
 from ptmbench.models.card import Size
-from ptmbench.models.layers.operations import watching
+from ptmbench.models.layers.operations import collect_attention
 from ptmbench.models.layers.translator import built
 from ptmbench.models.objectives.translation import Packed, Translation, batches
 from ptmbench.models.text.corpus import Corpus
@@ -162,7 +162,7 @@ def test_writing_says_where_it_looks():
     memory, past = loss.begin(TOKENS[1:])
     written, found, looks = TARGETS[1:, :4], [], []
     for step in range(4):
-        with watching() as watched:
+        with collect_attention() as watched:
             logits, past = loss.step(
                 memory, past, tf.constant(written[:, None, : step + 1]), tf.ones([1, 1, step + 1], bool)
             )

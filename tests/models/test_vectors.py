@@ -14,7 +14,7 @@ from ptmbench.models.text.corpus import (
     MANIFEST,
     CorpusError,
     content_hash,
-    opened,
+    open_corpora,
     store,
     stored_in,
     tokenise,
@@ -60,7 +60,7 @@ def test_a_tokenised_folder_has_the_vectors_and_notices_damage(tmp_path):
     text = annotated(tmp_path)
     cut, out = train_tokenizer([text], "word", 60), tmp_path / "out"
     store([text], cut, out)
-    assert opened([stored_in(out)]).vectors["entities"].tolist() == WANTED
+    assert open_corpora([stored_in(out)]).vectors["entities"].tolist() == WANTED
     content, manifest = (out / vectors.FILE).read_bytes(), (out / MANIFEST).read_bytes()
     (out / vectors.FILE).write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     with pytest.raises(CorpusError, match="is damaged: vectors.safetensors"):
@@ -74,9 +74,9 @@ def test_a_tokenised_folder_has_the_vectors_and_notices_damage(tmp_path):
         stored_in(out)
     other = annotated(tmp_path / "other", known=folder(tmp_path / "b", ROWS | {"Q90": (7.0, 7.0)}))
     both = [store([text], cut, out), store([other], cut, tmp_path / "out2")]
-    assert opened([both[0], both[0]]).vectors
+    assert open_corpora([both[0], both[0]]).vectors
     with pytest.raises(CorpusError, match="have different vectors"):
-        opened(both)
+        open_corpora(both)
 
 
 def test_the_fingerprints_tell_vectors_apart(tmp_path):

@@ -79,7 +79,7 @@ def test_tree_is_no_deeper_than_asked():
     """Counts that double with each word give a way of 29 turns where nothing limits it."""
     counts = 2 ** np.arange(30)
     assert (hierarchical_softmax.tree(counts, 40) != 0).sum(axis=1).max() == 29
-    limited = hierarchical_softmax.tree(counts, hierarchical_softmax.depth(30))
+    limited = hierarchical_softmax.tree(counts, hierarchical_softmax.longest_tree_path(30))
     assert limited.shape == (30, 13)
     assert np.exp2(-(limited != 0).sum(axis=1, dtype=float)).sum() == 1.0  # Kraft: a full binary tree
 
@@ -90,7 +90,7 @@ def test_probabilities_of_all_words_add_up_to_one():
     loss.nodes.table.assign(random(1, 19, 6))
     paths = hierarchical_softmax.tree(np.arange(1, 21) ** 2, 13)
     h = tf.constant(np.tile(random(2, 6), (1, 20, 1, 1)), tf.float32)
-    nll = loss.surprise(tf.constant(paths[None]), h)
+    nll = loss.negative_log_likelihood(tf.constant(paths[None]), h)
     assert np.exp(-nll.numpy()).sum() == pytest.approx(1.0, abs=1e-5)
 
 
@@ -102,7 +102,7 @@ def test_hierarchical_losses_are_the_papers(kind):
     loss.nodes.table.assign(random(1, 59, 6))
     u = np.asarray(loss.nodes.table, np.float64)
     paths = hierarchical_softmax.tree(np.arange(1, 61), 14)
-    centres = hierarchical_softmax.holders(ROW["places"], ROW["windows"])
+    centres = hierarchical_softmax.find_centres(ROW["places"], ROW["windows"])
     batch = ROW | {"paths": paths[ROW["tokens"]], "centres": centres}
 
     def nll(word, h):
@@ -117,7 +117,7 @@ def test_hierarchical_losses_are_the_papers(kind):
 
 def test_holders_are_the_windows_turned_round():
     rows = skipgram.batches(corpus([9] * 300, np.random.default_rng(0).integers(37, 50, 2700)), 8, 40)(3, 1)
-    found = hierarchical_softmax.holders(rows["places"], rows["windows"])
+    found = hierarchical_softmax.find_centres(rows["places"], rows["windows"])
     away = np.abs(rows["places"][:, :, None] - rows["places"][:, None])
     expected = (away > 0) & (away <= rows["windows"][:, :, None])  # [B, centre, context]
     turned = np.zeros_like(expected)

@@ -274,7 +274,7 @@ def test_a_file_may_hold_several_tasks_whose_names_are_read_without_running_it(t
     ):
         file = tmp_path / "several.py"
         file.write_text(source, encoding="utf-8")
-        assert tasks._held(file) == names
+        assert tasks._task_names_in(file) == names
 
 
 def test_a_task_under_another_s_name_in_a_file_of_several_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from ptmbench import tasks
 from ptmbench.bench.scoring.score_files import score
-from ptmbench.tasks.columns import plain
+from ptmbench.tasks.columns import to_iob2
 from ptmbench.tasks.forms import Tags
 from ptmbench.tasks.metrics.entity_f1 import entities, entity_f1
 from ptmbench.tasks.metrics.surface_f1 import surface_f1
@@ -86,7 +86,7 @@ def test_wikiann_takes_the_language_off_its_words(tmp_path: Path) -> None:
     ],
 )
 def test_any_scheme_is_read_as_iob2(tags: str, expected: str) -> None:
-    assert plain(tags.split()) == tuple(expected.split())
+    assert to_iob2(tags.split()) == tuple(expected.split())
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from sklearn.metrics import f1_score
 
 from ptmbench import tasks
-from ptmbench.tasks.files import marked
+from ptmbench.tasks.files import mark_word
 from ptmbench.tasks.forms import Answer, Part
 from ptmbench.tasks.metrics.macro_f1 import macro_f1
 from ptmbench.tasks.metrics.multirc import multirc
@@ -137,7 +137,7 @@ def test_record_reads_real_rows() -> None:
     ],
 )
 def test_marks(text: str, start: int, end: int, expected: str) -> None:
-    assert marked(text, start, end) == expected
+    assert mark_word(text, start, end) == expected
 
 
 def _questions(*questions: str) -> list[Part]:

@@ -57,7 +57,9 @@ class Own(Settings):
     score: str = settings.one_of("auto", "auto", *SCORES)
     """The score that is compared."""
 
-    def asking(self, network: Network, task: Task, examples: Sequence[Example], cut: Cut) -> tuple[float, float]:
+    def answering_cost(
+        self, network: Network, task: Task, examples: Sequence[Example], cut: Cut
+    ) -> tuple[float, float]:
         """Counts a row for each sentence or, for pseudo-likelihoods, for each of its tokens."""
         model, template = network.model, cut.vocabulary.template
         kind = choose(
@@ -104,9 +106,9 @@ class Acceptability(Adaptation):
         return respond(asked)
 
     def signatures(self, asked: Any) -> Mapping[str, str]:
-        from ptmbench.bench.adapt.acceptability.network import chosen
+        from ptmbench.bench.adapt.acceptability.network import choose_score
 
-        return {"accuracy": f"sentences by {chosen(asked).replace('_', ' ')}"}
+        return {"accuracy": f"sentences by {choose_score(asked).replace('_', ' ')}"}
 
 
 ADAPTATION = Acceptability()

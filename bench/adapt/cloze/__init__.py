@@ -30,7 +30,9 @@ def no_blanks(title: str) -> NotApplicable:
 
 @dataclass(frozen=True, kw_only=True)
 class Own(Settings):
-    def asking(self, network: Network, task: Task, examples: Sequence[Example], cut: Cut) -> tuple[float, float]:
+    def answering_cost(
+        self, network: Network, task: Task, examples: Sequence[Example], cut: Cut
+    ) -> tuple[float, float]:
         """Counts a row for each example. A left-to-right model reads only the text before the blank."""
         if not network.model.fills:
             raise no_blanks(network.title)

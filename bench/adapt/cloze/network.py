@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from ptmbench.bench.adapt import channels
-from ptmbench.bench.adapt.asking import Asked, traced
+from ptmbench.bench.adapt.asking import AnsweringInput, traced
 from ptmbench.bench.adapt.cloze import no_blanks
 from ptmbench.bench.adapt.heads import stack
 from ptmbench.bench.adapt.settings import Settings
@@ -21,7 +21,7 @@ from ptmbench.tasks.task import Example
 
 _WORD = "it"
 """Replaces the blank while a text is tokenized, so that the tokens around it do not depend on the answer."""
-_BATCH = 8
+_MULTIPLE = 8
 """Rows are padded to a multiple of this many tokens."""
 
 
@@ -37,7 +37,7 @@ class ClozeRow:
         return self.arrays["tokens"]
 
 
-def respond(asked: Asked) -> tuple[list[Any], float]:
+def respond(asked: AnsweringInput) -> tuple[list[Any], float]:
     """Returns the rank of each missing word among the candidates, and the FLOPs of scoring them."""
     with phase("encode"):
         found = rows(asked.tokenizer, asked.settings, asked.report, asked.network.encoder.causal)
@@ -127,7 +127,7 @@ def predictions(
 
 
 def _stacked(part: Sequence[ClozeRow]) -> dict[str, np.ndarray]:
-    return stack(part, _BATCH) | {"places": np.array([row.place for row in part], np.int32)}
+    return stack(part, _MULTIPLE) | {"places": np.array([row.place for row in part], np.int32)}
 
 
 def _touching(offsets: Sequence[tuple[int, int]], start: int, end: int) -> tuple[int, int]:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ptmbench.bench.adapt.conditions.contract import Condition
 
 
-class Chosen(NamedTuple):
+class ChosenCondition(NamedTuple):
     """A condition with its settings."""
 
     title: str
@@ -32,9 +32,9 @@ def load(name: str) -> "Condition":
     return _folders.load(Path(__file__).parent, name, "CONDITION", Condition)
 
 
-def choose(asked: str) -> Chosen:
+def choose(asked: str) -> ChosenCondition:
     """The condition that a user ``asked`` for: "misspellings", "misspellings:share=0.2+kinds=swap+delete".
 
     Raises `UsageError` if there is no such condition, `SettingError` for settings that it does not take.
     """
-    return Chosen(*_folders.chosen("condition", asked, names(), load, "misspellings:share=0.2"))
+    return ChosenCondition(*_folders.parse_choice("condition", asked, names(), load, "misspellings:share=0.2"))

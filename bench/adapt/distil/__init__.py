@@ -91,11 +91,11 @@ class Own(Learning):
         vectors = self.augment and self.augment_by in ("model", "vectors")
         return {self.augment_vectors: ""} if vectors else {}
 
-    def asked(self, split: Split) -> float:
+    def teacher_rows(self, split: Split) -> float:
         """Rows that the teacher reads: each row, its copies, and one more for each word that it predicts. These are
         estimated as two of five tokens."""
         predicted = 0.4 * split.tokens * self._kept(split) if self.augment and self.augment_by == "model" else 0.0
-        return super().asked(split) + predicted
+        return super().teacher_rows(split) + predicted
 
     def _limited(self, split: Split) -> float:
         return self._kept(split) * (1 + self.augment)

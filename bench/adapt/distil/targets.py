@@ -21,7 +21,7 @@ def taught(
 ) -> list[InputRow]:
     """Returns ``rows`` with the array ``teacher``. ``outputs`` are the teacher's outputs for the rows ``read``, which
     it made from the same examples, perhaps with another tokenizer. With ``shuffle``, "examples" or "labels", the rows
-    exchange their outputs (`dealt`).
+    exchange their outputs (`permute_within_keys`).
 
     Raises `NotApplicable` if teacher and student cut the examples into different rows, or if there are no labels to
     shuffle by.
@@ -40,17 +40,17 @@ def taught(
         said = [np.asarray(output, np.float32) for output in outputs]  # [C] each
     else:
         said = [np.float32(output[0]) for output in outputs]
-    said = [said[place] for place in dealing(rows, shuffle, seed)]
+    said = [said[place] for place in row_permutation(rows, shuffle, seed)]
     return [replace(row, arrays={**row.arrays, "teacher": one}) for row, one in zip(rows, said, strict=True)]
 
 
-def dealing(rows: Sequence[InputRow], shuffle: str, seed: int) -> np.ndarray:
+def row_permutation(rows: Sequence[InputRow], shuffle: str, seed: int) -> np.ndarray:
     """Returns int [N]: for each of ``rows``, which are texts, the index of the row whose teacher output it gets.
     Without ``shuffle``, this is its own index. Raises `NotApplicable` if there are no labels to shuffle by."""
-    return dealt([_key(row, shuffle) for row in rows], seed) if shuffle else np.arange(len(rows))
+    return permute_within_keys([_key(row, shuffle) for row in rows], seed) if shuffle else np.arange(len(rows))
 
 
-def dealt(keys: Sequence[Hashable], seed: int) -> np.ndarray:
+def permute_within_keys(keys: Sequence[Hashable], seed: int) -> np.ndarray:
     """A random permutation int [N] of the places of ``keys`` that maps each place to one with the same key."""
     rng, order = np.random.default_rng([seed, 6]), np.arange(len(keys))
     groups: dict[Hashable, list[int]] = {}
@@ -75,7 +75,7 @@ def _tags_taught(
         words = [(number, place) for number, row in enumerate(rows) for place in row.arrays["places"]]
         keys = [int(rows[number].arrays["tags"][place]) if shuffle == "labels" else 0 for number, place in words]
         source = [said[number][place].copy() for number, place in words]
-        for (number, place), chosen in zip(words, dealt(keys, seed), strict=True):
+        for (number, place), chosen in zip(words, permute_within_keys(keys, seed), strict=True):
             said[number][place] = source[chosen]
     return [replace(row, arrays={**row.arrays, "teacher": one.T}) for row, one in zip(rows, said, strict=True)]
 

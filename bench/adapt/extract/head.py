@@ -70,8 +70,9 @@ class Codec(heads.Codec):
     def predictions(
         self, examples: Sequence[Example], rows: Sequence[InputRow], outputs: Sequence[np.ndarray]
     ) -> list[str]:
+        block = bool(self.settings.blocking)
         return [
-            summaries.joined(row.note, summaries.chosen(row.note, scores, self.most, bool(self.settings.blocking)))
+            summaries.joined(row.note, summaries.choose_sentences(row.note, scores, self.most, block))
             for row, scores in zip(rows, outputs, strict=True)
         ]
 

@@ -95,15 +95,15 @@ class FastBert(Adaptation):
     def second(self, reading: Any, head: Any) -> Sequence[Any]:
         return [variable for layer in (*reading.students, head.students) for variable in layer.trainable_variables]
 
-    def turn(self, steps: int, settings: Any) -> int:
+    def second_stage_start(self, steps: int, settings: Any) -> int:
         return max(1, steps - round(steps * settings.distilling))
 
     def rate(self, step: Any, number: int, steps: int, settings: Any) -> float:
         """Each stage has a warm-up of its own."""
-        turn = self.turn(steps, settings)
-        if number < turn:
-            return super().rate(step, number, turn, settings)
-        return settings.student_rate * super().rate(step, number - turn, steps - turn, settings)
+        second_start = self.second_stage_start(steps, settings)
+        if number < second_start:
+            return super().rate(step, number, second_start, settings)
+        return settings.student_rate * super().rate(step, number - second_start, steps - second_start, settings)
 
     def loss(self, adapted: Any, numbers: Any, batch: Mapping[str, Any], seed: Any) -> Any:
         from ptmbench.bench.adapt.fastbert.network import distilled
@@ -119,11 +119,11 @@ class FastBert(Adaptation):
     def numbers(self, adapted: Any, batch: Mapping[str, Any]) -> Any:
         """The logits, followed by the number of their layer. During training and with ``speed`` 0, these are the
         teacher's."""
-        from ptmbench.bench.adapt.fastbert.network import leaving
+        from ptmbench.bench.adapt.fastbert.network import exit_logits
 
-        if adapted.holder is None or not adapted.settings.speed:
+        if adapted.weights_owner is None or not adapted.settings.speed:
             return super().numbers(adapted, batch)
-        return adapted.run(leaving, batch, adapted.settings.speed)
+        return adapted.run(exit_logits, batch, adapted.settings.speed)
 
     def flops(self, adapted: Any, rows: Sequence[Any], outputs: Sequence[Any]) -> float:
         """FLOPs of the layers up to those at which the rows left, and of all branches on the way. A pooler is always
@@ -136,10 +136,10 @@ class FastBert(Adaptation):
             spent += exits.flops(adapted, row, left) + (left if early else 1) * adapted.reading.branch_flops(row)
         return spent
 
-    def told(self, adapted: Any, rows: Sequence[Any], outputs: Sequence[Any]) -> Mapping[str, float]:
+    def extra_costs(self, adapted: Any, rows: Sequence[Any], outputs: Sequence[Any]) -> Mapping[str, float]:
         from ptmbench.bench.adapt import exits
 
-        return exits.told(adapted, rows, outputs)
+        return exits.exit_costs(adapted, rows, outputs)
 
 
 ADAPTATION = FastBert()

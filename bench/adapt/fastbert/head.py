@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 
 from ptmbench.bench.adapt import parts
-from ptmbench.bench.adapt.exits import numbered
+from ptmbench.bench.adapt.exits import with_layer_number
 from ptmbench.bench.adapt.heads import classification
 
 Codec = classification.Codec
@@ -73,4 +73,4 @@ class Head(parts.Head):
 
     def predicted(self, logits: Logits, batch: dict[str, Any]) -> Any:
         """The teacher's logits and the number of its layer, [B, C + 1]."""
-        return numbered(logits.teacher, logits.students.shape[1] + 1)
+        return with_layer_number(logits.teacher, logits.students.shape[1] + 1)

@@ -104,7 +104,7 @@ def uncertainty(logits: tf.Tensor, unused: tf.Tensor) -> tf.Tensor:
     return tf.math.divide_no_nan(entropy, tf.math.log(classes))
 
 
-def leaving(adapted: Any, batch: dict[str, tf.Tensor], speed: tf.Tensor) -> tf.Tensor:
+def exit_logits(adapted: Any, batch: dict[str, tf.Tensor], speed: tf.Tensor) -> tf.Tensor:
     """The logits of the first branch of each row whose `uncertainty` is below ``speed``, or else of the teacher,
     followed by the number of their layer: [B, C + 1]."""
     reading, head = adapted.reading, adapted.head
@@ -117,4 +117,4 @@ def leaving(adapted: Any, batch: dict[str, tf.Tensor], speed: tf.Tensor) -> tf.T
     def stay(logits: tf.Tensor, unused: tf.Tensor, memory: Any) -> tuple[tf.Tensor, Any]:
         return uncertainty(logits, unused) >= speed, ()
 
-    return exits.leaving(adapted, batch, read, stay)
+    return exits.exit_logits(adapted, batch, read, stay)

@@ -23,9 +23,9 @@ class Own(Learning):
     epochs: int = settings.positive(8)
     patience: int = settings.setting(3)
 
-    def seen(self, split: Split) -> float:
+    def rows_read(self, split: Split) -> float:
         """The encoder reads each row once. This assumes that the vectors of all rows fit into `network.ROOM`."""
-        return min(super().seen(split), self._limited(split))
+        return min(super().rows_read(split), self._limited(split))
 
 
 class Features(Adaptation):
@@ -44,7 +44,7 @@ class Features(Adaptation):
 
         return Reading(encoder, settings)
 
-    def reread(self, adapted: Any, rows: Any) -> tuple[Any, float]:
+    def precompute_vectors(self, adapted: Any, rows: Any) -> tuple[Any, float]:
         from ptmbench.bench.adapt.features.network import read_once
 
         return read_once(adapted, rows)

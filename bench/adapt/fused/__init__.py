@@ -18,7 +18,7 @@ from typing import Any
 from ptmbench.bench.adapt import settings
 from ptmbench.bench.adapt.contract import Adaptation
 from ptmbench.bench.adapt.effort import Decoder, Network
-from ptmbench.bench.adapt.seq2seq import turn
+from ptmbench.bench.adapt.seq2seq import second_stage_start
 from ptmbench.bench.adapt.settings import Learning
 from ptmbench.models.architectures.encoder_decoders import fused
 from ptmbench.models.card import Size
@@ -81,8 +81,8 @@ class Fused(Adaptation):
 
         return Decoding(network, vocabulary, settings)
 
-    def turn(self, steps: int, settings: Any) -> int:
-        return turn(steps, settings)
+    def second_stage_start(self, steps: int, settings: Any) -> int:
+        return second_stage_start(steps, settings)
 
     def rate(self, step: Any, number: int, steps: int, settings: Any) -> float:
         from ptmbench.bench.adapt.fused.network import rate

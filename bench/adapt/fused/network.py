@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from ptmbench.bench.adapt import parts
 from ptmbench.bench.adapt.fused import Own, flops
-from ptmbench.bench.adapt.seq2seq import turn
+from ptmbench.bench.adapt.seq2seq import second_stage_start
 from ptmbench.bench.engine.rates import rate_at
 from ptmbench.bench.engine.step import TrainStep
 from ptmbench.models.architectures.encoder_decoders import fused
@@ -74,7 +74,7 @@ class Decoding(parts.NewDecoding):
 def rate(step: TrainStep, number: int, steps: int, settings: Own) -> float:
     """The learning rate at step ``number`` of ``steps``. Its schedule starts again in the second stage. Also sets the
     variable ``fused``, which is 1 from the second stage on."""
-    alone = turn(steps, settings)
+    alone = second_stage_start(steps, settings)
     (fused,) = (variable for variable in step.variables if variable.path.endswith("/fused"))
     fused.assign(float(number >= alone))
     done, of = (number - alone, steps - alone) if number >= alone else (number, alone)

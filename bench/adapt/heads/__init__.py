@@ -58,7 +58,7 @@ class Codec:
     """Attributes that predictions depend on and that follow from the task and its training examples."""
     outputs: Hashable
     """The argument that the head is made with."""
-    together = 64
+    prediction_batch = 64
     """Rows per batch in prediction."""
     first: tuple[str, Settings] | None = None
     """An adaptation that is trained first, from the same weights, and its settings. `follow` takes its outputs."""
@@ -186,7 +186,7 @@ def classes(count: int) -> int:
     return width
 
 
-def against(offered: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+def tie_safe_products(offered: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     """Returns a function from vectors [Q, D] to their products [Q, C] with the vectors ``offered`` [C, D]. Equal
     vectors in ``offered`` have equal products, so that ranks see a tie. A plain matrix product rounds them differently,
     depending on their places in it."""

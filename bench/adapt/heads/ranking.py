@@ -19,7 +19,7 @@ import numpy as np
 import tensorflow as tf
 
 from ptmbench.bench.adapt import channels, heads, parts
-from ptmbench.bench.adapt.heads import InputRow, against, layout, stack
+from ptmbench.bench.adapt.heads import InputRow, layout, stack, tie_safe_products
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.forms import Piece, Rank
@@ -77,7 +77,7 @@ class Codec(heads.Codec):
         asked, offered = vectors[: len(examples)], vectors[len(examples) :]
         names, found = list(examples[0].gold.candidates) if examples else [], []
         number = {name: place for place, name in enumerate(names)}
-        compare = against(offered)
+        compare = tie_safe_products(offered)
         for first in range(0, len(examples), _CHUNK):
             scores = compare(asked[first : first + _CHUNK])  # [n, C]
             for example, row in zip(examples[first : first + _CHUNK], scores, strict=True):

@@ -26,7 +26,7 @@ class Codec(heads.Codec):
     two."""
 
     def __init__(self, task: Task, tokenizer: Tokenizer, settings: Own, train: Sequence[Example]):
-        if not attributes.named(task):
+        if not attributes.has_polarities(task):
             raise NotApplicable("no-attributes", "because its texts have no labels that could be exchanged.")
         self.task, self.tokenizer, self.settings, self.outputs = task, tokenizer, settings, 0
         self.salience = attributes.salience_of(task, train, settings.smoothing, settings.salience)

@@ -50,7 +50,7 @@ class LayerDrop(FineTuning):
         network.encoder.stack.detour = LeavingOut(settings.drop)
         return super().extend(network, decoding, settings)
 
-    def spared(self, adapted: Any, rows: Sequence[Any]) -> float:
+    def skipped_flops(self, adapted: Any, rows: Sequence[Any]) -> float:
         stack = adapted.network.encoder.config.stack
         return adapted.settings.drop * sum(stack.flops(row.tokens, row.tokens) for row in rows)
 

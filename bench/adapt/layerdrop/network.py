@@ -8,7 +8,7 @@ import tensorflow as tf
 from ptmbench.models.layers.core import Drop, Rows
 from ptmbench.models.layers.operations import fold
 
-_PLACE = 9
+_SEED_OFFSET = 9
 """The number of this draw among the ten places for dropout that each layer has."""
 
 
@@ -22,5 +22,5 @@ class LeavingOut:
     def __call__(self, block: Any, x: tf.Tensor, index: int, bias: tf.Tensor, rows: Rows, drop: Drop) -> tf.Tensor:
         if drop.seed is None or not self.rate:
             return block(x)
-        drawn = tf.random.stateless_uniform([], fold(drop.seed, drop.place + 10 * (index + 1) + _PLACE))
+        drawn = tf.random.stateless_uniform([], fold(drop.seed, drop.place + 10 * (index + 1) + _SEED_OFFSET))
         return tf.cond(drawn >= self.rate, lambda: block(x), lambda: x)

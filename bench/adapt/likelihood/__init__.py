@@ -13,7 +13,7 @@ from typing import Any
 
 from ptmbench.bench.adapt.contract import Adaptation
 from ptmbench.bench.adapt.effort import Cut, Network
-from ptmbench.bench.adapt.likelihood.windows import around, onwards
+from ptmbench.bench.adapt.likelihood.windows import bidirectional_windows, left_to_right_windows
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.bench.errors import NotApplicable
 from ptmbench.tasks.forms import Form
@@ -39,7 +39,9 @@ def no_pseudo(title: str, tells_likelihood: bool, fills: bool) -> NotApplicable 
 
 @dataclass(frozen=True, kw_only=True)
 class Own(Settings):
-    def asking(self, network: Network, task: Task, examples: Sequence[Example], cut: Cut) -> tuple[float, float]:
+    def answering_cost(
+        self, network: Network, task: Task, examples: Sequence[Example], cut: Cut
+    ) -> tuple[float, float]:
         """Counts a row for each window or, for pseudo-likelihoods, for each token of the text."""
         counts, template = cut.lengths([example.inputs[0] for example in examples]), cut.vocabulary.template
         if task.extra.get("score") == PSEUDO:
@@ -47,13 +49,13 @@ class Own(Settings):
                 raise reason
             room, rows = self.length - template.added(1), Counter[int]()
             for count in counts:
-                for _, places in around(count, room, self.stride):
+                for _, places in bidirectional_windows(count, room, self.stride):
                     rows[min(count, room) + template.added(1)] += len(places)
             return sum(length * count for length, count in rows.items()), network.filling_flops(rows)
         if not network.model.tells_likelihood:
             raise no_likelihood(network.title, "a token from those before it")
         room = self.length - len(template.start)
-        found = [end - begin for count in counts for begin, _, end in onwards(count, room, self.stride)]
+        found = [end - begin for count in counts for begin, _, end in left_to_right_windows(count, room, self.stride)]
         return sum(found), network.scoring_flops(Counter(found))
 
 

@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 
 from ptmbench.bench.adapt import channels
-from ptmbench.bench.adapt.asking import Asked, filled, traced
+from ptmbench.bench.adapt.asking import AnsweringInput, filled, traced
 from ptmbench.bench.adapt.channels import Text
 from ptmbench.bench.adapt.likelihood import PSEUDO, no_likelihood, no_pseudo
-from ptmbench.bench.adapt.likelihood.windows import around, onwards
+from ptmbench.bench.adapt.likelihood.windows import bidirectional_windows, left_to_right_windows
 from ptmbench.bench.adapt.settings import Settings
-from ptmbench.bench.adapt.surprises import encode, masked, surprises
+from ptmbench.bench.adapt.surprises import encode, log_probabilities, masked
 from ptmbench.bench.engine.cost import phase
 from ptmbench.models.channels import TEXT
 from ptmbench.models.text.tokenizers import Tokenizer
-from ptmbench.tasks.metrics.bits_per_byte import spelled
+from ptmbench.tasks.metrics.bits_per_byte import byte_nats
 from ptmbench.tasks.task import Example
 
 Window = tuple[int, int, Text]
@@ -25,17 +25,17 @@ Window = tuple[int, int, Text]
 def windows(
     tokenizer: Tokenizer, settings: Settings, examples: Sequence[Example], reads: Collection[str] = TEXT
 ) -> list[Window]:
-    """The windows of all texts (`windows.onwards`), with room for a start symbol and with the channels that the model
-    ``reads``."""
+    """The windows of all texts (`left_to_right_windows`), with room for a start symbol and with the channels that the
+    model ``reads``."""
     room, found = settings.length - len(tokenizer.vocabulary.template.start), []
     for i, ids in enumerate(tokenizer.encode([e.inputs[0] for e in examples])):
         text = channels.texts(tokenizer, examples[i], [ids])[0].only(reads)
-        windows = onwards(len(text), room, settings.stride)
+        windows = left_to_right_windows(len(text), room, settings.stride)
         found += [(i, scored - begin, text[begin:end]) for begin, scored, end in windows]
     return found
 
 
-def respond(asked: Asked) -> tuple[list[Any], float]:
+def respond(asked: AnsweringInput) -> tuple[list[Any], float]:
     """Returns (nats, words, characters) of each text, and the FLOPs of scoring."""
     if asked.task.extra.get("score") == PSEUDO:
         answers, flops = _pseudo(asked)
@@ -52,15 +52,15 @@ def respond(asked: Asked) -> tuple[list[Any], float]:
 
 
 def unknown(tokenizer: Tokenizer, texts: Sequence[str]) -> list[float]:
-    """Nats for spelling the characters that [UNK] hides in each text (`tasks.metrics.bits_per_byte.spelled`)."""
+    """Nats for spelling the characters that [UNK] hides in each text (`tasks.metrics.bits_per_byte.byte_nats`)."""
     vocabulary, found = tokenizer.vocabulary, []
     for text, (ids, offsets) in zip(texts, tokenizer.encode_with_offsets(texts), strict=True):
         hidden = [text[begin:end] for i, (begin, end) in zip(ids, offsets, strict=True) if i == vocabulary.unk]
-        found.append(sum(map(spelled, hidden)))
+        found.append(sum(map(byte_nats, hidden)))
     return found
 
 
-def _pseudo(asked: Asked) -> tuple[list[tuple[float, int, int]], float]:
+def _pseudo(asked: AnsweringInput) -> tuple[list[tuple[float, int, int]], float]:
     """`respond` for a model that fills blanks. Each token is masked in its window, together with the later ones of its
     word."""
     network, tokenizer, settings = asked.network, asked.tokenizer, asked.settings
@@ -70,21 +70,21 @@ def _pseudo(asked: Asked) -> tuple[list[tuple[float, int, int]], float]:
     with phase("encode"):
         room, rows = settings.length - tokenizer.vocabulary.template.added(1), {}
         for number, (text, words) in enumerate(encode(tokenizer, asked.report, asked.reads)):
-            for begin, places in around(len(text), room, settings.stride):
+            for begin, places in bidirectional_windows(len(text), room, settings.stride):
                 window, own = text[begin : begin + room], words[begin : begin + room]
                 for place in places:
                     row = masked(tokenizer, window, place - begin, own)
                     rows.setdefault(row, []).append((number, text[place]))
     nats = np.zeros(len(texts))
     with phase("evaluate"):
-        for row, values in surprises(network, rows):
+        for row, values in log_probabilities(network, rows):
             for (number, _), value in zip(rows[row], values, strict=True):
                 nats[number] -= value
     answers = [(float(n), len(text.split()), len(text)) for n, text in zip(nats, texts, strict=True)]
     return answers, asked.filling_flops([len(row.tokens) for row in rows]) + asked.media_flops(list(rows))
 
 
-def signature(asked: Asked) -> str:
+def signature(asked: AnsweringInput) -> str:
     """One line on how bits per byte were counted."""
     texts = [example.inputs[0] for example in asked.report]
     read = asked.tokenizer.encode(texts)

@@ -1,7 +1,7 @@
 """Windows over texts that are longer than a network reads, in numbers of tokens."""
 
 
-def onwards(count: int, room: int, stride: int) -> list[tuple[int, int, int]]:
+def left_to_right_windows(count: int, room: int, stride: int) -> list[tuple[int, int, int]]:
     """Windows over a text of ``count`` tokens for a model that reads from left to right: where each begins, the first
     token that is scored in it, and its end (past the last token).
 
@@ -17,7 +17,7 @@ def onwards(count: int, room: int, stride: int) -> list[tuple[int, int, int]]:
     return found
 
 
-def around(count: int, room: int, stride: int) -> list[tuple[int, range]]:
+def bidirectional_windows(count: int, room: int, stride: int) -> list[tuple[int, range]]:
     """Windows over a text of ``count`` tokens for a model that reads both ways: where each begins, and the tokens that
     are scored in it.
 

@@ -11,7 +11,7 @@ from ptmbench.bench.adapt.heads import generation
 Codec = generation.Codec
 
 
-class Said(NamedTuple):
+class NextTokenLogits(NamedTuple):
     """Logits of the next token."""
 
     logits: Any
@@ -28,10 +28,10 @@ class Said(NamedTuple):
 class Head(generation.Head):
     """``outputs`` is the label smoothing, as in `generation.Head`; the language models have none. It has no weights."""
 
-    def loss(self, said: Said, batch: dict[str, Any]) -> Any:
-        loss = super().loss(said.logits, batch)
-        if said.source is not None:
-            loss += said.lm_weight * (_nll(said.source, batch["tokens"]) + _nll(said.target, batch["targets"]))
+    def loss(self, logits: NextTokenLogits, batch: dict[str, Any]) -> Any:
+        loss = super().loss(logits.logits, batch)
+        if logits.source is not None:
+            loss += logits.lm_weight * (_nll(logits.source, batch["tokens"]) + _nll(logits.target, batch["targets"]))
         return loss
 
 

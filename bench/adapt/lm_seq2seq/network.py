@@ -9,7 +9,7 @@ import tensorflow as tf
 from ptmbench.bench.adapt import parts
 from ptmbench.bench.adapt.heads import InputRow
 from ptmbench.bench.adapt.lm_seq2seq import Own, flops
-from ptmbench.bench.adapt.lm_seq2seq.head import Said
+from ptmbench.bench.adapt.lm_seq2seq.head import NextTokenLogits
 from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.architectures import recurrent_decoders
 from ptmbench.models.card import Size
@@ -41,7 +41,7 @@ class Writer:
         self.encoder, self.decoder, self.joined, self.lm_weight = encoder, decoder, joined, lm_weight
         self.width, self.lower = encoder.width, len(encoder.stack)
 
-    def decode(self, batch: dict[str, Any], seed: Any = None) -> Said:
+    def decode(self, batch: dict[str, Any], seed: Any = None) -> NextTokenLogits:
         """Logits after each of ``targets`` [B, S], given ``tokens`` [B, T]; with a ``seed``, also those of the language
         models."""
         tokens, targets = (tf.convert_to_tensor(batch[name], tf.int32) for name in ("tokens", "targets"))
@@ -49,12 +49,12 @@ class Writer:
         h, top = self._read(tokens, seed)
         layers, _ = self.decoder.run(tf.transpose(targets), fold(seed, 1000), None)
         g, G = (tf.transpose(x, [1, 0, 2]) for x in (layers[self.lower], layers[-1]))  # [B, S, D]
-        said = self._said(g, G[:, None], h, top, tokens)
-        logits = self._logits(self.decoder, said, rows, steps)
+        inputs = self._output_layer_input(g, G[:, None], h, top, tokens)
+        logits = self._logits(self.decoder, inputs, rows, steps)
         if seed is None or not self.lm_weight:
-            return Said(logits)
+            return NextTokenLogits(logits)
         source, target = self._logits(self.encoder, h, rows, length), self._logits(self.decoder, g, rows, steps)
-        return Said(logits, source, target, self.lm_weight)
+        return NextTokenLogits(logits, source, target, self.lm_weight)
 
     def begin(self, tokens: Any) -> tuple[Any, Any]:
         """Reads ``tokens`` [B, T], once."""
@@ -69,8 +69,8 @@ class Writer:
         (tokens, h, top, states), (rows, beam, _) = memory, shape(written)
         G, grown = self.decoder.step(states, past, written, seen)  # [B * K, D]
         g = grown[self.lower - 1][0][:, 0, -beam:]  # [B, K, D]
-        said = self._said(g, tf.reshape(G, [rows, 1, beam, self.width]), h, top, tokens)
-        return self._logits(self.decoder, said, rows, beam), grown
+        inputs = self._output_layer_input(g, tf.reshape(G, [rows, 1, beam, self.width]), h, top, tokens)
+        return self._logits(self.decoder, inputs, rows, beam), grown
 
     def _read(self, tokens: tf.Tensor, seed: Any) -> tuple[tf.Tensor, tf.Tensor]:
         """h and H [B, T, D] of ``tokens`` [B, T]."""
@@ -80,7 +80,9 @@ class Writer:
             x = dropout(x, self.encoder.dropout, seed, 100 + index)
         return tf.transpose(lower, [1, 0, 2]), tf.transpose(x, [1, 0, 2])
 
-    def _said(self, g: tf.Tensor, G: tf.Tensor, h: tf.Tensor, top: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
+    def _output_layer_input(
+        self, g: tf.Tensor, G: tf.Tensor, h: tf.Tensor, top: tf.Tensor, tokens: tf.Tensor
+    ) -> tf.Tensor:
         """The input [B * S, D] of the output layer, from g [B, S, D] and G [B, 1, S, D]."""
         absent = tf.where(tf.equal(tokens, 0), HIDDEN, 0.0)[:, None, None]  # [B, 1, 1, T]
         keys = top[:, None]

@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from ptmbench.bench.adapt import channels, heads, parts
-from ptmbench.bench.adapt.heads import InputRow, against, layout, stack
+from ptmbench.bench.adapt.heads import InputRow, layout, stack, tie_safe_products
 from ptmbench.bench.adapt.mapping import Own
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.forms import Rank
@@ -84,7 +84,7 @@ class Codec(heads.Codec):
         vectors = np.stack([output[0] for output in outputs])
         number = {row.note: place for place, row in enumerate(rows) if row.note is not None}
         asked, offered = vectors[: len(number)], vectors[len(number) :]
-        scores = against(offered)(asked)  # [questions, C]: cosines
+        scores = tie_safe_products(offered)(asked)  # [questions, C]: cosines
         if self.settings.csls:
             scores = csls(scores, self.settings.neighbours)
         names = list(examples[0].gold.candidates)

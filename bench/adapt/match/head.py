@@ -34,7 +34,7 @@ class Codec(heads.Codec):
     extraction's outputs for the same texts."""
 
     STATE = ("outputs", "sizes")
-    together = 4
+    prediction_batch = 4
     """Rows per batch in prediction. Each has about twenty texts."""
 
     def __init__(self, task: Task, tokenizer: Tokenizer, settings: Own, train: Sequence[Example]):

@@ -33,7 +33,7 @@ from ptmbench.tasks.forms import Form
 
 
 @dataclass(frozen=True, kw_only=True)
-class Own(multitask.Turns, distil.Own):
+class Own(multitask.MultitaskSettings, distil.Own):
     """Settings of `distil`, with the auxiliary tasks of `multitask`."""
 
     temperature: float = settings.positive(1.0, baked=True)

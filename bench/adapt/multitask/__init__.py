@@ -40,7 +40,7 @@ from ptmbench.tasks.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)
-class Turns(Learning):
+class MultitaskSettings(Learning):
     """Settings of an adaptation whose network learns several tasks in turns, and then the cell's own task alone.
     ``epochs`` counts the passes over the own task after the joint passes. ``max_steps`` limits each part."""
 
@@ -54,10 +54,10 @@ class Turns(Learning):
     def others(self) -> tuple[str, ...]:
         return tuple(name for name in self.auxiliary.split("+") if name)
 
-    def of(self, task: str) -> "Turns":
+    def of(self, task: str) -> "MultitaskSettings":
         return replace(super().of(task), auxiliary="+".join(name for name in self.others if name != task))
 
-    def joint(self) -> "Turns":
+    def joint(self) -> "MultitaskSettings":
         return replace(self, epochs=self.joint_epochs)
 
     def tokens(self, task: Task, train: Split, report: Split, others: Sequence[Split] = ()) -> tuple[float, float]:
@@ -65,7 +65,7 @@ class Turns(Learning):
         tokens to answer."""
         learnt, answered = super().tokens(task, train, report)
         free = replace(self.joint(), max_steps=0)
-        rows = [free.seen(split) for split in (train, *others)]
+        rows = [free.rows_read(split) for split in (train, *others)]
         jointly = sum(n * min(split.tokens, self.length) for n, split in zip(rows, (train, *others), strict=True))
         if self.max_steps:
             jointly *= min(1.0, self.max_steps * self.batch / sum(rows))
@@ -73,7 +73,7 @@ class Turns(Learning):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Own(Turns):
+class Own(MultitaskSettings):
     """The layer of a task starts from random weights, which needs a higher learning rate than a head does."""
 
     VERSION = 3  # 3: version 2 of `Learning`; 2: recurrent layers initialised with the variance of Glorot and Bengio

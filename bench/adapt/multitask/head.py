@@ -8,7 +8,7 @@ import numpy as np
 
 from ptmbench import tasks
 from ptmbench.bench.adapt.heads import InputRow, classes, classification
-from ptmbench.bench.adapt.multitask import Turns
+from ptmbench.bench.adapt.multitask import MultitaskSettings
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.task import Example, Task
 
@@ -22,7 +22,7 @@ class Codec(classification.Codec):
 
     STATE = ("outputs", "number", "starts")
 
-    def __init__(self, task: Task, tokenizer: Tokenizer, settings: Turns, train: Sequence[Example]):
+    def __init__(self, task: Task, tokenizer: Tokenizer, settings: MultitaskSettings, train: Sequence[Example]):
         super().__init__(task, tokenizer, settings, train)
         self.others = [classification.Codec(tasks.load(name), tokenizer, settings, ()) for name in settings.others]
         self.starts = tuple(np.cumsum([0, *(len(codec.number) for codec in (self, *self.others))]).tolist())

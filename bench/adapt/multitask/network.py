@@ -11,7 +11,7 @@ from ptmbench.bench.adapt.heads import InputRow
 from ptmbench.bench.adapt.multitask import Own
 from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.layers.operations import dense, shape
-from ptmbench.models.layers.recurrent import cell, remember
+from ptmbench.models.layers.recurrent import cell, lstm_bias_initializer
 
 
 class Reading(parts.Reading):
@@ -32,7 +32,7 @@ class Reading(parts.Reading):
     def _task(self, width: int, name: str) -> SimpleNamespace:
         return SimpleNamespace(
             input=self.add_weight((width, 5 * width), "glorot_uniform", name=f"{name}_input"),
-            bias=self.add_weight((5 * width,), _begin, name=f"{name}_bias"),
+            bias=self.add_weight((5 * width,), _initial_bias, name=f"{name}_bias"),
             recurrent=self.add_weight((width, 5 * width), "glorot_uniform", name=f"{name}_recurrent"),
             shared=self.add_weight((width, 2 * width), "glorot_uniform", name=f"{name}_shared"),
         )
@@ -78,7 +78,7 @@ def recur(sums: tf.Tensor, recurrent: tf.Tensor) -> tf.Tensor:
     return outputs.stack()
 
 
-def _begin(dims: tuple[int, ...], dtype: Any = None) -> tf.Tensor:
+def _initial_bias(dims: tuple[int, ...], dtype: Any = None) -> tf.Tensor:
     """Initial biases: those of an LSTM for a, i, f and o, and 0 for g."""
     width = dims[0] // 5
-    return tf.concat([remember((4 * width,), dtype), tf.zeros(width, dtype)], 0)
+    return tf.concat([lstm_bias_initializer((4 * width,), dtype), tf.zeros(width, dtype)], 0)

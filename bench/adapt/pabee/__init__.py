@@ -57,11 +57,11 @@ class Pabee(Adaptation):
     def numbers(self, adapted: Any, batch: Mapping[str, Any]) -> Any:
         """The logits, followed by the number of their layer. During training, and
         with ``unchanged=0``, all rows go through to the last layer."""
-        from ptmbench.bench.adapt.pabee.network import leaving
+        from ptmbench.bench.adapt.pabee.network import exit_logits
 
-        if adapted.holder is None or not adapted.settings.unchanged:
+        if adapted.weights_owner is None or not adapted.settings.unchanged:
             return super().numbers(adapted, batch)
-        return adapted.run(leaving, batch, adapted.settings.unchanged)
+        return adapted.run(exit_logits, batch, adapted.settings.unchanged)
 
     def flops(self, adapted: Any, rows: Sequence[Any], outputs: Sequence[Any]) -> float:
         """FLOPs of the layers that each row went through. With early exit, they include the pooler of every layer."""
@@ -74,10 +74,10 @@ class Pabee(Adaptation):
             spent += exits.flops(adapted, row, left) + (left - 1 if every else 0) * adapted.reading.pooler_flops
         return spent
 
-    def told(self, adapted: Any, rows: Sequence[Any], outputs: Sequence[Any]) -> Mapping[str, float]:
+    def extra_costs(self, adapted: Any, rows: Sequence[Any], outputs: Sequence[Any]) -> Mapping[str, float]:
         from ptmbench.bench.adapt import exits
 
-        return exits.told(adapted, rows, outputs)
+        return exits.exit_costs(adapted, rows, outputs)
 
 
 ADAPTATION = Pabee()

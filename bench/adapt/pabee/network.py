@@ -64,7 +64,7 @@ def weighted(logits: Logits, labels: tf.Tensor) -> tf.Tensor:
     return tf.reduce_sum(tf.reduce_mean(each, axis=0) * weights) / tf.reduce_sum(weights)
 
 
-def leaving(adapted: Any, batch: dict[str, tf.Tensor], unchanged: tf.Tensor) -> tf.Tensor:
+def exit_logits(adapted: Any, batch: dict[str, tf.Tensor], unchanged: tf.Tensor) -> tf.Tensor:
     """The logits of each row at the layer where it leaves, and the number of that layer: [B, C + 1]. A row leaves when
     ``unchanged`` layers in a row have repeated the answer of the layer before, or after the last layer."""
     reading, head, last = adapted.reading, adapted.head, adapted.network.encoder.depth - 1
@@ -81,4 +81,4 @@ def leaving(adapted: Any, batch: dict[str, tf.Tensor], unchanged: tf.Tensor) -> 
             counter = tf.where(tf.equal(answer, before), counted + 1, counter)
         return tf.cast(counter, tf.float32) < unchanged, (answer, counter)
 
-    return exits.leaving(adapted, batch, read, stay)
+    return exits.exit_logits(adapted, batch, read, stay)

@@ -67,7 +67,7 @@ def taught(
     read, said, flops = teacher.read(examples, during="teach", function=_both)
     taught = targets.taught(rows, read, [one["numbers"] for one in said], settings.shuffle, seed)
     states = [one["states"][[place - 1 for place in places]] for one in said]
-    order = targets.dealing(rows, settings.shuffle, seed)
+    order = targets.row_permutation(rows, settings.shuffle, seed)
     given = zip(taught, order, strict=True)
     return [replace(row, arrays={**row.arrays, "states": states[place]}) for row, place in given], flops
 
@@ -75,5 +75,5 @@ def taught(
 def _both(adapted: Any, batch: Mapping[str, Any], number: Any) -> dict[str, tf.Tensor]:
     """The output of the teacher's head [B, ...], and its inner [CLS] vectors [B, N - 1, D] (N layers)."""
     encoding = adapted.encoded(batch)
-    numbers = adapted.head.predicted(adapted.judged(encoding, batch), batch)
+    numbers = adapted.head.predicted(adapted.head_output(encoding, batch), batch)
     return {"numbers": numbers, "states": inner(adapted, encoding, batch["tokens"])}

@@ -39,8 +39,10 @@ class Own(Settings):
 
     layers: str = settings.one_reading("the model reads on as it learnt to")
 
-    def asking(self, network: Network, task: Task, examples: Sequence[Example], cut: Cut) -> tuple[float, float]:
-        """As in `Effort.asking`, with one row for each answer, including the solved examples of its prompt."""
+    def answering_cost(
+        self, network: Network, task: Task, examples: Sequence[Example], cut: Cut
+    ) -> tuple[float, float]:
+        """As in `Effort.answering_cost`, with one row for each answer, including the solved examples of its prompt."""
         from ptmbench.bench.adapt.channels import spelled
         from ptmbench.bench.adapt.prompt.wording import answers, question
 

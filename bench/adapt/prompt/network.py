@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ptmbench.bench.adapt.asking import Asked, filled
+from ptmbench.bench.adapt.asking import AnsweringInput, filled
 from ptmbench.bench.adapt.channels import Quote, Text, quoted, spelled, without_picture
 from ptmbench.bench.adapt.likelihood.network import scorer
 from ptmbench.bench.adapt.prompt import Own, check_form
@@ -36,7 +36,7 @@ class AnswerRow:
         return self.text.ids
 
 
-def respond(asked: Asked) -> tuple[list[Any], float]:
+def respond(asked: AnsweringInput) -> tuple[list[Any], float]:
     """The most likely answers after the prompts, and the FLOPs of finding them."""
     with phase("encode"):
         found = rows(asked.task, asked.tokenizer, asked.settings, asked.train, asked.report, asked.seed, asked.reads)
@@ -81,7 +81,7 @@ def rows(
             if not shown or max(map(len, whole)) <= room:
                 break
             shown = shown[1:]
-        begins = [_begin(bare, ids) for ids in whole]
+        begins = [_answer_begin(bare, ids) for ids in whole]
         # The same for all answers to an example. It ends before the answers, so a long one does not shorten the others.
         cut = min(max(0, max(map(len, whole)) - room), *begins)
         for number, (quotes, ids, begin) in enumerate(zip(texts, whole, begins, strict=True)):
@@ -91,7 +91,7 @@ def rows(
     return found
 
 
-def _begin(bare: Sequence[int], whole: Sequence[int]) -> int:
+def _answer_begin(bare: Sequence[int], whole: Sequence[int]) -> int:
     """The index in ``whole``, the ids of prompt and answer, at which the answer begins; ``bare`` are the ids of the
     prompt alone."""
     same = next((i for i, pair in enumerate(zip(bare, whole, strict=False)) if pair[0] != pair[1]), len(bare))

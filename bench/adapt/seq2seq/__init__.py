@@ -59,7 +59,7 @@ def topped_flops(model: Model, vocabulary: int, decoder: Size, length: float, ta
     return model.encoder_flops(length) + bart(decoder, vocabulary)[1].decoding_flops(targets, length, vocabulary)
 
 
-def turn(steps: int, settings: Any) -> int:
+def second_stage_start(steps: int, settings: Any) -> int:
     """The first of ``steps`` that belongs to the second stage; 0 for a single stage."""
     return steps // 2 if settings.stages == 2 else 0
 
@@ -74,8 +74,8 @@ class SequenceToSequence(Adaptation):
 
         return Decoding(network, vocabulary, settings)
 
-    def turn(self, steps: int, settings: Any) -> int:
-        return turn(steps, settings)
+    def second_stage_start(self, steps: int, settings: Any) -> int:
+        return second_stage_start(steps, settings)
 
     def step(self, loss: Any, variables: Sequence[Any], **options: Any) -> Any:
         from ptmbench.bench.adapt.rated import RatedStep

@@ -7,7 +7,7 @@ import numpy as np
 
 from ptmbench.bench.adapt import parts
 from ptmbench.bench.adapt.rated import RatedStep
-from ptmbench.bench.adapt.seq2seq import Own, topped_flops, turn
+from ptmbench.bench.adapt.seq2seq import Own, second_stage_start, topped_flops
 from ptmbench.bench.engine.rates import rate_at
 from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.architectures.encoder_decoders import bart
@@ -93,11 +93,11 @@ class Decoding(parts.NewDecoding):
 def rate(step: RatedStep, number: int, steps: int, settings: Own) -> float:
     """Returns the decoder's rate at step ``number`` of ``steps``, and sets the encoder's rate as a share of it."""
     ours = rate_at(number, steps, peak=settings.learning_rate, warmup=settings.warmup, schedule="inverse_sqrt")
-    still = turn(steps, settings)
+    second_start = second_stage_start(steps, settings)
     theirs = 0.0
-    if number >= still:
+    if number >= second_start:
         course = {"peak": settings.encoder_rate, "warmup": settings.encoder_warmup, "schedule": "inverse_sqrt"}
-        theirs = rate_at(number - still, steps - still, **course)
+        theirs = rate_at(number - second_start, steps - second_start, **course)
     inside = [not variable.path.startswith("decoder") for variable in step.variables]
     step.shares.assign(np.where(inside, theirs / ours if ours else 0.0, 1.0).astype(np.float32))
     return ours

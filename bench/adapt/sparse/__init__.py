@@ -66,9 +66,9 @@ class Sparse(FineTuning):
         return SparseStep(loss, variables, **options)
 
     def make(self, adapted: Any, rows: Sequence[Any], settings: Any, seed: tuple[int, int]) -> tuple[Any, float]:
-        from ptmbench.bench.adapt.sparse.network import begin
+        from ptmbench.bench.adapt.sparse.network import initialise_masks
 
-        begin(adapted, settings, seed[0])
+        initialise_masks(adapted, settings, seed[0])
         return rows, 0.0
 
 

@@ -45,19 +45,19 @@ class SparseStep(TrainStep):
         self.masks = {int(number): mask.astype(bool) for number, mask in found.items()}
 
 
-def begin(adapted: Any, settings: Own, seed: int) -> None:
+def initialise_masks(adapted: Any, settings: Own, seed: int) -> None:
     """Chooses the masks from the initial weights of ``adapted`` and applies them. Does nothing after the first step of
     a training."""
     step = adapted.step
     if step.masks is not None:
         return
-    step.masks = chosen(adapted, settings, seed)
+    step.masks = choose_masks(adapted, settings, seed)
     step.apply()
     if not settings.hold:
         step.masks = {}
 
 
-def chosen(adapted: Any, settings: Own, seed: int) -> dict[int, np.ndarray]:
+def choose_masks(adapted: Any, settings: Own, seed: int) -> dict[int, np.ndarray]:
     """The masks by the number of their variable in the training step.
 
     A kernel that already has enough zeros keeps them, because it was masked before. Raises `NotApplicable` if there are

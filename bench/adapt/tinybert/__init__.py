@@ -49,16 +49,16 @@ class Own(distil.Own):
     map: str = settings.one_of("uniform", "uniform", "top", "bottom", baked=True)
     """Layers of the teacher that the student imitates: equally spaced, the last ones or the first ones."""
 
-    def seen(self, split: Split) -> float:
+    def rows_read(self, split: Split) -> float:
         """Rows of ``split`` that are read in both stages."""
-        return super().seen(split) + self._inner_rows(split)
+        return super().rows_read(split) + self._inner_rows(split)
 
-    def asked(self, split: Split) -> float:
+    def teacher_rows(self, split: Split) -> float:
         """Rows that the teacher reads: those of every step of the first stage, and each row once for the second."""
-        return super().asked(split) + self._inner_rows(split)
+        return super().teacher_rows(split) + self._inner_rows(split)
 
     def _inner_rows(self, split: Split) -> float:
-        return replace(self, epochs=self.inner_epochs).learnt(split) if self.teacher else 0.0
+        return replace(self, epochs=self.inner_epochs).rows_trained_on(split) if self.teacher else 0.0
 
 
 class TinyBert(distil.Distil):

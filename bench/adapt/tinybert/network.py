@@ -21,7 +21,7 @@ from ptmbench.models.layers.config import LinearConfig
 from ptmbench.models.layers.core import built
 from ptmbench.models.layers.states import InnerStates, NoInnerStates, inner_states
 from ptmbench.models.objectives import layer_distillation
-from ptmbench.models.objectives.layer_distillation import Told
+from ptmbench.models.objectives.layer_distillation import TeacherOutputs
 
 
 def check(teacher: Any, student: Any, rows: Sequence[InputRow], read: Sequence[InputRow], way: str) -> None:
@@ -37,7 +37,7 @@ def check(teacher: Any, student: Any, rows: Sequence[InputRow], read: Sequence[I
             "Name models with the same number of heads, such as tinybert for bert of the same size.",
         )
     try:
-        layer_distillation.mapped(student.depth, teacher.depth, way)
+        layer_distillation.map_layers(student.depth, teacher.depth, way)
     except ValueError as error:
         raise NotApplicable("other-layers", f"because {error} Name another teacher, or choose map=top.") from error
     if not all(np.array_equal(a.arrays["tokens"], b.arrays["tokens"]) for a, b in zip(rows, read, strict=True)):
@@ -64,35 +64,37 @@ class First(FirstStage):
     ) -> Course:
         if teacher is None or not rows:
             return Course()
-        self._begin(teacher.network.network.encoder, settings, seed)
+        self._reset(teacher.network.network.encoder, settings, seed)
         course, _ = bookmark.begin(self)
         steps = math.ceil(len(rows) / settings.batch) * settings.inner_epochs
         steps = min(steps, settings.max_steps or steps)
         # The row whose states each row imitates: the row itself, except in controls.
-        order = targets.dealing(rows, settings.shuffle, seed)
+        order = targets.row_permutation(rows, settings.shuffle, seed)
         others = {id(row): rows[place] for row, place in zip(rows, order, strict=True)}
         epochs = (loop.epoch_batches(rows, settings.batch, seed, epoch) for epoch in range(settings.inner_epochs))
         batches = islice((batch for epoch in epochs for batch in epoch), course.steps, None)
 
         def one_step(number: int) -> float:
             chosen = next(batches)
-            asked = [others[id(row)] for row in chosen]
-            batch = with_states(stack(chosen), stack(asked), teacher.network.run(self._ask, stack(asked)))
+            teacher_rows = [others[id(row)] for row in chosen]
+            teacher_batch = stack(teacher_rows)
+            teacher_states = teacher.network.run(self._teacher_function, teacher_batch)
+            batch = with_states(stack(chosen), teacher_batch, teacher_states)
             course.tokens += sum(row.tokens for row in chosen)
-            asking = teacher.network.forward_flops(asked)
-            course.asked += asking
-            course.flops += asking + 3 * (adapted.encoder_flops(chosen) + self._fit_flops(chosen))
+            teacher_flops = teacher.network.forward_flops(teacher_rows)
+            course.asked += teacher_flops
+            course.flops += teacher_flops + 3 * (adapted.encoder_flops(chosen) + self._fit_flops(chosen))
             return float(self.step(batch, (seed, number), settings.learning_rate)["loss"])
 
         return self.train(course, steps, seed, bookmark, one_step)
 
-    def _begin(self, teacher: Any, settings: Own, seed: int) -> None:
+    def _reset(self, teacher: Any, settings: Own, seed: int) -> None:
         """Resets the optimizer and draws the projection by ``seed``, like BERT's weights: N(0, 0.02), a bias of 0."""
         encoder = self.network.encoder
         if self.step is None:
             self.fit = built(LinearConfig(inputs=encoder.width, outputs=teacher.width), name="fit")
-            places = layer_distillation.mapped(encoder.depth, teacher.depth, settings.map)
-            self._ask = _told(places)
+            places = layer_distillation.map_layers(encoder.depth, teacher.depth, settings.map)
+            self._teacher_function = _states_function(places)
             self.step = TrainStep(self._loss, [*encoder.trainable_variables, *self.fit.variables], **self.options)
         rng = np.random.default_rng([seed, 7])
         self.fit.kernel.assign(rng.normal(0.0, 0.02, self.fit.kernel.shape).astype(np.float32))
@@ -102,12 +104,12 @@ class First(FirstStage):
     def _loss(self, batch: Mapping[str, Any], seed: Any) -> dict[str, Any]:
         """The sum of the losses of all layers."""
         states = _states(self.network.encoder, batch, seed)
-        told = Told(
-            tf.unstack(batch["layers"], len(states.layers), 1), tf.unstack(batch["scores"], len(states.looks), 1)
+        teacher_states = TeacherOutputs(
+            tf.unstack(batch["layers"], len(states.layers), 1), tf.unstack(batch["scores"], len(states.attentions), 1)
         )
         present = batch["present"]  # [B, T]
         tokens, squares = tf.reduce_sum(present), tf.reduce_sum(layer_distillation.pairs(present))
-        found = layer_distillation.layer_losses(states, told, self.fit, present, tokens, squares)
+        found = layer_distillation.layer_losses(states, teacher_states, self.fit, present, tokens, squares)
         return {"loss": found["hidden_loss"] + found["attention_loss"], **found}
 
     def _fit_flops(self, rows: Sequence[InputRow]) -> float:
@@ -117,32 +119,33 @@ class First(FirstStage):
 
 
 def with_states(
-    batch: Mapping[str, np.ndarray], asked: Mapping[str, np.ndarray], told: Mapping[str, np.ndarray]
+    batch: Mapping[str, np.ndarray], teacher_batch: Mapping[str, np.ndarray], teacher_states: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
     """Adds the teacher's states to ``batch``, which has tokens [B, T]: ``layers`` [B, M + 1, T, D] and ``scores``
-    [B, M, H, T, T]. ``told`` has them for the texts ``asked``; they are cut or padded to T tokens. Also adds
-    ``present`` float32 [B, T], which is 1 where both texts have a token."""
+    [B, M, H, T, T]. ``teacher_states`` has them for the texts in ``teacher_batch``; they are cut or padded to T tokens.
+    Also adds ``present`` float32 [B, T], which is 1 where both texts have a token."""
     length = batch["tokens"].shape[1]
 
     def fitted(array: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
         array = array[tuple(slice(length) if axis in axes else slice(None) for axis in range(array.ndim))]
         return np.pad(array, [(0, length - array.shape[axis] if axis in axes else 0) for axis in range(array.ndim)])
 
-    present = (batch["tokens"] != 0) & (fitted(asked["tokens"], (1,)) != 0)
-    states = {"layers": fitted(told["layers"], (2,)), "scores": fitted(told["scores"], (3, 4))}
+    present = (batch["tokens"] != 0) & (fitted(teacher_batch["tokens"], (1,)) != 0)
+    states = {"layers": fitted(teacher_states["layers"], (2,)), "scores": fitted(teacher_states["scores"], (3, 4))}
     return {**batch, **states, "present": present.astype(np.float32)}
 
 
-def _told(places: Sequence[int]) -> Callable:
+def _states_function(places: Sequence[int]) -> Callable:
     """A function for `Adapted.run` that returns the states of a teacher in its layers ``places`` (0: the embeddings):
     ``layers`` [B, M + 1, T, D] and ``scores`` [B, M, H, T, T]."""
 
-    def told(adapted: Any, batch: Mapping[str, Any], number: Any) -> dict[str, tf.Tensor]:
+    def teacher_states(adapted: Any, batch: Mapping[str, Any], number: Any) -> dict[str, tf.Tensor]:
         states = _states(adapted.network.encoder, batch, None)
         layers = tf.stack([states.layers[place] for place in places], axis=1)
-        return {"layers": layers, "scores": tf.stack([states.looks[place - 1].scores for place in places[1:]], axis=1)}
+        scores = tf.stack([states.attentions[place - 1].scores for place in places[1:]], axis=1)
+        return {"layers": layers, "scores": scores}
 
-    return told
+    return teacher_states
 
 
 def _states(encoder: Any, batch: Mapping[str, Any], seed: Any) -> InnerStates:

@@ -20,7 +20,7 @@ _NEXT = re.compile(r"\+(?=[^\W\d])(?!\w+=)")
 """Matches a + before the name of a transform, but not before a setting ``name=``."""
 
 
-class Chosen(NamedTuple):
+class ChosenTransform(NamedTuple):
     """A transform with its settings."""
 
     title: str
@@ -53,23 +53,24 @@ def split(asked: str) -> list[str]:
     return _NEXT.split(asked)
 
 
-def choose(asked: str) -> tuple[Chosen, ...]:
+def choose(asked: str) -> tuple[ChosenTransform, ...]:
     """The transforms that a user ``asked`` for, in their order: "int8", "prune:sparsity=0.8+int8".
 
     Raises `UsageError` for an unknown transform and for an order that cannot work, and `SettingError` for invalid
     settings.
     """
     chain = tuple(
-        Chosen(*_folders.chosen("transform", one, names(), load, "prune:sparsity=0.8")) for one in split(asked)
+        ChosenTransform(*_folders.parse_choice("transform", one, names(), load, "prune:sparsity=0.8"))
+        for one in split(asked)
     )
     _check_order(chain)
     return chain
 
 
-def read(recorded: Mapping[str, Any]) -> Chosen:
-    """The transform that `Chosen.recorded` describes."""
+def read(recorded: Mapping[str, Any]) -> ChosenTransform:
+    """The transform that `ChosenTransform.recorded` describes."""
     transform = load(recorded["name"].partition(":")[0])
-    return Chosen(recorded["name"], transform, transform.settings(**recorded["settings"]))
+    return ChosenTransform(recorded["name"], transform, transform.settings(**recorded["settings"]))
 
 
 def title(chain: Sequence[Mapping[str, Any]]) -> str:
@@ -90,7 +91,7 @@ def separated(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [*entry.get("before", ()), last]
 
 
-def described(chain: Sequence[Chosen]) -> dict[str, str]:
+def described(chain: Sequence[ChosenTransform]) -> dict[str, str]:
     """The entries of a ``chain`` on the board: its "label", and its kinds of "compression", joined by "+"."""
     return {
         "label": ", then ".join(one.transform.label(one.settings) for one in chain),
@@ -98,7 +99,7 @@ def described(chain: Sequence[Chosen]) -> dict[str, str]:
     }
 
 
-def _check_order(chain: Sequence[Chosen]) -> None:
+def _check_order(chain: Sequence[ChosenTransform]) -> None:
     """Raises `UsageError` if a transform comes after one that no transform can follow."""
     final = [one for one in chain if one.transform.final]
     if not final or (len(final) == 1 and chain[-1] is final[0]):

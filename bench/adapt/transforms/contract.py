@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ptmbench.bench.adapt.course import Bookmark, Course
     from ptmbench.bench.adapt.heads import InputRow
     from ptmbench.bench.adapt.predictor import Trained
-    from ptmbench.bench.adapt.transforms import Chosen
+    from ptmbench.bench.adapt.transforms import ChosenTransform
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class Material:
     """Rows of the splits "train" and "selection"; empty for a transform that trains nothing."""
     score: Callable[..., float] = lambda predictor=None: 0.0
     """Returns the current score on the selection split, of ``predictor`` or of its argument; higher is better."""
-    chain: "tuple[Chosen, ...]" = ()
+    chain: "tuple[ChosenTransform, ...]" = ()
     """The transforms of the output: the transforms of ``predictor``, and this one."""
     bookmark: "Bookmark"
     """Saves and resumes the training of the transform."""
@@ -55,7 +55,7 @@ class Transformed(NamedTuple):
     """Steps, costs and curve of its training; None without training."""
     shape: Shape | None = None
     """The shape of the encoder's stack, if the transform has changed it."""
-    told: Mapping[str, float] = MappingProxyType({})
+    extra_costs: Mapping[str, float] = MappingProxyType({})
     """Further entries for the cost of a record, by name, such as the number of remaining heads."""
 
 

@@ -1,8 +1,8 @@
 """Sub-networks that share the weights of one network. They have fewer layers, and the first units of each layer.
 
 `SharedBlocks` runs them during training, so that their gradients reach the shared weights (`dynabert`, `nasbert`).
-`taken` extracts the weights of a sub-network as a smaller network (`subnetwork`). Both compute the same function.
-Units are attention heads and neurons of feed-forward layers, as in `bench.adapt.transforms.units`.
+`extract_subnetwork` returns the weights of a sub-network as a smaller network (`subnetwork`). Both compute the same
+function. Units are attention heads and neurons of feed-forward layers, as in `bench.adapt.transforms.units`.
 """
 
 import math
@@ -58,11 +58,11 @@ def ranked(adapted: Adapted, scores: Mapping[str, Sequence[np.ndarray]]) -> dict
     weights = None
     for part, found in scores.items():
         orders = [np.argsort(-one, kind="stable") for one in found]
-        weights, _ = units.without(adapted, part, orders, weights)
+        weights, _ = units.keep_units(adapted, part, orders, weights)
     return weights
 
 
-def taken(adapted: Adapted, chosen: Subnetwork) -> tuple[dict[str, np.ndarray], StackShape]:
+def extract_subnetwork(adapted: Adapted, chosen: Subnetwork) -> tuple[dict[str, np.ndarray], StackShape]:
     """The weights of the sub-network ``chosen`` of ``adapted`` as a smaller network, and its shape."""
     whole, weights, left = units.shape_of(adapted), None, {}
     for part in ("heads", "inner"):
@@ -71,15 +71,16 @@ def taken(adapted: Adapted, chosen: Subnetwork) -> tuple[dict[str, np.ndarray], 
             if width is not None:
                 counts[layer % len(counts)] = getattr(width, part)
         left[part] = tuple(counts)
-        weights, _ = units.without(adapted, part, [np.arange(count) for count in counts], weights)
+        weights, _ = units.keep_units(adapted, part, [np.arange(count) for count in counts], weights)
     kept = [layer for layer, width in enumerate(chosen) if width is not None]
-    return units.with_layers(adapted, kept, (weights, replace(whole, **left)))
+    return units.keep_layers(adapted, kept, (weights, replace(whole, **left)))
 
 
 class SharedBlocks:
     """Blocks of the ``widths`` of sub-networks, which use the weights of ``adapted``.
 
-    `keep` copies all weights. Inside `kept`, the network uses this copy, as a teacher that does not change.
+    `copy_weights` copies all weights. Inside `using_copy`, the network uses this copy, as a teacher that does not
+    change.
     """
 
     def __init__(self, adapted: Adapted, widths: Iterable[Width]):
@@ -94,13 +95,13 @@ class SharedBlocks:
         self._copies = {id(one): tf.Variable(one.value, trainable=False) for one in self._read}
         self._inside = False
 
-    def keep(self) -> None:
+    def copy_weights(self) -> None:
         """Copies the current values of all weights."""
         for variable in self._read:
             self._copies[id(variable)].assign(variable.value)
 
     @contextmanager
-    def kept(self) -> Iterator[None]:
+    def using_copy(self) -> Iterator[None]:
         """A context in which traced graphs use the copied weights."""
         self._inside = True
         try:
@@ -110,18 +111,18 @@ class SharedBlocks:
             self._inside = False
 
     @contextmanager
-    def narrowed(self, chosen: Subnetwork) -> Iterator[None]:
+    def using_subnetwork(self, chosen: Subnetwork) -> Iterator[None]:
         """A context in which traced graphs use the sub-network ``chosen``. Omitted layers pass their input on."""
 
         def detour(block: Any, x: tf.Tensor, index: int, bias: tf.Tensor, rows: Rows, drop: Drop) -> tf.Tensor:
             width = chosen[index]
             return x if width is None else self.block(width, index, x, bias, rows, drop)
 
-        with self.replaced(detour):
+        with self.using_detour(detour):
             yield
 
     @contextmanager
-    def replaced(self, detour: Any) -> Iterator[None]:
+    def using_detour(self, detour: Any) -> Iterator[None]:
         """A context in which ``detour`` is called in place of each block (`models.layers.blocks.Stack.detour`)."""
         before, self._stack.detour = self._stack.detour, detour
         try:

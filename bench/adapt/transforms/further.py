@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from ptmbench.bench.adapt.heads import InputRow
 
 
-def further(own: Any, adaptation: Settings) -> Settings:
+def further_training_settings(own: Any, adaptation: Settings) -> Settings:
     """The settings of the ``adaptation`` with ``epochs``, ``max_steps`` and ``learning_rate`` of a transform's ``own``
     settings; a learning rate of 0 stands for the adaptation's."""
     rate = own.learning_rate or adaptation.learning_rate
     return replace(adaptation, epochs=own.epochs, max_steps=own.max_steps, learning_rate=rate)
 
 
-def to_the_end(own: Any, adaptation: Settings) -> Settings:
-    """Like `further`, but without early stopping."""
-    return replace(further(own, adaptation), patience=10**12)
+def without_early_stopping(own: Any, adaptation: Settings) -> Settings:
+    """Like `further_training_settings`, but without early stopping."""
+    return replace(further_training_settings(own, adaptation), patience=10**12)
 
 
 class Learner:
@@ -49,7 +49,7 @@ class Learner:
     def ready(self, step: int) -> bool:
         return self.adapted.ready(step)
 
-    def turn(self, steps: int, settings: Settings) -> int:
+    def second_stage_start(self, steps: int, settings: Settings) -> int:
         return 0
 
     def rate(self, step: int, steps: int, settings: Settings) -> float:

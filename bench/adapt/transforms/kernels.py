@@ -44,7 +44,7 @@ def heads(adapted: Adapted) -> list[Any]:
 
 def names(adapted: Adapted, variables: Sequence[Any]) -> tuple[str, ...]:
     """The names of ``variables`` in `Adapted.arrays`."""
-    own = {id(variable): name for name, variable in adapted.named()}
+    own = {id(variable): name for name, variable in adapted.named_variables()}
     return tuple(own[id(variable)] for variable in variables)
 
 

@@ -193,7 +193,7 @@ def attach(adapted: Adapted, activations: bool, embeddings: bool) -> None:
             limits[id(layer.kernel)] = (layer.kernel, rounding.limit)
     for table in kernels.lookups(adapted) if embeddings else ():
         table.attach("table", Rounding(name="table_rounding"))
-    adapted.rebuilt(limits)
+    adapted.update_variables(limits)
 
 
 @dataclass(frozen=True)
@@ -309,7 +309,7 @@ def trained(material: Material, grids: Callable[[Rounded], Sequence[Grid]], cali
     rounded = Rounded(adapted)
     limits = kernels.names(adapted, rounded.limits)
     adapted.assign({**weights, **{name: np.zeros((), np.float32) for name in limits}})
-    adapted.holder = None
+    adapted.weights_owner = None
     adapted.step.reset()
     rounded.prepare(grids(rounded))
     rows: Sequence[InputRow] = material.rows["train"]

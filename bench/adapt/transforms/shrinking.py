@@ -9,11 +9,11 @@ from typing import Any
 from ptmbench.bench.adapt.settings import Settings as Adapting
 from ptmbench.bench.adapt.settings import one_of, setting, share
 from ptmbench.bench.adapt.transforms.contract import Material, Transformed
-from ptmbench.bench.adapt.transforms.further import further
+from ptmbench.bench.adapt.transforms.further import further_training_settings
 
 
 @dataclass(frozen=True, kw_only=True)
-class Further:
+class FurtherTraining:
     """Settings of the training after a removal of layers or units."""
 
     epochs: int = setting(0)
@@ -25,15 +25,15 @@ class Further:
 
     def of(self, adaptation: Adapting) -> Adapting:
         """The settings of the further training."""
-        return further(self, adaptation)
+        return further_training_settings(self, adaptation)
 
-    def told(self) -> str:
+    def label_suffix(self) -> str:
         """The end of a label, which gives the number of further epochs."""
         return f", {self.epochs} more epoch{'s' * (self.epochs > 1)}" if self.epochs else ""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Removal(Further):
+class RemovalSettings(FurtherTraining):
     """Settings of a removal of units."""
 
     share: float = share(0.5)
@@ -66,17 +66,17 @@ class UnitRemoval:
     """The name of the units on the board."""
     together: bool
     """Whether the units of all blocks are ranked together; otherwise each block has its own ranking."""
-    settings: type = Removal
+    settings: type = RemovalSettings
     version: int = 1
     compression: str = "pruning"
     rebuilds: bool = False
     final: bool = False
 
-    def label(self, settings: Removal) -> str:
+    def label(self, settings: RemovalSettings) -> str:
         chosen = " at random" if settings.by == "random" else ""
-        return f"{100 * settings.share:g} % of {self.noun} removed{chosen}{settings.told()}"
+        return f"{100 * settings.share:g} % of {self.noun} removed{chosen}{settings.label_suffix()}"
 
-    def training(self, settings: Removal, adaptation: Adapting) -> Adapting | None:
+    def training(self, settings: RemovalSettings, adaptation: Adapting) -> Adapting | None:
         return settings.training(adaptation)
 
     def transformed(self, material: Material) -> Transformed:
@@ -97,7 +97,7 @@ class UnitRemoval:
             scores = units.importance(adapted, rows, self.part)
             spent.tokens, spent.flops = sum(row.tokens for row in rows), 3 * adapted.forward_flops(rows)
         kept = units.best(scores, settings.share, self.together)
-        return units.finished(material, *units.without(adapted, self.part, kept), spent)
+        return units.train_further(material, *units.keep_units(adapted, self.part, kept), spent)
 
-    def prepare(self, adapted: Any, settings: Removal) -> None:
+    def prepare(self, adapted: Any, settings: RemovalSettings) -> None:
         """Does nothing, because the shape of the stack fully describes the network."""

@@ -32,7 +32,7 @@ from ptmbench.bench.adapt.transforms.further import Learner
 from ptmbench.bench.engine.cost import Traced, phase
 from ptmbench.bench.errors import NotApplicable
 
-Chosen = Sequence[np.ndarray]
+KeptUnits = Sequence[np.ndarray]
 """The numbers of the units that are kept in each block, in their order."""
 
 
@@ -141,12 +141,12 @@ def cuts(adapted: Adapted, part: str, number: int, chosen: np.ndarray) -> list[t
     return [one for one in found if one[0] is not None]
 
 
-def without(
-    adapted: Adapted, part: str, kept: Chosen, begun: Mapping[str, np.ndarray] | None = None
+def keep_units(
+    adapted: Adapted, part: str, kept: KeptUnits, weights_so_far: Mapping[str, np.ndarray] | None = None
 ) -> tuple[dict[str, np.ndarray], StackShape]:
     """The weights of ``adapted`` with only the ``kept`` units of each block, in their order, and the new shape.
-    ``begun`` has the weights if units of the other kind were removed before."""
-    shape, weights = shape_of(adapted), dict(adapted.arrays() if begun is None else begun)
+    ``weights_so_far`` has the weights if units of the other kind were removed before."""
+    shape, weights = shape_of(adapted), dict(adapted.arrays() if weights_so_far is None else weights_so_far)
     for number, chosen in enumerate(kept):
         for variable, axis, places in cuts(adapted, part, number, chosen):
             (name,) = kernels.names(adapted, [variable])
@@ -154,12 +154,12 @@ def without(
     return weights, replace(shape, **{part: tuple(len(chosen) for chosen in kept)})
 
 
-def with_layers(
-    adapted: Adapted, kept: Sequence[int], begun: tuple[Mapping[str, np.ndarray], StackShape] | None = None
+def keep_layers(
+    adapted: Adapted, kept: Sequence[int], so_far: tuple[Mapping[str, np.ndarray], StackShape] | None = None
 ) -> tuple[dict[str, np.ndarray], StackShape]:
     """The weights of ``adapted`` with only the ``kept`` layers, and the new shape. A shared block is applied once for
-    each kept layer. If units were removed before, ``begun`` has the weights and the shape without them."""
-    found, shape = (adapted.arrays(), shape_of(adapted)) if begun is None else begun
+    each kept layer. If units were removed before, ``so_far`` has the weights and the shape without them."""
+    found, shape = (adapted.arrays(), shape_of(adapted)) if so_far is None else so_far
     weights, stack = dict(found), adapted.network.encoder.stack
     shape_left = replace(shape, layers=len(kept))
     if stack.config.shared:
@@ -179,14 +179,16 @@ def with_layers(
 def check_fits(smaller: Trained) -> None:
     """Raises `NotApplicable` if the weights of ``smaller`` do not fit its network, because the adaptation has weights
     for removed parts."""
-    expected = {name: tuple(variable.shape) for name, variable in smaller.learning.named()}
+    expected = {name: tuple(variable.shape) for name, variable in smaller.learning.named_variables()}
     if expected != {name: array.shape for name, array in smaller.weights.items() if name in expected}:
         raise NotApplicable(
             "weights-by-layer", f"because the adaptation {smaller.method} has weights of its own for each layer."
         )
 
 
-def finished(material: Material, weights: Mapping[str, np.ndarray], shape: StackShape, spent: Course) -> Transformed:
+def train_further(
+    material: Material, weights: Mapping[str, np.ndarray], shape: StackShape, spent: Course
+) -> Transformed:
     """The smaller network with these ``weights``, after further training for the ``epochs`` of the settings. ``spent``
     is the cost so far. Raises `NotApplicable` like `check_fits`."""
     smaller = replace(material.predictor, weights=weights, shape=shape)
@@ -194,7 +196,7 @@ def finished(material: Material, weights: Mapping[str, np.ndarray], shape: Stack
     if not material.settings.epochs:
         return Transformed(weights, (), spent, shape)
     adapted = smaller.network
-    adapted.holder = None
+    adapted.weights_owner = None
     adapted.step.reset()
     learner, rows = Learner(adapted), material.rows["train"]
     with phase("train"):

@@ -29,12 +29,12 @@ class Text:
     ids: np.ndarray
     heads: np.ndarray
     language: int
-    spoken: tuple[channels.Text, channels.Text] = (channels.Text([]), channels.Text([]))
+    empty_texts: tuple[channels.Text, channels.Text] = (channels.Text([]), channels.Text([]))
     """Empty texts of both languages, with their symbols and the picture of the example."""
 
-    def said(self, language: int, ids: Sequence[int]) -> channels.Text:
+    def in_language(self, language: int, ids: Sequence[int]) -> channels.Text:
         """The pieces ``ids`` as a text of the same example in ``language``."""
-        return self.spoken[language].filled(ids)
+        return self.empty_texts[language].filled(ids)
 
 
 def symbols(vocabulary: Vocabulary) -> tuple[int, int]:
@@ -86,7 +86,7 @@ class Codec(generation.Codec):
         if examples is not self.train:
             sources = self.tokenizer.encode([e.inputs[0] for e in examples])
             targets = self.tokenizer.encode([e.gold[0] if e.gold else "" for e in examples])
-            read = [self._spoken(e)[0].filled(source) for e, source in zip(examples, sources, strict=True)]
+            read = [self._empty_texts(e)[0].filled(source) for e, source in zip(examples, sources, strict=True)]
             pairs = enumerate(zip(read, targets, strict=True))
             return [row(vocabulary, settings, source, target, 1, i) for i, (source, target) in pairs]
         found, room = [], min(settings.length - 1 - vocabulary.template.added(1), settings.target_length - 2)
@@ -95,14 +95,14 @@ class Codec(generation.Codec):
         for i, (ids, side) in enumerate(zip(self.tokenizer.encode(texts), taken, strict=True)):
             if ids := ids[: max(1, room)]:
                 own = np.array(ids, np.int32)
-                text = Text(own, self.tokenizer.heads(own), side, self._spoken(examples[i]))
-                found.append(row(vocabulary, settings, text.said(side, ids), ids, side, i, note=text))
+                text = Text(own, self.tokenizer.heads(own), side, self._empty_texts(examples[i]))
+                found.append(row(vocabulary, settings, text.in_language(side, ids), ids, side, i, note=text))
         if {text.note.language for text in found} != {0, 1}:
             raise NotApplicable("one-language", "because the training set has no text of one of the languages.")
         return found
 
-    def _spoken(self, example: Example) -> tuple[channels.Text, channels.Text]:
-        """`Text.spoken` for the sides of ``example``."""
+    def _empty_texts(self, example: Example) -> tuple[channels.Text, channels.Text]:
+        """`Text.empty_texts` for the sides of ``example``."""
         each = ({**example.channels, "languages": (name,)} for name in self.languages)
         source, target = (channels.whole_of(self.tokenizer, replace(example, channels=given)) for given in each)
         return source, target

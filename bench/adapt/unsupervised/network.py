@@ -91,7 +91,7 @@ def make(adapted: Any, rows: Sequence[InputRow], settings: Own, seed: tuple[int,
     translation by the current weights of ``adapted`` in one row, and its noisy version in another."""
     vocabulary, rng = adapted.vocabulary, np.random.default_rng([*seed, 4])
     texts: list[Text] = [one.note for one in rows]
-    read = [text.said(text.language, text.ids.tolist()) for text in texts]
+    read = [text.in_language(text.language, text.ids.tolist()) for text in texts]
     asked = [row(vocabulary, settings, own, [], 1 - text.language, 0) for own, text in zip(read, texts, strict=True)]
     longest = min(settings.target_length - 1, 3 * max(len(text.ids) for text in texts) // 2 + 5)
     how = Writing(sample=bool(settings.back_sample))
@@ -101,13 +101,13 @@ def make(adapted: Any, rows: Sequence[InputRow], settings: Own, seed: tuple[int,
     adapted.decoding.constrains.assign(0.0)
     made = []
     for one, text, ids in zip(rows, texts, written, strict=True):
-        source = text.said(1 - text.language, ids[ids >= vocabulary.first].tolist())
+        source = text.in_language(1 - text.language, ids[ids >= vocabulary.first].tolist())
         made.append(row(vocabulary, settings, source, text.ids.tolist(), text.language, one.example))
     # Writing a text costs as much as a forward pass over the source and the text.
     spent = [InputRow({**one.arrays, "targets": ids}, 0) for one, ids in zip(asked, written, strict=True)]
     if settings.denoising:
         for one, text in zip(rows, texts, strict=True):
-            damaged = text.said(text.language, noise(text, rng, settings, vocabulary))
+            damaged = text.in_language(text.language, noise(text, rng, settings, vocabulary))
             made.append(
                 row(vocabulary, settings, damaged, text.ids.tolist(), text.language, one.example, settings.denoising)
             )

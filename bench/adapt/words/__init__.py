@@ -35,8 +35,10 @@ def comparing_flops(form: Form, examples: Sequence[Example], width: int) -> floa
 
 @dataclass(frozen=True, kw_only=True)
 class Own(Settings):
-    def asking(self, network: Network, task: Task, examples: Sequence[Example], cut: Cut) -> tuple[float, float]:
-        """As in `Effort.asking`, with a row for each word and the comparisons of the words' vectors."""
+    def answering_cost(
+        self, network: Network, task: Task, examples: Sequence[Example], cut: Cut
+    ) -> tuple[float, float]:
+        """As in `Effort.answering_cost`, with a row for each word and the comparisons of the words' vectors."""
         added = cut.vocabulary.template.added(1)
         lengths = [min(one + added, self.length) for one in cut.lengths(words_of(task.form, examples))]
         above = self.layers in ("top", "all")

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from ptmbench.bench.adapt.asking import Asked, traced
+from ptmbench.bench.adapt.asking import AnsweringInput, traced
 from ptmbench.bench.adapt.channels import annotated, candidate_of, without_picture
-from ptmbench.bench.adapt.heads import InputRow, against, layout, stack
+from ptmbench.bench.adapt.heads import InputRow, layout, stack, tie_safe_products
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.bench.adapt.words import comparing_flops, words_of
 from ptmbench.bench.engine.cost import phase
@@ -18,7 +18,7 @@ from ptmbench.tasks.forms import Form, Rank
 from ptmbench.tasks.metrics.ranks import rank
 from ptmbench.tasks.task import Example
 
-_BATCH = 8
+_MULTIPLE = 8
 """Rows are padded to a multiple of this number of tokens."""
 _CHUNK = 256
 """Number of questions whose scores of all candidates are in memory at the same time."""
@@ -32,7 +32,7 @@ class Places(NamedTuple):
     candidates: Sequence[int] = ()
 
 
-def respond(asked: Asked) -> tuple[list[Any], float]:
+def respond(asked: AnsweringInput) -> tuple[list[Any], float]:
     """The predictions by the vectors of single words, and the FLOPs of reading and comparing them."""
     form = asked.task.form
     with phase("encode"):
@@ -90,7 +90,7 @@ def vectors(network: Any, settings: Settings, asked: Sequence[InputRow]) -> np.n
     found: list[Any] = [None] * len(asked)
     for first in range(0, len(order), settings.batch):
         part = order[first : first + settings.batch]
-        for i, vector in zip(part, read(stack([asked[i] for i in part], multiple=_BATCH)), strict=True):
+        for i, vector in zip(part, read(stack([asked[i] for i in part], multiple=_MULTIPLE)), strict=True):
             found[i] = vector
     return np.stack(found)
 
@@ -102,7 +102,7 @@ def predictions(form: Form, examples: Sequence[Example], places: Places, found: 
         return [float(found[one] @ found[other]) for one, other in places.inputs]
     candidates, results = list(examples[0].gold.candidates), []
     number = {word: place for place, word in enumerate(candidates)}
-    compare = against(found[places.candidates])
+    compare = tie_safe_products(found[places.candidates])
     for first in range(0, len(examples), _CHUNK):
         asked = examples[first : first + _CHUNK]
         a, b, c = found[np.array(places.inputs[first : first + _CHUNK]).T]  # [n, D]

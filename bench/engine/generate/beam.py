@@ -26,9 +26,17 @@ from typing import Any
 
 import tensorflow as tf
 
-from ptmbench.bench.engine.generate.writing import LOWEST, NEVER, Writing, appended, growing, seen, unrepeated
+from ptmbench.bench.engine.generate.writing import (
+    LOWEST,
+    NEVER,
+    Writing,
+    append_tokens,
+    loop_shapes,
+    mask_repeated_ngrams,
+    visible_positions,
+)
 from ptmbench.bench.errors import NotApplicable
-from ptmbench.models.layers.operations import Look, watching
+from ptmbench.models.layers.operations import AttentionTensors, collect_attention
 from ptmbench.models.text.tokenizers import Vocabulary
 
 _GROUP = 64
@@ -48,19 +56,19 @@ def search(
     ) -> tuple:
         # written, origin [B, K, S]; ended: ids [B, K, S - 1] and scores [B, K]; full [B]; looked [B, K, T] or ()
         length = tf.shape(written)[2]
-        with watching() as looks:
-            logits, past = writer.step(memory, past, written, seen(origin, beam))  # [B, K, V]
+        with collect_attention() as looks:
+            logits, past = writer.step(memory, past, written, visible_positions(origin, beam))  # [B, K, V]
         totals, parents, ids = _continuations(logits, written, scores, vocabulary, writing)  # [B, 2 K] each
         ends = tf.equal(ids, vocabulary.sep)
 
         # The pool of finished hypotheses: earlier ones, and those that end now among the best K.
         size = tf.cast(length, tf.float32) ** writing.length_penalty
         counts = (ends | (length >= longest))[:, :beam] & (totals[:, :beam] > LOWEST) & ~full[:, None]
-        texts = appended(written, parents[:, :beam], ids[:, :beam])[:, :, 1:]  # [B, K, S]
+        texts = append_tokens(written, parents[:, :beam], ids[:, :beam])[:, :, 1:]  # [B, K, S]
         pool_ids = tf.concat([tf.pad(ended[0], [[0, 0], [0, 0], [0, 1]]), texts], axis=1)  # [B, 2 K, S]
         values = totals[:, :beam] / size
         if writing.coverage:
-            looked += looked_at(looks, beam, tf.shape(tokens)[1])
+            looked += source_attention(looks, beam, tf.shape(tokens)[1])
             values += writing.coverage * tf.gather(_covered(looked, tokens), parents[:, :beam], batch_dims=1)
         pool = tf.concat([ended[1], tf.where(counts, values, NEVER)], axis=1)  # [B, 2 K]
         pool, best = tf.math.top_k(pool, beam)
@@ -72,7 +80,8 @@ def search(
         full |= pool[:, -1] > LOWEST
         here = tf.broadcast_to(tf.range(beam), [rows, beam])
         looked = tf.gather(looked, parents, batch_dims=1) if writing.coverage else looked
-        return appended(written, parents, ids), appended(origin, parents, here), totals, ended, full, past, looked
+        written, origin = append_tokens(written, parents, ids), append_tokens(origin, parents, here)
+        return written, origin, totals, ended, full, past, looked
 
     first = tf.where(tf.range(beam) > 0, NEVER, 0.0)  # all K begin alike, so only one counts
     state = (
@@ -88,7 +97,7 @@ def search(
     def more(written: tf.Tensor, *others: Any) -> tf.Tensor:
         return (tf.shape(written)[2] <= longest) & ~tf.reduce_all(others[3])
 
-    *_, ended, _, _, _ = tf.while_loop(more, body, state, shape_invariants=growing(state, beam))
+    *_, ended, _, _, _ = tf.while_loop(more, body, state, shape_invariants=loop_shapes(state, beam))
     return ended
 
 
@@ -99,7 +108,7 @@ def _continuations(
     beam, logits = writing.beam, tf.cast(logits, tf.float32)
     each = min(2 * beam + 2, logits.shape[-1])  # one hypothesis may have all 2 K, besides [PAD] and [CLS]
     whole = tf.reduce_logsumexp(logits, axis=-1)  # [B, K]
-    values, ids = largest(unrepeated(logits, written, writing), each)  # [B, K, C]
+    values, ids = largest(mask_repeated_ngrams(logits, written, writing), each)  # [B, K, C]
     no_word = tf.equal(ids, vocabulary.pad) | tf.equal(ids, vocabulary.cls)
     values = tf.maximum(tf.where(no_word, NEVER, values - whole[..., None]) + scores[..., None], NEVER)
     totals, index = tf.math.top_k(tf.reshape(values, [-1, beam * each]), 2 * beam)
@@ -125,7 +134,7 @@ def largest(logits: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
     return tf.reshape(values, [-1, beam, count]), tf.reshape(found, [-1, beam, count])
 
 
-def looked_at(looks: list[Look], beam: int, length: tf.Tensor) -> tf.Tensor:
+def source_attention(looks: list[AttentionTensors], beam: int, length: tf.Tensor) -> tf.Tensor:
     """The attention of each hypothesis to the ``length`` tokens of the source, float32 [B, K, T]: the mean over the
     heads of the last of ``looks``. Keys of the source come before other keys, and the queries that predict come last.
     Raises `NotApplicable` without attention."""

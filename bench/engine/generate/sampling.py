@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ptmbench.bench.engine.generate.writing import NEVER, Writing, growing, seen, unrepeated
+from ptmbench.bench.engine.generate.writing import NEVER, Writing, loop_shapes, mask_repeated_ngrams, visible_positions
 from ptmbench.models.text.tokenizers import Vocabulary
 
 
@@ -35,7 +35,7 @@ def sample(
 
     def body(written: tf.Tensor, scores: tf.Tensor, open_: tf.Tensor, past: Any) -> tuple:
         length = tf.shape(written)[2]
-        logits, past = writer.step(memory, past, written, seen(tf.repeat(own, length, axis=2), beam))
+        logits, past = writer.step(memory, past, written, visible_positions(tf.repeat(own, length, axis=2), beam))
         logits = tf.cast(logits, tf.float32)
         whole = tf.reduce_logsumexp(logits, axis=-1)  # [B, K]
         allowed = _allowed(logits, written, vocabulary, writing)
@@ -64,7 +64,7 @@ def sample(
     def more(written: tf.Tensor, *others: Any) -> tf.Tensor:
         return (tf.shape(written)[2] <= longest) & tf.reduce_any(others[1])
 
-    written, scores, _, _ = tf.while_loop(more, body, state, shape_invariants=growing(state, beam))
+    written, scores, _, _ = tf.while_loop(more, body, state, shape_invariants=loop_shapes(state, beam))
     return written[:, :, 1:], scores
 
 
@@ -72,4 +72,4 @@ def _allowed(logits: tf.Tensor, written: tf.Tensor, vocabulary: Vocabulary, writ
     """``logits`` [B, K, V], with `NEVER` for tokens that may not follow ``written`` [B, K, S]."""
     words = np.ones(logits.shape[-1], bool)
     words[[vocabulary.pad, vocabulary.cls]] = False  # padding and the start symbol are no words
-    return unrepeated(tf.where(words, logits, NEVER), written, writing)
+    return mask_repeated_ngrams(tf.where(words, logits, NEVER), written, writing)

@@ -62,19 +62,19 @@ class Rereader:
         return tf.reshape(logits, [rows, beam, logits.shape[-1]]), past
 
 
-def seen(origin: tf.Tensor, beam: int) -> tf.Tensor:
+def visible_positions(origin: tf.Tensor, beam: int) -> tf.Tensor:
     """A mask of the cached positions that belong to each hypothesis, bool [B, K, S * K]. ``origin`` [B, K, S] has the
     column of the cache, 0 to K - 1, of each position."""
     rows, length = tf.shape(origin)[0], tf.shape(origin)[2]
     return tf.reshape(tf.one_hot(origin, beam, True, False), [rows, beam, length * beam])
 
 
-def appended(texts: tf.Tensor, parents: tf.Tensor, last: tf.Tensor) -> tf.Tensor:
+def append_tokens(texts: tf.Tensor, parents: tf.Tensor, last: tf.Tensor) -> tf.Tensor:
     """The ``texts`` [B, K, S] of ``parents`` [B, N], each extended by an entry of ``last`` [B, N]: [B, N, S + 1]."""
     return tf.concat([tf.gather(texts, parents, batch_dims=1), last[:, :, None]], axis=2)
 
 
-def unrepeated(logits: tf.Tensor, written: tf.Tensor, writing: Writing) -> tf.Tensor:
+def mask_repeated_ngrams(logits: tf.Tensor, written: tf.Tensor, writing: Writing) -> tf.Tensor:
     """``logits`` [B, K, V], with `NEVER` for tokens that would repeat an n-gram of ``written`` [B, K, S]."""
     size = writing.no_repeat_ngram
     if not size:
@@ -91,7 +91,7 @@ def unrepeated(logits: tf.Tensor, written: tf.Tensor, writing: Writing) -> tf.Te
     return tf.tensor_scatter_nd_update(logits, where, tf.fill([tf.shape(where)[0]], NEVER))
 
 
-def growing(state: Any, beam: int) -> Any:
+def loop_shapes(state: Any, beam: int) -> Any:
     """The shape invariants of a loop's ``state``. The axis of rows and the third axis, which grows, are free."""
 
     def free(tensor: tf.Tensor) -> tf.TensorShape:

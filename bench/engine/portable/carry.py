@@ -20,7 +20,7 @@ from ptmbench.bench.engine.networks import assign
 from ptmbench.bench.engine.portable import driver
 from ptmbench.bench.engine.portable.program import lowered
 from ptmbench.bench.engine.step import TrainStep
-from ptmbench.bench.errors import Carried, UsageError
+from ptmbench.bench.errors import ContinuedElsewhere, UsageError
 from ptmbench.models.layers.products import for_accelerators
 
 _BYTES_PER_FILE = 16 * 2**20
@@ -30,7 +30,7 @@ _COURSE = ("step", "curve", "spent")
 DRIVER = "driver.py"
 
 
-def exchanged(
+def exchange_folder(
     folder: Path,
     title: str,
     states: TrainingStates,
@@ -45,9 +45,10 @@ def exchanged(
     """Returns the `Course` after all steps that the driver did in ``folder``, and the manifest's entries about its
     machine. The network then has the weights of the last state. If ``folder`` does not exist, it is written.
 
-    ``make`` (step, seed) samples batches, and ``rate`` returns the learning rate of a step. Raises `Carried` if the
-    driver has not done the last step. Its newest state is then saved as a training state here too, so that the training
-    can go on without the driver. Raises `UsageError` for a budget in minutes, and for a folder of another pre-training.
+    ``make`` (step, seed) samples batches, and ``rate`` returns the learning rate of a step. Raises `ContinuedElsewhere`
+    if the driver has not done the last step. Its newest state is then saved as a training state here too, so that the
+    training can go on without the driver. Raises `UsageError` for a budget in minutes, and for a folder of another
+    pre-training.
     """
     if course.steps is None:
         raise UsageError(
@@ -58,13 +59,15 @@ def exchanged(
     if not folder.exists():
         _write(folder, title, states.identity, course, step, network.loss.variables, make, rate, flops_per_step)
         size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 2**20
-        raise Carried(
+        raise ContinuedElsewhere(
             f"{folder} holds {title}, {course.steps - course.step} steps, {size:.1f} MiB. Copy it to a machine with "
             f"JAX, run {run} there, copy it back, and give this command again."
         )
     found = _newest(folder, states.identity, warn)
     if found is None:
-        raise Carried(f"{folder} has no states yet. Run {run} on a machine with JAX, and give this command again.")
+        raise ContinuedElsewhere(
+            f"{folder} has no states yet. Run {run} on a machine with JAX, and give this command again."
+        )
     about, arrays = found
     if about["step"] > course.step:
         assign(network.loss.variables, arrays["weights"])
@@ -73,7 +76,7 @@ def exchanged(
             step.restore(arrays["optimizer"])
             states.save(course)
     if course.step < course.steps:
-        raise Carried(
+        raise ContinuedElsewhere(
             f"{folder} has finished {course.step} of {course.steps} steps. Run {run} again where it ran, or leave out "
             "--carry to do the other steps here."
         )

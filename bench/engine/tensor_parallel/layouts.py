@@ -83,14 +83,14 @@ def check_recipe(recipe: Recipe) -> None:
         raise UsageError("--strategy tensor cannot be compiled with XLA. Leave xla=true out, or use --strategy one.")
 
 
-def told(model: Model, devices: int) -> dict[str, int]:
+def manifest_entry(model: Model, devices: int) -> dict[str, int]:
     """The manifest's entry about a training of ``model`` that was split over ``devices`` devices."""
     found = memory(model, devices)
     return {"devices": devices, "bytes_on_one": found.one, "bytes_on_each": found.each}
 
 
 def sentence(about: Mapping[str, int]) -> str:
-    """The entry that `told` returns as a sentence."""
+    """The entry that `manifest_entry` returns as a sentence."""
     one, each = (about[name] / 2**20 for name in ("bytes_on_one", "bytes_on_each"))
     return (
         f"Weights and moments took {each:.1f} MiB on each of {about['devices']} devices; on one device they take "

@@ -52,7 +52,7 @@ class Remote:
         self.out = Path(self._folder.name)
         self.worker = Worker(self.out, Plan.from_json(plan), job)
 
-    def introduce(self) -> tuple[str, str]:
+    def identify(self) -> tuple[str, str]:
         """Returns this machine's name and the commit of its clone."""
         return os.uname().nodename, environment.commit()
 
@@ -61,7 +61,7 @@ class Remote:
         for files in needed:
             place(self.out, files)
         piece = self.worker.plan.by_key[key]
-        problem = self._other_data(piece)
+        problem = self._data_mismatch(piece)
         if problem:
             self.worker.give_up(piece, {"code": "other-data", "text": problem})
             said = f"{piece.title} failed: {problem}"
@@ -77,12 +77,12 @@ class Remote:
     def close(self) -> None:
         self._folder.cleanup()
 
-    def _other_data(self, piece: Artefact) -> str:
+    def _data_mismatch(self, piece: Artefact) -> str:
         """Returns a message if this machine's data or corpus differ from those of the plan, otherwise ""."""
         if isinstance(piece, AdaptedModel | AdaptationTrial):
-            return self._other_data(piece.cell)
+            return self._data_mismatch(piece.cell)
         if isinstance(piece, Trial):
-            return self._other_data(piece.pretraining)
+            return self._data_mismatch(piece.pretraining)
         if isinstance(piece, Pretraining | TokenizerTraining):
             where, right = ", ".join(piece.corpus), [piece.corpus_sha256]
             found = [corpora.fingerprint([Path(file) for file in piece.corpus])]
@@ -111,20 +111,20 @@ class Ray:
             ) from None
         self._ray, self._address = ray, address or os.environ.get("RAY_ADDRESS")
         self.plan, self.job, self.out = plan, job, out
-        self._asked, self._threads = workers, threads
+        self._wanted_workers, self._threads = workers, threads
         self.workers = 0  # set after the connection to the cluster
         self._actors: dict[int, Any] = {}
         self._pending: dict[Any, tuple[int, Artefact | None]] = {}
-        """Pending calls: the worker, and the artefact or None for `Remote.introduce`."""
+        """Pending calls: the worker, and the artefact or None for `Remote.identify`."""
         self._shipped: dict[str, Any] = {}
-        self._has: dict[int, set[str]] = {}
+        self._files_on_worker: dict[int, set[str]] = {}
 
     def __enter__(self) -> "Ray":
         self._connect()
         there = self._ray.cluster_resources()
         cores, accelerators = int(there.get("CPU", 1)), int(there.get("GPU", 0))
         # By default one worker for each accelerator, or for each core if there is none.
-        self.workers = min(self.plan.workers(self._asked, accelerators or cores), max(1, cores))
+        self.workers = min(self.plan.workers(self._wanted_workers, accelerators or cores), max(1, cores))
         actor = self._ray.remote(Remote).options(
             num_cpus=1, num_gpus=int(accelerators >= self.workers), scheduling_strategy="SPREAD"
         )
@@ -141,7 +141,7 @@ class Ray:
         if self._address:
             _check_reachable(self._address)
         else:
-            here = {"num_cpus": max(self._asked or 1, environment.cores()), "include_dashboard": False}
+            here = {"num_cpus": max(self._wanted_workers or 1, environment.cores()), "include_dashboard": False}
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         ours = signal.getsignal(signal.SIGTERM)
         for left in reversed(range(_STARTS)):
@@ -173,11 +173,11 @@ class Ray:
     def give(self, worker: int, piece: Artefact) -> None:
         needed = []
         for key in piece.needs:
-            if key not in self._has[worker]:
+            if key not in self._files_on_worker[worker]:
                 if key not in self._shipped:
                     self._shipped[key] = self._ray.put(result_of(self.out, self.plan.by_key[key]))
                 needed.append(self._shipped[key])
-                self._has[worker].add(key)
+                self._files_on_worker[worker].add(key)
         self._pending[self._actors[worker].do.remote(piece.key, *needed)] = worker, piece
 
     def event(self, timeout: float) -> Event | None:
@@ -185,17 +185,17 @@ class Ray:
             time.sleep(timeout)
             return None
         done, _ = self._ray.wait(list(self._pending), num_returns=1, timeout=timeout)
-        return self._ended(done[0]) if done else None
+        return self._event_of_call(done[0]) if done else None
 
     def kill(self, worker: int) -> None:
         self._ray.kill(self._actors[worker])
 
     def restart(self, worker: int) -> None:
-        self._has[worker] = set()
+        self._files_on_worker[worker] = set()
         self._actors[worker] = self._start()
-        self._pending[self._actors[worker].introduce.remote()] = worker, None
+        self._pending[self._actors[worker].identify.remote()] = worker, None
 
-    def _ended(self, answer: Any) -> Event:
+    def _event_of_call(self, answer: Any) -> Event:
         worker, piece = self._pending.pop(answer)
         try:
             found = self._ray.get(answer)
@@ -209,7 +209,7 @@ class Ray:
             return Ready(worker)
         said, files = found
         place(self.out, files)
-        self._has[worker].add(piece.key)
+        self._files_on_worker[worker].add(piece.key)
         return Done(worker, said)
 
 

@@ -133,7 +133,7 @@ def _adapted(found: Checkpoint, length: int | None) -> Exportable:
 
     def answered(rows: Sequence[InputRow]) -> list[Outputs]:
         rows = [InputRow(_with_everything(row.arrays, network.head.dense.units), row.example) for row in rows]
-        given = loop.outputs(trained.network, rows, codec.together)
+        given = loop.outputs(trained.network, rows, codec.prediction_batch)
         if form is Form.REGRESSION:
             score = [float(one[0]) * codec.deviation + codec.mean for one in given]
             return [{"score": np.float32(np.clip(one, codec.low, codec.high))} for one in score]

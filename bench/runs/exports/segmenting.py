@@ -116,7 +116,7 @@ class BestPieces(tf.Module):
             (first, best, chosen),
             shape_invariants=(first.shape, tf.TensorShape([None, self.longest]), tf.TensorShape([])),
         )
-        return self._followed(codes, ids, chosen.concat(), tf.argsort(order))
+        return self._backtrace(codes, ids, chosen.concat(), tf.argsort(order))
 
     def _found(self, codes: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the ids and scores of the pieces of 1 to K characters that begin at each of N characters, int32 and
@@ -132,7 +132,9 @@ class BestPieces(tf.Module):
         alone = tf.where(tf.math.is_inf(scores[:, :1]), tf.constant(self.penalty, tf.float64), scores[:, :1])
         return tf.gather(self.ids, nodes), tf.concat([alone, scores[:, 1:]], 1)
 
-    def _followed(self, codes: tf.RaggedTensor, ids: tf.Tensor, chosen: tf.Tensor, ranks: tf.Tensor) -> tf.RaggedTensor:
+    def _backtrace(
+        self, codes: tf.RaggedTensor, ids: tf.Tensor, chosen: tf.Tensor, ranks: tf.Tensor
+    ) -> tf.RaggedTensor:
         """Traces the best segmentations back and returns their ids.
 
         ``chosen`` is the length of the last piece of each prefix: of all prefixes of one character, then of two, and so

@@ -111,7 +111,9 @@ class Layout:
             segments += [tf.ones_like(text) * segment]
             segments += [_repeated([2 if token == CLS else segment for token in after], rows)]
         sizes = tf.add_n([part.row_lengths() for part in parts])
-        alone = tf.RaggedTensor.from_row_lengths(tf.repeat(self.sep, tf.math.count_nonzero(sizes == 0)), _ones(sizes))
+        alone = tf.RaggedTensor.from_row_lengths(
+            tf.repeat(self.sep, tf.math.count_nonzero(sizes == 0)), _empty_rows(sizes)
+        )
         return _padded([*parts, alone]), _padded([*segments, tf.zeros_like(alone)])
 
 
@@ -146,7 +148,7 @@ def _repeated(tokens: Sequence[int], rows: tf.Tensor) -> tf.RaggedTensor:
     return tf.RaggedTensor.from_tensor(tf.tile(line, [rows, 1]), row_splits_dtype=tf.int64)
 
 
-def _ones(sizes: tf.Tensor) -> tf.Tensor:
+def _empty_rows(sizes: tf.Tensor) -> tf.Tensor:
     """Returns int64: 1 for each empty row, 0 for the others."""
     return tf.cast(sizes == 0, tf.int64)
 
@@ -167,7 +169,7 @@ def _tagger(source: Exportable, tokenizer: GraphTokenizer, layout: Layout) -> Ca
         words = tf.strings.split(text)  # [B, (W)]
         tokens = tokenizer(tf.constant(lead) + words.values)  # [N, (T)]
         unknown = tf.repeat(source.tokenizer.vocabulary.unk, tf.math.count_nonzero(tokens.row_lengths() == 0))
-        unknown = tf.RaggedTensor.from_row_lengths(unknown, _ones(tokens.row_lengths()))
+        unknown = tf.RaggedTensor.from_row_lengths(unknown, _empty_rows(tokens.row_lengths()))
         tokens = tf.concat([tokens, unknown], 1)
         sizes = words.with_values(tokens.row_lengths()).to_tensor()  # [B, W]
         ends = tf.cumsum(sizes, 1)

@@ -24,7 +24,7 @@ from ptmbench.bench.runs import examples
 from ptmbench.bench.runs.answers import Context, Outcome
 from ptmbench.bench.runs.artefacts import Cell
 from ptmbench.bench.runs.cell import failure
-from ptmbench.bench.runs.execute import alone
+from ptmbench.bench.runs.execute import locked_folder
 from ptmbench.bench.runs.external import adapter as adapters
 from ptmbench.bench.runs.external import presets
 from ptmbench.bench.runs.external.adapter import ExternalModel
@@ -60,7 +60,7 @@ def evaluate(options: AdapterOptions | PresetOptions) -> tuple[int, Path]:
     if found.fixed:
         drawn = drawn[:1]
     asked = [(task, one) for task in tasks_of(options.tasks) for one in drawn]
-    with alone(out):
+    with locked_folder(out):
         folder = data or sources.embedded(out)
         command = ["ptmbench", "evaluate", *options.arguments()]
         statuses = []

@@ -15,7 +15,7 @@ from ptmbench.bench.data import sources
 from ptmbench.bench.errors import UsageError
 from ptmbench.bench.runs import examples
 from ptmbench.bench.runs.answers import Context, Outcome
-from ptmbench.bench.runs.execute import alone
+from ptmbench.bench.runs.execute import locked_folder
 from ptmbench.bench.runs.external.options import RecordOptions
 from ptmbench.bench.runs.external.records import System, listed, same_seed
 from ptmbench.bench.scoring import score, score_files
@@ -49,7 +49,7 @@ def record(options: RecordOptions) -> Path:
             source=sources.source_of(folder),
             command=shlex.join(["ptmbench", "record", *options.arguments()]),
         )
-        with alone(out):
+        with locked_folder(out):
             _check_first(out, cell)
             if options.data is None:
                 _keep(folder, out)
@@ -60,7 +60,7 @@ def record(options: RecordOptions) -> Path:
 def _answers(task: Task, data: Path, predictions: Path, asked: Sequence[Example]) -> list[Any]:
     """Reads the predictions, one for each of the examples ``asked``. Raises `DataError` if they do not fit."""
     try:
-        found = score_files.answered(task, data, predictions)
+        found = score_files.predictions_of(task, data, predictions)
         if len(found) != len(asked):
             raise DataError(f"{predictions} has {len(found)} predictions.")
         if task.form is Form.TAGGING:

@@ -91,31 +91,31 @@ class Proof:
         self.described = self.module.describe(self.shape, self.words)
 
     @cached_property
-    def one(self) -> Training:
+    def training(self) -> Training:
         """The training on one device. On a TPU it always uses all devices."""
         return Training(self, self.strategy)
 
     @cached_property
-    def fresh(self) -> dict[str, Any]:
-        return self.one.weights()
+    def initial_weights(self) -> dict[str, Any]:
+        return self.training.weights()
 
     @cached_property
     def batches(self) -> list[dict[str, Any]]:
         from ptmbench.bench.engine import objectives
         from ptmbench.bench.runs.proof import text
 
-        case, network = self.case, self.one.network
+        case, network = self.case, self.training.network
         corpus = text.corpus(self.words, network.batches.needs, 2 * _STEPS * case.batch * case.length, case.length)
         make = objectives.batches_of(network, corpus, case.batch, case.length)
         return [make(number, 0) for number in range(_STEPS)]
 
     def graph(self) -> dict[str, Any]:
         """Counts operations, and finds dynamic shapes, operations that a TPU would refuse, and 64-bit floats."""
-        from ptmbench.bench.runs.proof.graph import examined
+        from ptmbench.bench.runs.proof.graph import examine
 
         # On a TPU the step is traced within the strategy, so the same step without one is examined.
-        traced = (self.one if self.strategy is None else Training(self)).step.traced(self.batches[0])
-        found = examined(traced)
+        traced = (self.training if self.strategy is None else Training(self)).step.traced(self.batches[0])
+        found = examine(traced)
         return {
             "operations": len(found.operations),
             "nodes": found.operations.total(),
@@ -124,19 +124,19 @@ class Proof:
 
     def step(self) -> dict[str, Any]:
         """Takes the first step. Its time includes tracing and compilation."""
-        fresh, begun = self.fresh, time.perf_counter()
-        loss = self.one.train(0, 1)
-        return {"parameters": sum(array.size for array in fresh.values()), "loss": loss} | {
+        initial, begun = self.initial_weights, time.perf_counter()
+        loss = self.training.train(0, 1)
+        return {"parameters": sum(array.size for array in initial.values()), "loss": loss} | {
             "compile_seconds": time.perf_counter() - begun
         }
 
     def speed(self) -> dict[str, Any]:
         """Measures the rate of training, without the time to make batches, and the peak memory until now."""
         case, begun = self.case, time.perf_counter()
-        self.one.train(1, 3)
+        self.training.train(1, 3)
         count = max(3, min(200, round(2 * _SECONDS / (time.perf_counter() - begun))))
         begun = time.perf_counter()
-        self.one.train(0, count)
+        self.training.train(0, count)
         rate = count / (time.perf_counter() - begun)
         flops = rate * case.batch * self.described.training_flops(case.length)
         tokens = rate * case.batch * case.length
@@ -153,12 +153,12 @@ class Proof:
 
         ends = []
         for _ in range(2):
-            self.one.begin(self.fresh)
-            self.one.train(0, _STEPS)
-            ends.append(self.one.weights())
-        self.one.begin(self.fresh)
-        self.one.train(0, _HALF)
-        states(self.one).save(Course(step=_HALF))
+            self.training.begin(self.initial_weights)
+            self.training.train(0, _STEPS)
+            ends.append(self.training.weights())
+        self.training.begin(self.initial_weights)
+        self.training.train(0, _HALF)
+        states(self.training).save(Course(step=_HALF))
         other = Training(self, self.strategy)
         course = states(other).resume(print)
         other.train(course.step, _STEPS)
@@ -178,7 +178,7 @@ class Proof:
         # Each part draws its own random numbers, so a whole batch would be a different training.
         parts = 1 if self.strategy else strategy.num_replicas_in_sync
         for training in (Training(self, self.strategy, parts), Training(self, strategy)):
-            training.begin(self.fresh)
+            training.begin(self.initial_weights)
             ends.append((training.train(0, _STEPS), training.weights()))
         (loss, weights), (split_loss, split_weights) = ends
         copies = [strategy.experimental_local_results(one.value) for one in training.network.loss.variables]
@@ -192,7 +192,7 @@ class Proof:
 
     def _share(self, one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
         """Returns the sum of all differences as a share of the sum of all changes by training."""
-        changes = sum(float(abs(array - self.fresh[name]).sum()) for name, array in one.items())
+        changes = sum(float(abs(array - self.initial_weights[name]).sum()) for name, array in one.items())
         return sum(float(abs(array - other[name]).sum()) for name, array in one.items()) / changes
 
 

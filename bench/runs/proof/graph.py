@@ -51,7 +51,7 @@ class Examined:
     """Operations with 64-bit floating point numbers."""
 
 
-def examined(concrete: Any) -> Examined:
+def examine(concrete: Any) -> Examined:
     """Examines ``concrete``, a concrete function, and all functions that it calls."""
     nodes = [*_nodes(concrete)]
     dynamic = dict.fromkeys(f"{node.op}: {shape}" for node in nodes for shape in _dynamic(node))

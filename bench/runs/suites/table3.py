@@ -5,8 +5,8 @@
 
 The second line runs on the embedded microworld. The teacher is a BERT mini. It is fine-tuned, and `TRANSFORMS` and
 `ADAPTATIONS` compress it. `STUDENTS` are the ways in which a BERT tiny learns from it, with random or with pre-trained
-weights. `OTHERS` learn from the teacher in pre-training, and some of them also from the fine-tuned teacher. A
-convolutional network with the depth and width of BERT tiny learns the teacher's logits.
+weights. `PRETRAINED_STUDENTS` learn from the teacher in pre-training, and some of them also from the fine-tuned
+teacher. A convolutional network with the depth and width of BERT tiny learns the teacher's logits.
 
 A student may be good because of its teacher, or because of the compute that the teacher took. So each student has a
 baseline: a plain BERT tiny with the same total cost in FLOPs. For students with random weights, the baseline is
@@ -73,7 +73,7 @@ STUDENTS = (
     f"mtdnn:{_TAUGHT}+auxiliary={_TASKS}+shuffle=labels",
 )
 """Adaptations by which students learn, with controls."""
-INNER = (
+HIDDEN_STATE_STUDENTS = (
     f"pkd:{_TAUGHT}",
     f"pkd:{_TAUGHT}+shuffle=labels",
     f"tinybert:{_TAUGHT}+inner_epochs={EPOCHS}",
@@ -82,7 +82,13 @@ INNER = (
 """Adaptations by which students learn from hidden states and attention, with controls."""
 LIGHT = (f"distil:{_TAUGHT}+temperature=1",)
 """The adaptation of LightPAFF, with the loss of its pre-training."""
-OTHERS = {"distilbert": INNER, "tinybert": INNER[2:], "minilm": (), "lightpaff": LIGHT, "dualtrain": ()}
+PRETRAINED_STUDENTS = {
+    "distilbert": HIDDEN_STATE_STUDENTS,
+    "tinybert": HIDDEN_STATE_STUDENTS[2:],
+    "minilm": (),
+    "lightpaff": LIGHT,
+    "dualtrain": (),
+}
 """Models that learn from the teacher in pre-training, at the teacher's size, and their adaptations besides
 fine-tuning."""
 
@@ -103,7 +109,7 @@ def _epochs() -> int:
     return round(EPOCHS * (1 + ratio) + ratio / 3)
 
 
-ALONE = f"finetune:epochs={_epochs()}"
+BASELINE = f"finetune:epochs={_epochs()}"
 
 
 def keeps(cell: "Cell") -> bool:
@@ -111,10 +117,10 @@ def keeps(cell: "Cell") -> bool:
     row, adaptation = cell.row, cell.adaptation
     if row.model == CONVOLUTIONAL:
         return row.kind == "random" and row.size == STUDENT and not cell.transforms and adaptation in CONVOLVED
-    if row.model in OTHERS:
+    if row.model in PRETRAINED_STUDENTS:
         there = row.kind == "pretrained" and row.size == TEACHER and not cell.transforms
-        return there and adaptation in ("finetune", *OTHERS[row.model])
-    if adaptation in (*INNER, *LIGHT):
+        return there and adaptation in ("finetune", *PRETRAINED_STUDENTS[row.model])
+    if adaptation in (*HIDDEN_STATE_STUDENTS, *LIGHT):
         return False
     if row.size == TEACHER:
         if adaptation == "finetune":
@@ -126,16 +132,16 @@ def keeps(cell: "Cell") -> bool:
     if cell.transforms or adaptation in ADAPTATIONS:
         return False
     if cell.chosen_by == TWICE.short():
-        return adaptation == ALONE
-    return adaptation != ALONE or row.kind == "pretrained"
+        return adaptation == BASELINE
+    return adaptation != BASELINE or row.kind == "pretrained"
 
 
 SUITE = Suite(
     summary="the survey's table 3: a fine-tuned BERT compressed in every way, and small models of the same cost",
-    models=(MODEL, *OTHERS, CONVOLUTIONAL),
+    models=(MODEL, *PRETRAINED_STUDENTS, CONVOLUTIONAL),
     sizes=(TEACHER, STUDENT),
     tasks=("sst2", "mrpc", "rte", "conll2003"),
-    adaptations=("finetune", ALONE, *ADAPTATIONS, *STUDENTS, *INNER, *LIGHT),
+    adaptations=("finetune", BASELINE, *ADAPTATIONS, *STUDENTS, *HIDDEN_STATE_STUDENTS, *LIGHT),
     transforms=TRANSFORMS,
     budget=BUDGET,
     budgets={f"{MODEL}-{STUDENT}": (BUDGET, TWICE)},

@@ -20,7 +20,7 @@ from ptmbench.bench.errors import CELLS_FAILED, OK, UsageError
 from ptmbench.bench.options import TuneOptions
 from ptmbench.bench.runs import plan, suites
 from ptmbench.bench.runs.artefacts import COST, AdaptationTrial, AdaptedModel, Artefact, Cell, Row
-from ptmbench.bench.runs.execute import alone
+from ptmbench.bench.runs.execute import locked_folder
 from ptmbench.bench.runs.outlook import announce
 from ptmbench.bench.runs.run import AdaptedModels, check_lengths, check_rows, tasks_of, within
 from ptmbench.bench.runs.stages import Trainings
@@ -39,7 +39,7 @@ HELD_OUT = 1000
 
 
 @dataclass(frozen=True)
-class Candidate:
+class AdaptationCandidate:
     """An adaptation of one model to one task."""
 
     cells: Sequence[Cell]
@@ -99,7 +99,7 @@ def tune(options: TuneOptions) -> int:
     trainings.check()
     announce("tuning", lambda: outlook.sentences(list(outlook.adaptations(candidates, ladder, others, data, out))))
     job = search.job_of(options, data, length)
-    with alone(out):
+    with locked_folder(out):
         searches = [one.search() for one in candidates]
         search.climb(searches, ladder, others, job, options)
         body = _result(options, candidates, searches, ladder, trainings, others)
@@ -141,7 +141,7 @@ def _cells(
     )
 
 
-def candidates_of(cells: Iterable[Cell], options: TuneOptions) -> list[Candidate]:
+def candidates_of(cells: Iterable[Cell], options: TuneOptions) -> list[AdaptationCandidate]:
     """Returns the adaptations of ``cells`` that train weights with Adam, each with the changes to try."""
     groups: dict[tuple, list[Cell]] = {}
     for cell in cells:
@@ -150,13 +150,13 @@ def candidates_of(cells: Iterable[Cell], options: TuneOptions) -> list[Candidate
     for group in groups.values():
         if own := tuned_settings.own_settings(group[0]):
             tried = space.of_settings(own).tried(options.trials, options.seed)
-            found.append(Candidate(group, own, tried, options.held_out or HELD_OUT))
+            found.append(AdaptationCandidate(group, own, tried, options.held_out or HELD_OUT))
     return found
 
 
 def _result(
     options: TuneOptions,
-    candidates: Sequence[Candidate],
+    candidates: Sequence[AdaptationCandidate],
     searches: Sequence[Search],
     ladder: Sequence[Rung],
     trainings: Trainings,
@@ -165,7 +165,7 @@ def _result(
     """Returns the content of the result."""
     both = list(zip(candidates, searches, strict=True))
     ended = [(candidate, one) for candidate, one in both if not one.reason]
-    found = [_found(candidate, one, ladder, trainings) for candidate, one in ended]
+    found = [_result_entry(candidate, one, ladder, trainings) for candidate, one in ended]
     wanted = [trial for candidate, _ in ended for trial in candidate.trials(0, ladder[-1])]
     before = [one.place(options.out) for one in search.needed(wanted, others) if isinstance(one, Pretraining)]
     adapting = [one for one in search.needed(wanted, others) if isinstance(one, AdaptedModel)]
@@ -203,7 +203,9 @@ def _spent(model: AdaptedModel, options: TuneOptions) -> float:
     return json.loads((model.place(options.out) / COST).read_text())["flops"]
 
 
-def _found(candidate: Candidate, ended: Search, ladder: Sequence[Rung], trainings: Trainings) -> dict[str, Any]:
+def _result_entry(
+    candidate: AdaptationCandidate, ended: Search, ladder: Sequence[Rung], trainings: Trainings
+) -> dict[str, Any]:
     """Returns the entry of one adaptation to one task in the result."""
     cell = candidate.cells[0]
     made = next((one for one in trainings.artefacts if one.key == cell.pretraining), None)

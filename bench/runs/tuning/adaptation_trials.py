@@ -25,7 +25,7 @@ def make(trial: AdaptationTrial, out: Path, context: "Context") -> None:
     cost: dict[str, Any] = {}
     score, examples = math.nan, 0
     try:
-        score, examples, cost = cells.attempt(cell, context, trial.held_out)
+        score, examples, cost = cells.score_on_held_out(cell, context, trial.held_out)
         if not math.isfinite(score):
             diverged = "The score on the held-out examples is not a number."
     except Diverged as error:

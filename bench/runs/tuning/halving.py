@@ -38,7 +38,7 @@ def rungs(trials: int, factor: int) -> tuple[Rung, ...]:
     return tuple(Rung(trials=count + 1, share=factor ** (place - last)) for place, count in enumerate(counts))
 
 
-def going_on(losses: Mapping[int, float], trials: int) -> tuple[int, ...]:
+def survivors(losses: Mapping[int, float], trials: int) -> tuple[int, ...]:
     """Returns the sorted numbers of the ``trials`` trials that go on: the default one, and those with the smallest
     ``losses``. Ties go to the smaller number. The loss of a trial that diverged is infinity."""
     others = sorted((loss, number) for number, loss in losses.items() if number != DEFAULT)

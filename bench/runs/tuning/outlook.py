@@ -20,8 +20,8 @@ from ptmbench.bench.runs.tuning import search
 from ptmbench.bench.runs.tuning.halving import Rung
 
 if TYPE_CHECKING:
-    from ptmbench.bench.runs.tuning.adaptation import Candidate as Adaptations
-    from ptmbench.bench.runs.tuning.tune import Candidate as Pretrainings
+    from ptmbench.bench.runs.tuning.adaptation import AdaptationCandidate
+    from ptmbench.bench.runs.tuning.tune import RecipeCandidate
 
 PRETRAININGS = ("model", "size", "rung", "trials", "budget of each", "FLOPs", "time")
 ADAPTATIONS = ("model", "size", "task", "adaptation", "trainings", "FLOPs", "time")
@@ -42,7 +42,7 @@ class Part:
 
 
 def pretrainings(
-    candidates: Sequence["Pretrainings"],
+    candidates: Sequence["RecipeCandidate"],
     ladder: Sequence[Rung],
     others: Sequence[Artefact],
     data: Path,
@@ -79,7 +79,7 @@ def pretrainings(
 
 
 def adaptations(
-    candidates: Sequence["Adaptations"],
+    candidates: Sequence["AdaptationCandidate"],
     ladder: Sequence[Rung],
     others: Sequence[Artefact],
     data: Path,

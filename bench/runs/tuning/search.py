@@ -50,7 +50,7 @@ class Search:
 
     def wanted(self, rung: Rung) -> dict[int, Sequence[Artefact]]:
         """Returns the trials of ``rung``, the next one, by number."""
-        numbers = halving.going_on(self.losses(), rung.trials) if self.done else range(rung.trials)
+        numbers = halving.survivors(self.losses(), rung.trials) if self.done else range(rung.trials)
         return {number: self.trials(number, rung) for number in numbers}
 
 

@@ -98,7 +98,7 @@ def make(
         diverged = "The loss on the held-out documents is not finite."
     if diverged is None:
         try:
-            probes = [_probed(cell, context(cell, probing, found)) for cell in trial.probes]
+            probes = [_run_probe(cell, context(cell, probing, found)) for cell in trial.probes]
         except Diverged as error:
             diverged = f"A probe diverged: {error}"
         if not all(math.isfinite(probe["score"]) for probe in probes):
@@ -123,11 +123,11 @@ def _finished(home: Path) -> Checkpoint | None:
     return None
 
 
-def _probed(cell: "Cell", context: "Context") -> dict[str, Any]:
+def _run_probe(cell: "Cell", context: "Context") -> dict[str, Any]:
     """Adapts the model in ``context`` to the task of ``cell``, and returns its entry in the record."""
-    from ptmbench.bench.runs.cell import attempt
+    from ptmbench.bench.runs.cell import score_on_held_out
 
-    score, examples, cost = attempt(cell, context, HELD_OUT)
+    score, examples, cost = score_on_held_out(cell, context, HELD_OUT)
     return {
         "task": cell.task,
         "task_version": cell.task_version,

@@ -19,7 +19,7 @@ from ptmbench.bench.errors import CELLS_FAILED, OK, UsageError
 from ptmbench.bench.options import TuneOptions
 from ptmbench.bench.runs import plan, suites
 from ptmbench.bench.runs.artefacts import Cell, Row
-from ptmbench.bench.runs.execute import alone
+from ptmbench.bench.runs.execute import locked_folder
 from ptmbench.bench.runs.outlook import announce
 from ptmbench.bench.runs.run import check_lengths, check_rows, tasks_of
 from ptmbench.bench.runs.stages import Trainings
@@ -42,7 +42,7 @@ HELD_OUT = 2**15
 
 
 @dataclass(frozen=True)
-class Candidate:
+class RecipeCandidate:
     """A pre-training to tune, with the changes to try."""
 
     planned: Pretraining
@@ -106,7 +106,7 @@ def tune(options: TuneOptions) -> int:
     trainings.check()
     announce("tuning", lambda: outlook.sentences(list(outlook.pretrainings(*around, out))))
     job = search.job_of(options, data, length)
-    with alone(out):
+    with locked_folder(out):
         searches = [one.search() for one in candidates]
         search.climb(searches, ladder, trainings.artefacts, job, options)
         body = _result(options, candidates, searches, ladder, trainings) | {"recipe": changes, "share": share}
@@ -151,7 +151,7 @@ def _probes(
     return {row: [cell for cell in cells if cell.row == row] for row in rows}
 
 
-def candidate_of(planned: Pretraining, options: TuneOptions, first: Rung) -> Candidate:
+def candidate_of(planned: Pretraining, options: TuneOptions, first: Rung) -> RecipeCandidate:
     """Returns the candidate of ``planned``. ``first`` is the first rung. Raises `UsageError` if the budget is not in
     tokens or FLOPs, or pays for too few steps on this rung."""
     name = f"{planned.model} {planned.size}"
@@ -175,12 +175,12 @@ def candidate_of(planned: Pretraining, options: TuneOptions, first: Rung) -> Can
             f"and at least {LEAST_STEPS} are needed. Give fewer --trials, a larger --share, a smaller --recipe batch "
             "or a larger budget."
         )
-    return Candidate(planned, own, tried, options.held_out or HELD_OUT)
+    return RecipeCandidate(planned, own, tried, options.held_out or HELD_OUT)
 
 
 def _result(
     options: TuneOptions,
-    candidates: Sequence[Candidate],
+    candidates: Sequence[RecipeCandidate],
     searches: Sequence[Search],
     ladder: Sequence[Rung],
     trainings: Trainings,
@@ -188,7 +188,7 @@ def _result(
     """Returns the content of the result, without the recipe and the share."""
     both = list(zip(candidates, searches, strict=True))
     ended = [(candidate, one) for candidate, one in both if not one.reason]
-    found = [_found(candidate, one, ladder) for candidate, one in ended]
+    found = [_result_entry(candidate, one, ladder) for candidate, one in ended]
     wanted = [candidate.trial(0, rung) for candidate, _ in ended for rung in ladder]
     before = [one for one in search.needed(wanted, trainings.artefacts) if isinstance(one, Pretraining)]
     needed = sum(checkpoint.read(one.place(options.out)).about["flops"] for one in before)
@@ -216,7 +216,7 @@ def _result(
     }
 
 
-def _found(candidate: Candidate, ended: Search, ladder: Sequence[Rung]) -> dict[str, Any]:
+def _result_entry(candidate: RecipeCandidate, ended: Search, ladder: Sequence[Rung]) -> dict[str, Any]:
     """Returns the entry of one model in the result."""
     one = candidate.planned
     about = {"model": one.model, "size": one.size, "base": one.base, "budget": trials.amount_of(one.budget)}

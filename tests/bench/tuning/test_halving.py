@@ -18,8 +18,8 @@ def test_rungs_halve():
 
 def test_the_best_go_on_and_the_default_always():
     losses = {0: 9.0, 1: 3.0, 2: math.inf, 3: 1.0, 4: 3.0, 5: 2.0}
-    assert halving.going_on(losses, 4) == (0, 1, 3, 5), "of equal losses the earlier number"
-    assert halving.going_on(losses, 2) == (0, 3)
+    assert halving.survivors(losses, 4) == (0, 1, 3, 5), "of equal losses the earlier number"
+    assert halving.survivors(losses, 2) == (0, 3)
     assert halving.winner({0: 1.0, 3: 1.0}) == 0 and halving.winner({0: 1.0, 3: 0.9}) == 3
     assert halving.winner({0: math.inf, 3: math.inf}) == 0 and halving.winner({0: math.inf, 3: 5.0}) == 3
 

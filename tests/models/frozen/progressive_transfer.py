@@ -26,7 +26,7 @@ def losses(frozen: Frozen) -> dict[str, np.ndarray]:
     """The losses of a layer and the gradients of their sum; the loss of predictions and its gradient."""
     import tensorflow as tf
 
-    from ptmbench.models.layers.operations import HIDDEN, Look
+    from ptmbench.models.layers.operations import HIDDEN, AttentionTensors
     from ptmbench.models.objectives.distillation import divergence
     from ptmbench.models.objectives.progressive_transfer import GOLD, layer_losses
 
@@ -37,7 +37,7 @@ def losses(frozen: Frozen) -> dict[str, np.ndarray]:
     vectors, scores, words = (given[f"own_{name}"] for name in ("vectors", "scores", "words"))
     with tf.GradientTape() as tape:
         tape.watch([vectors, scores])
-        own, other = (Look(*[None] * 3, x + mask, None) for x in (scores, given["other_scores"]))
+        own, other = (AttentionTensors(*[None] * 3, x + mask, None) for x in (scores, given["other_scores"]))
         found = layer_losses(vectors, given["other_vectors"], own, other, share)
         total = sum(found.values())
     gradients = dict(zip(("vectors_gradient", "scores_gradient"), tape.gradient(total, [vectors, scores]), strict=True))

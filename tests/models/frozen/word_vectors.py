@@ -87,8 +87,8 @@ def gradients(name: str, frozen: Frozen | None = None) -> dict[str, np.ndarray]:
     loss, variables, _ = tables(name, WORDS - 1 if hierarchical else WORDS)
     batch = row(sentences())
     if hierarchical:
-        paths = hierarchical_softmax.tree(COUNTS, hierarchical_softmax.depth(WORDS))
-        centres = hierarchical_softmax.holders(batch["places"], batch["windows"])
+        paths = hierarchical_softmax.tree(COUNTS, hierarchical_softmax.longest_tree_path(WORDS))
+        centres = hierarchical_softmax.find_centres(batch["places"], batch["windows"])
         batch |= {"paths": paths[batch["tokens"]], "centres": centres}
     if name.startswith("word2vec"):
         found = slopes(loss, batch, variables, {"pairs": 1})
@@ -100,7 +100,7 @@ def gradients(name: str, frozen: Frozen | None = None) -> dict[str, np.ndarray]:
 def paths(words: int, frozen: Frozen | None = None) -> dict[str, np.ndarray]:
     """The turns to ``words`` words of Huffman's tree, one after the other, without padding; and how many each has."""
     counts = np.random.default_rng(words).choice(1 << 40, words, replace=False) + 1
-    found = hierarchical_softmax.tree(counts, hierarchical_softmax.depth(words))
+    found = hierarchical_softmax.tree(counts, hierarchical_softmax.longest_tree_path(words))
     return {"turns": found[found != 0], "depths": (found != 0).sum(axis=1)}
 
 
@@ -113,9 +113,9 @@ def probabilities(frozen: Frozen) -> dict[str, np.ndarray]:
     loss, _, _ = tables("cbow_hs", WORDS - 1)
     nodes = random(6, len(LABELS), WIDTH)
     loss.nodes.table.assign(np.concatenate([-nodes[:-1], np.zeros((WORDS - len(LABELS), WIDTH))]))
-    turns = hierarchical_softmax.tree(LABELS, hierarchical_softmax.depth(len(LABELS)))
+    turns = hierarchical_softmax.tree(LABELS, hierarchical_softmax.longest_tree_path(len(LABELS)))
     h = frozen.given["hidden"][None, None, None]
-    surprise = loss.surprise(tf.constant(turns[None]), tf.tile(h, [1, len(LABELS), 1, 1]))
+    surprise = loss.negative_log_likelihood(tf.constant(turns[None]), tf.tile(h, [1, len(LABELS), 1, 1]))
     return {"probabilities": np.exp(-surprise.numpy().ravel())}
 
 

@@ -145,7 +145,7 @@ def test_pieces_of_the_same_spelling_begin_alike():
 def test_what_is_left_behind(made):
     """Adaptations build the same student without a teacher."""
     _, student = made
-    own = {variable.path for variable in networks.own(student.loss)}
+    own = {variable.path for variable in networks.model_variables(student.loss)}
     alone = DUALTRAIN.build(small(DUALTRAIN), VOCABULARY)
     assert own == {variable.path for variable in alone.loss.variables}
     everything = networks.weights(student.loss.variables)

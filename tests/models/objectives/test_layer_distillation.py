@@ -8,19 +8,19 @@ import tensorflow as tf
 
 from ptmbench.models.layers.operations import HIDDEN
 from ptmbench.models.objectives import layer_distillation
-from ptmbench.models.objectives.layer_distillation import Told, mapped
+from ptmbench.models.objectives.layer_distillation import TeacherOutputs, map_layers
 
 B, T, D, WIDE, H = 2, 5, 6, 8, 3
 PRESENT = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])
 
 
 def test_maps_of_layers():
-    assert mapped(4, 12, "uniform") == [0, 3, 6, 9, 12]
-    assert mapped(4, 12, "top") == [0, 9, 10, 11, 12] and mapped(4, 12, "bottom") == [0, 1, 2, 3, 4]
-    assert mapped(2, 3, "top") == [0, 2, 3]
+    assert map_layers(4, 12, "uniform") == [0, 3, 6, 9, 12]
+    assert map_layers(4, 12, "top") == [0, 9, 10, 11, 12] and map_layers(4, 12, "bottom") == [0, 1, 2, 3, 4]
+    assert map_layers(2, 3, "top") == [0, 2, 3]
     for student, teacher, way in ((2, 3, "uniform"), (4, 2, "top"), (4, 2, "uniform")):
         with pytest.raises(ValueError, match="no multiple"):
-            mapped(student, teacher, way)
+            map_layers(student, teacher, way)
 
 
 def drawn(seed=0):
@@ -35,9 +35,9 @@ def drawn(seed=0):
 def losses(ours, theirs, kernel, bias, hidden):
     states = SimpleNamespace(
         layers=[tf.constant(x, tf.float32) for x in ours["layers"]],
-        looks=[SimpleNamespace(scores=tf.constant(x + hidden, tf.float32)) for x in ours["scores"]],
+        attentions=[SimpleNamespace(scores=tf.constant(x + hidden, tf.float32)) for x in ours["scores"]],
     )
-    told = Told(
+    told = TeacherOutputs(
         [tf.constant(x, tf.float32) for x in theirs["layers"]],
         [tf.constant(x + hidden, tf.float32) for x in theirs["scores"]],
     )

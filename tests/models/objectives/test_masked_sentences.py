@@ -36,7 +36,7 @@ def sentences(row: np.ndarray) -> list[list[int]]:
 
 
 def test_rows_are_full_and_made_of_sentences(corpus):
-    rows = masked_sentences.Rows(corpus, VOCABULARY, 64)
+    rows = masked_sentences.SentenceRows(corpus, VOCABULARY, 64)
     bounds = set(corpus.sentences.tolist())
     for step in range(30):  # over the end of the corpus
         tokens, ends = rows(step, 8, 1)
@@ -58,7 +58,7 @@ def test_rows_are_full_and_made_of_sentences(corpus):
 def test_a_share_of_the_sentences_is_chosen_and_at_least_one():
     rng = np.random.default_rng(0)
     whole = np.repeat([1, 4, 20], 2000)
-    numbers, used = masked_sentences.chosen(whole, rng)
+    numbers, used = masked_sentences.choose_sentences(whole, rng)
     assert (numbers[used] < np.repeat(whole, used.sum(axis=1))).all()
     assert set(used[whole == 1].sum(axis=1)) == set(used[whole == 4].sum(axis=1)) == {1}
     assert set(used[whole == 20].sum(axis=1)) == {3}
@@ -68,7 +68,10 @@ def test_a_share_of_the_sentences_is_chosen_and_at_least_one():
 
 
 def test_hidden_sentences_are_masked_kept_or_another(corpus):
-    make, plain = masked_sentences.batches(corpus, VOCABULARY, 8, 128), masked_sentences.Rows(corpus, VOCABULARY, 128)
+    make, plain = (
+        masked_sentences.batches(corpus, VOCABULARY, 8, 128),
+        masked_sentences.SentenceRows(corpus, VOCABULARY, 128),
+    )
     kinds = {"masked": 0, "kept": 0, "other": 0}
     bounds = set(corpus.sentences.tolist())
     for step in range(150):

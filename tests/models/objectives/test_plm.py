@@ -83,7 +83,7 @@ def test_targets_have_ranks_and_nothing_else_has():
     tokens = rng.integers(FIRST, VOCABULARY.size, (400, 64)).astype(np.int32)
     tokens[:, 0], tokens[:, 20], tokens[:, -1] = VOCABULARY.cls, VOCABULARY.sep, VOCABULARY.sep
     tokens[::2, 50:] = 0
-    made = plm.order({"tokens": tokens.copy()}, rng, VOCABULARY)
+    made = plm.add_prediction_order({"tokens": tokens.copy()}, rng, VOCABULARY)
     assert np.array_equal(made["tokens"], tokens)  # nothing is masked
     assert made["predicted_positions"].shape == (400, 11)
     firsts = []

@@ -92,7 +92,7 @@ def test_the_student_begins_with_embeddings_and_head_of_its_teacher(networks):
 
 
 def test_batches_of_a_training_say_how_far_it_has_come(networks, monkeypatch):
-    monkeypatch.setattr(objectives, "_wrong", lambda *_: [])
+    monkeypatch.setattr(objectives, "_batch_mistakes", lambda *_: [])
     network = SimpleNamespace(batches=networks.student.batches, loss=networks.student.loss)
     sampler = type(network.batches)(lambda *_: lambda step, seed: batch(), scheduled=True)
     network.batches = sampler

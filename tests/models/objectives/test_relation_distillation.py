@@ -34,7 +34,7 @@ def pair(layers=2):
 def test_the_loss_is_the_divergence_of_attention_and_of_relations_of_values():
     """Row by row without padding, in float64, from queries, keys and values."""
     teacher, student = pair()
-    looks = [inner_states(one.encoder, {"tokens": TOKENS}).looks[-1] for one in (teacher, student)]
+    looks = [inner_states(one.encoder, {"tokens": TOKENS}).attentions[-1] for one in (teacher, student)]
     assert looks[0].values.shape[-1] == 2 * looks[1].values.shape[-1]
     sums, tokens = {"attention_loss": 0.0, "relation_loss": 0.0}, 0
     for row, count in ((0, 5), (1, 7)):

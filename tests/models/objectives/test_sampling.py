@@ -12,9 +12,9 @@ def test_every_seed_has_random_numbers_of_its_own():
 
 
 def test_a_corpus_shorter_than_a_row_is_repeated():
-    assert sampling.Runs(np.array([7, 8, 9]), 5)(0, 1, 0).tolist() == [[7, 8, 9, 7, 8]]
+    assert sampling.TokenRuns(np.array([7, 8, 9]), 5)(0, 1, 0).tolist() == [[7, 8, 9, 7, 8]]
 
 
 def test_an_empty_corpus_is_a_sentence():
     with pytest.raises(ValueError, match="empty"):
-        sampling.Runs(np.array([], np.int32), 8)
+        sampling.TokenRuns(np.array([], np.int32), 8)

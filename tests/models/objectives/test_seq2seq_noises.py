@@ -89,7 +89,7 @@ def test_replace_spans_puts_one_sentinel_for_neighbours_and_can_be_undone():
 
 
 def test_drawn_tokens_are_anywhere():
-    drawn = seq2seq_noises.hidden(text(), np.random.default_rng(0))
+    drawn = seq2seq_noises.draw_hidden(text(), np.random.default_rng(0))
     assert (drawn.sum(axis=1) == NOISY).all()
     assert np.abs(drawn.mean(axis=0) - 0.15).max() < 4.5 * math.sqrt(0.15 * 0.85 / ROWS)
 

@@ -256,7 +256,7 @@ def test_sentencepiece_asks_for_no_more_special_tokens_than_there_can_be(tmp_pat
     for model_type, setting in (("t5", "extra_ids"), ("pegasus", "offset")):
         for number in (10**12, -1, "many"):
             with pytest.raises(PublishedError, match=f"gives {setting} as"):
-                _slow.slow(tmp_path, {"model_type": model_type}, {setting: number})
+                _slow.read_legacy_vocabulary(tmp_path, {"model_type": model_type}, {setting: number})
 
 
 def zipped(content):

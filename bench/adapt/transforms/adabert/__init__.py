@@ -56,7 +56,7 @@ from typing import Any
 from ptmbench.bench.adapt.settings import Settings as Adapting
 from ptmbench.bench.adapt.settings import one_of, positive, setting
 from ptmbench.bench.adapt.transforms.contract import Material, Transformed
-from ptmbench.bench.adapt.transforms.further import to_the_end
+from ptmbench.bench.adapt.transforms.further import without_early_stopping
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,12 +123,12 @@ class AdaBert:
         return f"{found}, width {settings.width}{taught}"
 
     def training(self, settings: Settings, adaptation: Adapting) -> Adapting:
-        return to_the_end(settings, adaptation)
+        return without_early_stopping(settings, adaptation)
 
     def transformed(self, material: Material) -> Transformed:
-        from ptmbench.bench.adapt.transforms.adabert.network import found
+        from ptmbench.bench.adapt.transforms.adabert.network import search_and_train
 
-        return found(material)
+        return search_and_train(material)
 
     def prepare(self, adapted: Any, settings: Settings) -> None:
         """Does nothing, because the shape of the stack fully describes the network."""

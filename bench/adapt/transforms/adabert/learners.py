@@ -25,7 +25,7 @@ from ptmbench.models.pretrainable import Encoding
 
 COLDEST = 0.2
 """The temperature of the last step. The first step has 1."""
-_PLACE = 9400
+_SEED_OFFSET = 9400
 """The number that is folded into the seed for the first draw. Dropout uses other numbers."""
 
 
@@ -112,7 +112,7 @@ class Searching(Learner):
         """The losses of a randomly drawn architecture."""
         choice = Choice(
             *(
-                drawn(tf.convert_to_tensor(one), fold(seed, _PLACE + number), self.temperature)
+                drawn(tf.convert_to_tensor(one), fold(seed, _SEED_OFFSET + number), self.temperature)
                 for number, one in enumerate((self.edges, self.depths))
             )
         )
@@ -186,23 +186,24 @@ def depth_losses(
     for depth in needed:
         tokens = stack.mixed(layers, depth)
         reading = Encoding(tokens=tokens, pooled=mean(tokens, batch["tokens"]), layers=layers)
-        logits[depth] = adapted.judged(reading, batch, seed)
+        logits[depth] = adapted.head_output(reading, batch, seed)
     hard = [adapted.adaptation.loss(adapted, logits[depth], batch, seed) for depth in depths]
     if not taught:
         return hard
     classes = logits[depths[-1]].shape[-1]
-    told = tf.nn.softmax(tf.ensure_shape(batch["hints"][..., :classes], [None, None, classes]))  # [B, L, C]
-    soft = [hint_loss(told, [logits[one] for one in _lower(depth, settings)], batch["label"]) for depth in depths]
+    soft_labels = tf.nn.softmax(tf.ensure_shape(batch["hints"][..., :classes], [None, None, classes]))  # [B, L, C]
+    lower = [[logits[one] for one in _lower(depth, settings)] for depth in depths]
+    soft = [hint_loss(soft_labels, each, batch["label"]) for each in lower]
     return [(1 - settings.gamma) * one + settings.gamma * other for one, other in zip(hard, soft, strict=True)]
 
 
-def hint_loss(told: tf.Tensor, logits: Sequence[tf.Tensor], labels: tf.Tensor) -> tf.Tensor:
+def hint_loss(soft_labels: tf.Tensor, logits: Sequence[tf.Tensor], labels: tf.Tensor) -> tf.Tensor:
     """KD, a scalar: the loss of predictions from several depths (``logits``, [B, C] each) against the soft labels of
-    equally spaced layers. ``told`` [B, L, C] are the soft labels of all layers. The last layer teaches the last
+    equally spaced layers. ``soft_labels`` [B, L, C] are the soft labels of all layers. The last layer teaches the last
     prediction."""
-    count, layers = len(logits), shape(told)[1]
+    count, layers = len(logits), shape(soft_labels)[1]
     places = [-(-number * layers // count) - 1 for number in range(1, count + 1)]
-    targets = tf.gather(told, places, axis=1)  # [B, M, C]
+    targets = tf.gather(soft_labels, places, axis=1)  # [B, M, C]
     right = tf.reduce_sum(targets * tf.one_hot(labels, logits[0].shape[-1])[:, None], -1) + 1e-6  # [B, M]
     weights = right / tf.reduce_sum(right, -1, keepdims=True)
     return tf.reduce_mean(tf.reduce_sum(weights * soft_loss(targets, tf.stack(list(logits), 1)), -1))

@@ -57,27 +57,27 @@ def states(adapted: Adapted, batch: Mapping[str, tf.Tensor], number: tf.Tensor) 
     """A teacher's outputs for ``batch``: "features" [B, L, D], the mean vectors of its layers, and "logits" [B, C]."""
     encoding = adapted.encoded(batch)
     features = tf.stack([mean(layer, batch["tokens"]) for layer in encoding.layers[1:]], axis=1)
-    return {"features": features, "logits": adapted.judged(encoding, batch)}
+    return {"features": features, "logits": adapted.head_output(encoding, batch)}
 
 
-def hinted(material: Material, teacher: Adapted) -> tuple[list[InputRow], Course]:
+def rows_with_hints(material: Material, teacher: Adapted) -> tuple[list[InputRow], Course]:
     """Returns the training rows of ``material`` with "hints" float32 [L, C], the logits of the probes of all layers,
     and the cost. With ``hints=logits`` they are the teacher's own logits [1, C]; with ``hints=none`` there are none."""
     rows, settings = list(material.rows["train"]), material.settings
     if settings.hints == "none":
         return rows, Course()
     with phase("teach"):
-        told = loop.outputs(teacher, rows, answer=partial(teacher.run, states))
+        outputs = loop.outputs(teacher, rows, answer=partial(teacher.run, states))
     spent = Course(flops=teacher.forward_flops(rows))
     if settings.hints == "logits":
-        return [_with(row, hints=one["logits"][None]) for row, one in zip(rows, told, strict=True)], spent
-    given = [_with(row, features=one["features"]) for row, one in zip(rows, told, strict=True)]
+        return [_with(row, hints=one["logits"][None]) for row, one in zip(rows, outputs, strict=True)], spent
+    given = [_with(row, features=one["features"]) for row, one in zip(rows, outputs, strict=True)]
     rate = {"epochs": settings.probe_epochs, "learning_rate": settings.probe_rate}
     training = replace(material.training, **rate)
-    learner = Probing(teacher, *told[0]["features"].shape, len(told[0]["logits"]), loop.steps_of(rows, training))
+    learner = Probing(teacher, *outputs[0]["features"].shape, len(outputs[0]["logits"]), loop.steps_of(rows, training))
     course = _trained(learner, given, training, material)
     hints = learner.logits(
-        np.stack([one["features"] for one in told]), np.stack([row.arrays["unused"] for row in rows])
+        np.stack([one["features"] for one in outputs]), np.stack([row.arrays["unused"] for row in rows])
     )
     spent.flops += learner.training_flops(rows) / 3
     return [_with(row, hints=one) for row, one in zip(rows, hints, strict=True)], spent.then(course)
@@ -93,7 +93,7 @@ def projection(teacher: Adapted, width: int) -> np.ndarray:
     return (found * signs).astype(np.float32)
 
 
-def beginning(material: Material, teacher: Adapted, shape: CellShape) -> dict[str, np.ndarray]:
+def initial_weights(material: Material, teacher: Adapted, shape: CellShape) -> dict[str, np.ndarray]:
     """The initial weights of a student of ``shape``: projected embeddings, new cells, and the teacher's weights for
     layers outside the encoder (of pre-training)."""
     weights, known = dict(built.random_weights(*material.predictor.own, material.seed, shape)), teacher.arrays()
@@ -108,27 +108,27 @@ def beginning(material: Material, teacher: Adapted, shape: CellShape) -> dict[st
 
 
 def student(material: Material, teacher: Adapted, shape: CellShape) -> Trained:
-    """An untrained predictor of ``shape`` with the weights of `beginning`."""
+    """An untrained predictor of ``shape`` with the weights of `initial_weights`."""
     made = replace(material.predictor, weights=None, shape=shape)
-    made.learning.reset(beginning(material, teacher, shape), material.seed)
+    made.learning.reset(initial_weights(material, teacher, shape), material.seed)
     return made
 
 
-def found(material: Material) -> Transformed:
+def search_and_train(material: Material) -> Transformed:
     """Searches for a network of cells for the task of ``material``, trains it, and returns it. Raises `NotApplicable`
     like `check`."""
     teacher, settings = check(material), material.settings
     width = min(settings.width, teacher.network.encoder.width)
     whole = candidates.space(width, settings.layers, settings.nodes)
-    rows, course = hinted(material, teacher)
-    told, weights = {"probe_flops": course.flops, "search_flops": 0.0}, None
+    rows, course = rows_with_hints(material, teacher)
+    extra_costs, weights = {"probe_flops": course.flops, "search_flops": 0.0}, None
     if settings.searches:
         relaxed = student(material, teacher, whole).learning
         training = replace(material.training, epochs=settings.search_epochs)
         learner = Searching(relaxed, settings, loop.steps_of(rows, training), candidates.costs(width))
         spent = _trained(learner, rows, training, material)
         shape = candidates.derived(*learner.scores(), whole)
-        weights, told["search_flops"], course = relaxed.arrays(), spent.flops, course.then(spent)
+        weights, extra_costs["search_flops"], course = relaxed.arrays(), spent.flops, course.then(spent)
     else:
         shape = candidates.drawn(whole, settings.size, material.seed)
     made = student(material, teacher, shape)
@@ -138,8 +138,8 @@ def found(material: Material) -> Transformed:
     tuning = Tuning(made.learning, settings)
     spent = _trained(tuning, rows, training, material, lambda: material.score(made))
     counts = {"cells": shape.layers, "cell_parameters": candidates.parameters(shape)}
-    told |= counts | {"convolutions": candidates.convolutions(shape)}
-    return Transformed(made.learning.arrays(), (), course.then(spent), shape, told)
+    extra_costs |= counts | {"convolutions": candidates.convolutions(shape)}
+    return Transformed(made.learning.arrays(), (), course.then(spent), shape, extra_costs)
 
 
 def _trained(

@@ -44,7 +44,7 @@ from typing import Any
 from ptmbench.bench.adapt.settings import Settings as Adapting
 from ptmbench.bench.adapt.settings import one_of, setting
 from ptmbench.bench.adapt.transforms.contract import Material, Transformed
-from ptmbench.bench.adapt.transforms.further import to_the_end
+from ptmbench.bench.adapt.transforms.further import without_early_stopping
 
 
 def _are_shares(value: str) -> bool:
@@ -115,12 +115,12 @@ class DynaBert:
         return trained + (", random order of units" if settings.by == "random" else "")
 
     def training(self, settings: Settings, adaptation: Adapting) -> Adapting:
-        return to_the_end(settings, adaptation)
+        return without_early_stopping(settings, adaptation)
 
     def transformed(self, material: Material) -> Transformed:
-        from ptmbench.bench.adapt.transforms.dynabert.network import adaptive
+        from ptmbench.bench.adapt.transforms.dynabert.network import train_subnetworks
 
-        return adaptive(material)
+        return train_subnetworks(material)
 
     def prepare(self, adapted: Any, settings: Settings) -> None:
         """Does nothing, because the network keeps its shape."""

@@ -24,7 +24,7 @@ from ptmbench.models.objectives.layer_distillation import vectors_loss
 from ptmbench.tasks.forms import Form
 
 FORMS = (Form.CLASSIFICATION, Form.REGRESSION, Form.TAGGING)
-_PLACE = 9300
+_SEED_OFFSET = 9300
 """The number that is folded into the seed for the first sub-network. Other dropout uses other numbers."""
 
 
@@ -58,21 +58,21 @@ class Teaching(Learner):
 
     def losses(self, batch: Mapping[str, Any], seed: Any) -> dict[str, Any]:
         """The sum of the losses of all students."""
-        with self._shared.kept():
-            told = {one: self._states(one, batch, None) for one in self._teachers}
+        with self._shared.using_copy():
+            teacher_states = {one: self._states(one, batch, None) for one in self._teachers}
         losses = []
         for number, (teacher, student) in enumerate(self._lessons):
-            found = self._states(student, batch, fold(seed, _PLACE + number))
-            losses.append(self.loss(student, found, told[teacher], batch))
+            found = self._states(student, batch, fold(seed, _SEED_OFFSET + number))
+            losses.append(self.loss(student, found, teacher_states[teacher], batch))
         return {"loss": tf.add_n(losses)}
 
-    def loss(self, student: Subnetwork, found: States, told: States, batch: Mapping[str, Any]) -> tf.Tensor:
-        """The loss of the states ``found`` of a ``student`` against the states ``told`` of its teacher."""
-        given = {**batch, "teacher": tf.stop_gradient(targets(told.numbers, batch))}
+    def loss(self, student: Subnetwork, found: States, teacher_states: States, batch: Mapping[str, Any]) -> tf.Tensor:
+        """The loss of the states ``found`` of a ``student`` against the states ``teacher_states`` of its teacher."""
+        given = {**batch, "teacher": tf.stop_gradient(targets(teacher_states.numbers, batch))}
         compared = [layer for layer, width in enumerate(student) if width is not None] + [len(student)]
         present = tf.cast(tf.not_equal(batch["tokens"], 0), tf.float32)
         share = present / tf.reduce_sum(present)
-        hidden = [vectors_loss(found.layers[at], tf.stop_gradient(told.layers[at]), share) for at in compared]
+        hidden = [vectors_loss(found.layers[at], tf.stop_gradient(teacher_states.layers[at]), share) for at in compared]
         return soft(found.numbers, given, 1.0, "probabilities") + self._weight * tf.add_n(hidden)
 
     def ready(self, step: int) -> bool:
@@ -84,9 +84,9 @@ class Teaching(Learner):
         return 3 * students + sum(self._shared.forward_flops(one, rows) for one in self._teachers)
 
     def _states(self, chosen: Subnetwork, batch: Mapping[str, Any], seed: Any) -> States:
-        with self._shared.narrowed(chosen):
+        with self._shared.using_subnetwork(chosen):
             encoding = self.adapted.encoded(batch, seed)
-            return States(encoding.layers, self.adapted.judged(encoding, batch, seed))
+            return States(encoding.layers, self.adapted.head_output(encoding, batch, seed))
 
 
 def targets(numbers: tf.Tensor, batch: Mapping[str, Any]) -> tf.Tensor:
@@ -112,7 +112,7 @@ def check(material: Material) -> Adapted:
     return adapted
 
 
-def order(material: Material, by: str, examples: int) -> tuple[dict[str, np.ndarray], Course]:
+def sort_units(material: Material, by: str, examples: int) -> tuple[dict[str, np.ndarray], Course]:
     """Returns the weights of the network of ``material`` with the units of each block sorted by importance or in random
     order, and the cost. Importance is measured on ``examples`` training examples (0: all)."""
     adapted, rows, spent = material.predictor.network, material.rows["train"], Course()
@@ -139,13 +139,13 @@ def lessons_of(shape: Any, settings: Settings) -> tuple[list[Lesson], list[Lesso
     return list(dict.fromkeys(wide)), list(dict.fromkeys(deep))
 
 
-def adaptive(material: Material) -> Transformed:
+def train_subnetworks(material: Material) -> Transformed:
     """The network of ``material`` after rewiring and both stages of training. Raises `NotApplicable` like `check`."""
     adapted, settings = check(material), material.settings
     shape = units.shape_of(adapted)
-    weights, course = order(material, settings.by, settings.examples)
+    weights, course = sort_units(material, settings.by, settings.examples)
     adapted.assign(weights)
-    adapted.holder = None
+    adapted.weights_owner = None
     stages = lessons_of(shape, settings)
     shared = SharedBlocks(adapted, (width for stage in stages for one in stage for width in one.student if width))
     for lessons, epochs, states in zip(
@@ -156,7 +156,7 @@ def adaptive(material: Material) -> Transformed:
     ):
         if epochs:
             training = replace(material.training, epochs=epochs)
-            shared.keep()
+            shared.copy_weights()
             steps = loop.steps_of(material.rows["train"], training)
             learner = Teaching(adapted, shared, lessons, states, steps)
             with phase("train"):
@@ -164,4 +164,4 @@ def adaptive(material: Material) -> Transformed:
                     learner, material.rows["train"], training, material.seed, material.score, material.bookmark
                 )
             course = course.then(found)
-    return Transformed(adapted.arrays(), (), course, told={"subnetworks": len(stages[-1])})
+    return Transformed(adapted.arrays(), (), course, extra_costs={"subnetworks": len(stages[-1])})

@@ -33,7 +33,7 @@ from typing import Any
 from ptmbench.bench.adapt.settings import Settings as Adapting
 from ptmbench.bench.adapt.settings import positive, setting
 from ptmbench.bench.adapt.transforms.contract import Material, Transformed
-from ptmbench.bench.adapt.transforms.further import to_the_end
+from ptmbench.bench.adapt.transforms.further import without_early_stopping
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,12 +66,12 @@ class Gates:
         return f"heads removed by L0 gates, penalty {settings.penalty:g}"
 
     def training(self, settings: Settings, adaptation: Adapting) -> Adapting:
-        return to_the_end(settings, adaptation)
+        return without_early_stopping(settings, adaptation)
 
     def transformed(self, material: Material) -> Transformed:
-        from ptmbench.bench.adapt.transforms.gates.network import gated
+        from ptmbench.bench.adapt.transforms.gates.network import train_with_gates
 
-        return gated(material)
+        return train_with_gates(material)
 
     def prepare(self, adapted: Any, settings: Settings) -> None:
         """Does nothing, because the shape of the stack fully describes the network."""

@@ -22,9 +22,9 @@ from ptmbench.models.layers.operations import fold
 
 BETA, GAMMA, ZETA = 0.33, -0.1, 1.1
 """Temperature and limits of the stretched distribution."""
-BEGINNING = 2.0
+INITIAL_LOG_A = 2.0
 """log a of all gates before training."""
-_PLACE = 9100
+_SEED_OFFSET = 9100
 """The number that is folded into the seed for the first draw. Dropout uses other numbers."""
 
 
@@ -64,7 +64,7 @@ class Gating(Learner):
         self._places = [block.attention.projection for block in adapted.network.encoder.stack.blocks]
         self._gates = [Gate() for _ in self._places]
         self.log_a = [
-            keras.Variable(np.full(heads, BEGINNING, np.float32), name=f"log_a_{number}")
+            keras.Variable(np.full(heads, INITIAL_LOG_A, np.float32), name=f"log_a_{number}")
             for number, heads in enumerate(units.shape_of(adapted).heads)
         ]
         step = RatedStep(self.losses, [*adapted.learning, *self.log_a], **adapted.options)
@@ -75,7 +75,7 @@ class Gating(Learner):
     def losses(self, batch: Mapping[str, Any], seed: Any) -> dict[str, Any]:
         """The losses of the network with randomly drawn gates; "loss" includes the penalty."""
         for number, (gate, log_a) in enumerate(zip(self._gates, self.log_a, strict=True)):
-            u = tf.random.stateless_uniform(log_a.shape, fold(seed, _PLACE + number), 1e-6, 1 - 1e-6)
+            u = tf.random.stateless_uniform(log_a.shape, fold(seed, _SEED_OFFSET + number), 1e-6, 1 - 1e-6)
             gate.gates = drawn(tf.convert_to_tensor(log_a), u)
         for place, gate in zip(self._places, self._gates, strict=True):
             place.attach("input", gate)
@@ -121,14 +121,14 @@ class Gating(Learner):
             variable.assign(value)
 
 
-def gated(material: Material) -> Transformed:
+def train_with_gates(material: Material) -> Transformed:
     """Trains the network of ``material`` with gates, and returns it without the heads whose gates have closed. Raises
     `NotApplicable` if the adaptation freezes the encoder or the network has no heads that can be removed."""
     adapted, rows = material.predictor.network, material.rows["train"]
     units.shape_of(adapted)
     if adapted.freezes:
         raise NotApplicable("nothing-learns", f"because the adaptation {adapted.adaptation.name} trains no layer.")
-    adapted.holder = None
+    adapted.weights_owner = None
     learner = Gating(adapted, material.settings, loop.steps_of(rows, material.training))
 
     def score() -> float:
@@ -139,6 +139,6 @@ def gated(material: Material) -> Transformed:
         course = loop.train(learner, rows, material.training, material.seed, score, material.bookmark)
     kept, whole = learner.kept(), units.shape_of(adapted).heads
     count = sum(map(len, kept))
-    told = {"heads_kept": count, "head_sparsity": round(1 - count / sum(whole), 4)}
-    weights, shape = units.without(adapted, "heads", kept)
-    return Transformed(weights, (), course, shape, told)
+    extra_costs = {"heads_kept": count, "head_sparsity": round(1 - count / sum(whole), 4)}
+    weights, shape = units.keep_units(adapted, "heads", kept)
+    return Transformed(weights, (), course, shape, extra_costs)

@@ -23,7 +23,7 @@ def quantise(adapted: Adapted, settings: Settings) -> None:
         options = {} if settings.activations else {"activation_quantizer": None}
         layer.quantize("int8", config=keras.quantizers.Int8QuantizationConfig(**options))
         replaced[before] = (layer.kernel, layer.kernel_scale)
-    adapted.rebuilt(replaced)
+    adapted.update_variables(replaced)
 
 
 def quantised(material: Material) -> Transformed:

@@ -18,7 +18,7 @@ from typing import Any
 from ptmbench.bench.adapt.settings import SettingError, one_of, setting, share
 from ptmbench.bench.adapt.settings import Settings as Adapting
 from ptmbench.bench.adapt.transforms.contract import Material, Transformed
-from ptmbench.bench.adapt.transforms.shrinking import Further
+from ptmbench.bench.adapt.transforms.shrinking import FurtherTraining
 from ptmbench.bench.errors import NotApplicable
 
 
@@ -30,7 +30,7 @@ def _is_list(value: str) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(Further):
+class Settings(FurtherTraining):
     """The settings of ``layers:name=value``."""
 
     share: float = share(0.5)
@@ -87,9 +87,9 @@ class Layers:
     final = False
 
     def label(self, settings: Settings) -> str:
-        told = {"alternate": "every other one", "random": "at random"}.get(settings.by, settings.by)
-        which = f"{100 * settings.share:g} % of layers removed, {told}"
-        return (f"layers {settings.keep.replace('.', ', ')} kept" if settings.keep else which) + settings.told()
+        choice = {"alternate": "every other one", "random": "at random"}.get(settings.by, settings.by)
+        which = f"{100 * settings.share:g} % of layers removed, {choice}"
+        return (f"layers {settings.keep.replace('.', ', ')} kept" if settings.keep else which) + settings.label_suffix()
 
     def training(self, settings: Settings, adaptation: Adapting) -> Adapting | None:
         return settings.of(adaptation) if settings.epochs else None
@@ -100,7 +100,7 @@ class Layers:
 
         adapted = material.predictor.network
         kept = material.settings.kept(units.shape_of(adapted).layers, material.seed)
-        return units.finished(material, *units.with_layers(adapted, kept), Course())
+        return units.train_further(material, *units.keep_layers(adapted, kept), Course())
 
     def prepare(self, adapted: Any, settings: Settings) -> None:
         """Does nothing, because the shape of the stack fully describes the network."""

@@ -15,7 +15,7 @@ from ptmbench.bench.adapt.parts import check_stepwise
 from ptmbench.bench.adapt.settings import Settings as Adapting
 from ptmbench.bench.adapt.transforms import elastic, units
 from ptmbench.bench.adapt.transforms.contract import Material, Transformed
-from ptmbench.bench.adapt.transforms.dynabert.network import Lesson, Teaching, check, order
+from ptmbench.bench.adapt.transforms.dynabert.network import Lesson, Teaching, check, sort_units
 from ptmbench.bench.adapt.transforms.elastic import SharedBlocks, Subnetwork, Width
 from ptmbench.bench.adapt.transforms.further import Learner
 from ptmbench.bench.adapt.transforms.nasbert import Settings, candidates
@@ -130,19 +130,19 @@ class Searching(Learner):
         """The loss of each block on the ``chosen`` path, [N]."""
         encoder, channels = self.adapted.network.encoder, self.adapted.channels(batch)
         count, length = shape(batch["tokens"])
-        with self._shared.kept():
-            told = [tf.stop_gradient(x) for x in encoder(channels).layers]
+        with self._shared.using_copy():
+            taught = [tf.stop_gradient(x) for x in encoder(channels).layers]
             _, bias = encoder.entered(channels)
         present = tf.cast(tf.not_equal(batch["tokens"], 0), tf.float32)
         share = present / tf.reduce_sum(present)
         drop, rows, found = Drop(encoder.dropout, seed, 0), Rows(count, length), []
-        with self._shared.replaced(self._layer):
+        with self._shared.using_detour(self._layer):
             for block in self.blocks:
-                x = tf.reshape(told[block.begin], [-1, encoder.width])
+                x = tf.reshape(taught[block.begin], [-1, encoder.width])
                 for index in range(block.begin, block.end):
                     x = encoder.stack.step(index, x, bias, rows, drop)
                 x = encoder.ended(x) if block.end == encoder.depth else x
-                found.append(vectors_loss(tf.reshape(x, [count, length, encoder.width]), told[block.end], share))
+                found.append(vectors_loss(tf.reshape(x, [count, length, encoder.width]), taught[block.end], share))
         return tf.stack(found)
 
     def _layer(self, block: Any, x: tf.Tensor, index: int, bias: tf.Tensor, rows: Rows, drop: Drop) -> tf.Tensor:
@@ -156,7 +156,7 @@ class Searching(Learner):
         return tf.switch_case(self.chosen[index], list(map(option, self._options[index])))
 
 
-def found(material: Material) -> Transformed:
+def search_and_train(material: Material) -> Transformed:
     """Searches for an architecture for the network of ``material``, trains it, and returns it. Raises `NotApplicable`
     if the layers share their weights or are not a stack, and like `dynabert.network.check`."""
     adapted, settings, rows = check(material), material.settings, material.rows["train"]
@@ -164,13 +164,13 @@ def found(material: Material) -> Transformed:
     if adapted.network.encoder.stack.config.shared:
         raise NotApplicable("shared-layers", "because its layers share their weights, so they have one shape.")
     whole = units.shape_of(adapted)
-    begun, course = order(material, "importance", 1000)
-    adapted.assign(begun)
-    adapted.holder = None
+    initial_weights, course = sort_units(material, "importance", 1000)
+    adapted.assign(initial_weights)
+    adapted.weights_owner = None
     options = candidates.choices(whole, [float(one) for one in settings.shares.split("/")])
     full = elastic.scaled(whole, 1)
     shared = SharedBlocks(adapted, (width for option in options for width in option if width is not None))
-    shared.keep()
+    shared.copy_weights()
     parameters = {width: shared.parameters(width) for width in shared.widths}
     flops = {width: shared.block_flops(width, rows) / len(rows) for width in shared.widths}
     limits = tuple(
@@ -182,18 +182,18 @@ def found(material: Material) -> Transformed:
         chosen = candidates.drawn(options, parameters, flops, limits, material.seed)
     else:
         blocks = candidates.blocks_of(options, settings.blocks, parameters, flops)
-        chosen, spent = _searched(material, adapted, shared, options, blocks, limits)
+        chosen, spent = _search(material, adapted, shared, options, blocks, limits)
         course, searched = course.then(spent), spent.flops
         if settings.start == "adapted":
-            adapted.assign(begun)
-    course = course.then(_tuned(material, adapted, shared, Lesson(full, chosen)))
+            adapted.assign(initial_weights)
+    course = course.then(_tune(material, adapted, shared, Lesson(full, chosen)))
     kept = [width for width in chosen if width is not None]
-    told = {"layers_kept": len(kept), "heads_kept": sum(one.heads for one in kept), "search_flops": searched}
-    weights, left = elastic.taken(adapted, chosen)
-    return Transformed(weights, (), course, left, told)
+    extra_costs = {"layers_kept": len(kept), "heads_kept": sum(one.heads for one in kept), "search_flops": searched}
+    weights, left = elastic.extract_subnetwork(adapted, chosen)
+    return Transformed(weights, (), course, left, extra_costs)
 
 
-def _searched(
+def _search(
     material: Material,
     adapted: Adapted,
     shared: SharedBlocks,
@@ -212,16 +212,16 @@ def _searched(
     return candidates.selected(blocks, losses, learner.alive, limits), replace(course, flops=course.flops + spent)
 
 
-def _tuned(material: Material, adapted: Adapted, shared: SharedBlocks, lesson: Lesson) -> Course:
+def _tune(material: Material, adapted: Adapted, shared: SharedBlocks, lesson: Lesson) -> Course:
     """Trains the student of ``lesson``, and keeps the weights with its best score on the selection split."""
     training = replace(material.training, epochs=material.settings.tuning_epochs)
-    weights, left = elastic.taken(adapted, lesson.student)
+    weights, left = elastic.extract_subnetwork(adapted, lesson.student)
     smaller = replace(material.predictor, weights=weights, shape=left)
     units.check_fits(smaller)
 
     def score() -> float:
-        smaller.learning.assign(elastic.taken(adapted, lesson.student)[0])
-        smaller.learning.holder = None
+        smaller.learning.assign(elastic.extract_subnetwork(adapted, lesson.student)[0])
+        smaller.learning.weights_owner = None
         return material.score(smaller)
 
     with phase("train"):

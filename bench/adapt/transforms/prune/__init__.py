@@ -30,7 +30,7 @@ from typing import Any
 from ptmbench.bench.adapt.settings import SettingError, one_of, positive, setting, share, switch
 from ptmbench.bench.adapt.settings import Settings as Adapting
 from ptmbench.bench.adapt.transforms.contract import Material, Transformed
-from ptmbench.bench.adapt.transforms.further import to_the_end
+from ptmbench.bench.adapt.transforms.further import without_early_stopping
 
 _PATTERN = re.compile(r"([1-9]\d{0,3})([x:])([1-9]\d{0,3})")
 
@@ -124,7 +124,7 @@ class Prune:
         return f"pruned {100 * settings.sparsity:g} %{pattern}" if settings.sparsity else "trained further"
 
     def training(self, settings: Settings, adaptation: Adapting) -> Adapting:
-        return to_the_end(settings, adaptation)  # pruning is complete only after all steps
+        return without_early_stopping(settings, adaptation)  # pruning is complete only after all steps
 
     def transformed(self, material: Material) -> Transformed:
         from ptmbench.bench.adapt.transforms.prune.network import pruned

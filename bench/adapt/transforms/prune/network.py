@@ -132,7 +132,7 @@ def pruned(material: Material) -> Transformed:
             "frequency, or more epochs.",
         )
     check_shapes(variables, settings)
-    adapted.holder = None
+    adapted.weights_owner = None
     adapted.step.reset()
     masks = Masks([variable.value for variable in variables], settings, end)
     with phase("train"):

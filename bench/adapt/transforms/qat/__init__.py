@@ -27,7 +27,7 @@ from typing import Any
 from ptmbench.bench.adapt.settings import Settings as Adapting
 from ptmbench.bench.adapt.settings import positive, setting, switch
 from ptmbench.bench.adapt.transforms.contract import Material, Transformed
-from ptmbench.bench.adapt.transforms.further import to_the_end
+from ptmbench.bench.adapt.transforms.further import without_early_stopping
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +64,7 @@ class Qat:
         return "quantisation-aware int8" + ("" if settings.activations else " weights")
 
     def training(self, settings: Settings, adaptation: Adapting) -> Adapting:
-        return to_the_end(settings, adaptation)  # like the control, `prune` with sparsity 0
+        return without_early_stopping(settings, adaptation)  # like the control, `prune` with sparsity 0
 
     def transformed(self, material: Material) -> Transformed:
         from ptmbench.bench.adapt.transforms.qat.network import quantised

@@ -19,11 +19,11 @@ from typing import Any
 from ptmbench.bench.adapt.settings import Settings as Adapting
 from ptmbench.bench.adapt.settings import setting
 from ptmbench.bench.adapt.transforms.contract import Material, Transformed
-from ptmbench.bench.adapt.transforms.shrinking import Further
+from ptmbench.bench.adapt.transforms.shrinking import FurtherTraining
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(Further):
+class Settings(FurtherTraining):
     """The settings of ``subnetwork:name=value``."""
 
     width: float = setting(0.5, "above 0 and 1 at most", lambda value: 0 < value <= 1)
@@ -32,7 +32,7 @@ class Settings(Further):
     """Share of the layers that are kept."""
 
 
-class TakenOut:
+class SubnetworkExtraction:
     """A `bench.adapt.transforms.contract.Transform` with optional training (``epochs``)."""
 
     summary = "the first heads and neurons of each block and equally spaced layers are taken out (DynaBERT)"
@@ -43,7 +43,7 @@ class TakenOut:
     final = False
 
     def label(self, settings: Settings) -> str:
-        return f"width {settings.width:g}, depth {settings.depth:g}{settings.told()}"
+        return f"width {settings.width:g}, depth {settings.depth:g}{settings.label_suffix()}"
 
     def training(self, settings: Settings, adaptation: Adapting) -> Adapting | None:
         return settings.of(adaptation) if settings.epochs else None
@@ -54,10 +54,10 @@ class TakenOut:
 
         adapted, settings = material.predictor.network, material.settings
         chosen = elastic.scaled(units.shape_of(adapted), settings.width, settings.depth)
-        return units.finished(material, *elastic.taken(adapted, chosen), Course())
+        return units.train_further(material, *elastic.extract_subnetwork(adapted, chosen), Course())
 
     def prepare(self, adapted: Any, settings: Settings) -> None:
         """Does nothing, because the shape of the stack fully describes the network."""
 
 
-TRANSFORM = TakenOut()
+TRANSFORM = SubnetworkExtraction()

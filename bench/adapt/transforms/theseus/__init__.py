@@ -30,7 +30,7 @@ from typing import Any
 from ptmbench.bench.adapt.settings import Settings as Adapting
 from ptmbench.bench.adapt.settings import one_of, positive, setting
 from ptmbench.bench.adapt.transforms.contract import Material, Transformed
-from ptmbench.bench.adapt.transforms.further import to_the_end
+from ptmbench.bench.adapt.transforms.further import without_early_stopping
 from ptmbench.bench.errors import NotApplicable
 
 
@@ -91,12 +91,12 @@ class Theseus:
         return f"one layer for {settings.replaced} by module replacing"
 
     def training(self, settings: Settings, adaptation: Adapting) -> Adapting:
-        return to_the_end(settings, adaptation)
+        return without_early_stopping(settings, adaptation)
 
     def transformed(self, material: Material) -> Transformed:
-        from ptmbench.bench.adapt.transforms.theseus.network import replaced
+        from ptmbench.bench.adapt.transforms.theseus.network import train_successor
 
-        return replaced(material)
+        return train_successor(material)
 
     def prepare(self, adapted: Any, settings: Settings) -> None:
         """Does nothing, because the shape of the stack fully describes the network."""

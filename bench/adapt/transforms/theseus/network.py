@@ -81,7 +81,7 @@ class Replacing(Learner):
         return spent + (2 if reached else 1) * outside
 
 
-def replaced(material: Material) -> Transformed:
+def train_successor(material: Material) -> Transformed:
     """Trains a successor of the network of ``material`` by module replacing, and returns it.
 
     Raises `NotApplicable` if the layers share their weights, are frozen, or do not form modules.
@@ -93,7 +93,7 @@ def replaced(material: Material) -> Transformed:
         raise NotApplicable("shared-layers", "because its layers share their weights, so none of them can be replaced.")
     if old.freezes:
         raise NotApplicable("nothing-learns", f"because the adaptation {old.adaptation.name} trains no layer.")
-    weights, shape = units.with_layers(old, range(settings.modules(whole.layers)))
+    weights, shape = units.keep_layers(old, range(settings.modules(whole.layers)))
     if settings.start == "random":
         fresh = built.random_weights(*material.predictor.own, material.seed, shape)
         inside = old.network.encoder.stack.path + "/"
@@ -101,7 +101,7 @@ def replaced(material: Material) -> Transformed:
     smaller = replace(material.predictor, weights=weights, shape=shape)
     units.check_fits(smaller)
     new = smaller.network
-    new.holder = None
+    new.weights_owner = None
     learner = Replacing(new, old, settings, loop.steps_of(rows, material.training))
     with phase("train"):
         course = loop.train(

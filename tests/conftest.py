@@ -1,4 +1,4 @@
-"""Set-up of all tests: quiet libraries, one thread per process (pytest runs one worker per core), a separate cache."""
+"""Set-up of all tests: quiet libraries, one thread per process (pytest runs one worker per core), separate cache."""
 
 import os
 import signal

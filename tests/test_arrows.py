@@ -87,7 +87,7 @@ def name(path: Path) -> str:
 
 
 @pytest.mark.parametrize("path", FILES, ids=name)
-def test_imports_follow_the_arrows(path: Path) -> None:
+def test_packages_import_only_allowed_packages(path: Path) -> None:
     room = path.relative_to(ROOT).parts[0]
     for module, _ in imports(path):
         assert not module.startswith("."), f"{name(path)} imports relatively; write the whole name"
@@ -99,7 +99,7 @@ def test_imports_follow_the_arrows(path: Path) -> None:
 
 
 @pytest.mark.parametrize("part", LEADERBOARD)
-def test_the_parts_of_the_leaderboard_import_what_is_below_them(part: str) -> None:
+def test_leaderboard_parts_import_only_parts_below_them(part: str) -> None:
     home = ROOT / "leaderboard" / part
     for path in home.glob("*.py") if home.is_dir() else [home.with_suffix(".py")]:
         for module, _ in imports(path):
@@ -108,7 +108,7 @@ def test_the_parts_of_the_leaderboard_import_what_is_below_them(part: str) -> No
 
 
 def imported_parts(path: Path, module: str) -> set[str]:
-    """The parts of the leaderboard that ``path`` imports by importing ``module``."""
+    """Returns the parts of the leaderboard that ``path`` imports by importing ``module``."""
     if module != "ptmbench.leaderboard":
         return {module.split(".")[2]} if module.startswith("ptmbench.leaderboard.") else set()
     nodes = ast.walk(tree_of(path))
@@ -120,13 +120,13 @@ MODELS = sorted(models.paths().values())
 
 
 @pytest.mark.parametrize("path", MODELS, ids=name)
-def test_models_leave_the_network_libraries_to_build(path: Path) -> None:
+def test_model_files_import_network_libraries_only_inside_functions(path: Path) -> None:
     for module, at_top in imports(path):
         assert not (at_top and module.split(".")[0] in HEAVY), f"{name(path)} imports {module} before build() is called"
 
 
-def test_nothing_heavy_is_imported_before_a_cell_needs_it() -> None:
-    """Imports the modules in a process, because the sources do not show which modules are imported indirectly."""
+def test_heavy_libraries_are_not_imported_before_a_cell_needs_them() -> None:
+    """Imports the modules in a new process, because the sources do not show which modules are imported indirectly."""
     modules = [f"ptmbench.bench.{module}" for module in QUICK]
     modules += [f"ptmbench.tasks.{path.stem}" for path in (ROOT / "tasks").glob("[!_]*.py")]
     modules += [f"ptmbench.models.{path.stem}" for path in (ROOT / "models").glob("[!_]*.py")]
@@ -154,7 +154,7 @@ def test_nothing_heavy_is_imported_before_a_cell_needs_it() -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=name)
-def test_files_stay_readable_in_one_sitting(path: Path) -> None:
+def test_files_have_a_maximum_number_of_lines(path: Path) -> None:
     longest = 120 if path in MODELS else 400
     lines = len(path.read_text(encoding="utf-8").splitlines())
     assert lines <= longest, f"{name(path)} has {lines} lines; beyond {longest} it wants to be two files (aim at 250)"
@@ -162,12 +162,12 @@ def test_files_stay_readable_in_one_sitting(path: Path) -> None:
 
 @cache
 def project_files(path: Path) -> frozenset[Path]:
-    """The files of the project that ``path`` imports, at its top or inside a function."""
-    ours = [module.split(".")[1:] for module in names(path) if module.startswith("ptmbench.")]
+    """Returns the files of the project that ``path`` imports, at its top or inside a function."""
+    ours = [module.split(".")[1:] for module in imported_names(path) if module.startswith("ptmbench.")]
     return frozenset({file for parts in ours if (file := ROOT.joinpath(*parts).with_suffix(".py")).exists()})
 
 
-def names(path: Path) -> Iterator[str]:
+def imported_names(path: Path) -> Iterator[str]:
     """Yields the names of the modules that ``path`` imports anywhere, and of the objects imported from them."""
     for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
@@ -177,7 +177,7 @@ def names(path: Path) -> Iterator[str]:
 
 
 def dependencies(path: Path) -> set[Path]:
-    """All files of the project that ``path`` imports, directly or indirectly."""
+    """Returns all files of the project that ``path`` imports, directly or indirectly."""
     found, waiting = set(), [path]
     while waiting:
         new = project_files(waiting.pop()) - found
@@ -186,23 +186,23 @@ def dependencies(path: Path) -> set[Path]:
     return found
 
 
-def described() -> list[Path]:
-    """The files of models that define ``describe``, which returns configurations of `models.layers`."""
+def described_models() -> list[Path]:
+    """Returns the model files that define ``describe``, which returns configurations of `models.layers`."""
     return [path for path in MODELS if "\ndef describe(" in path.read_text(encoding="utf-8")]
 
 
 def unit(path: Path) -> str:
-    """The folder of bench that contains ``path``, or the name of a file directly in bench."""
+    """Returns the folder of bench that contains ``path``, or the name of a file directly in bench."""
     parts = path.relative_to(ROOT / "bench").parts
     return parts[0]
 
 
-def test_bench_has_few_rooms_on_few_floors() -> None:
-    """Rooms are the folders of bench. Each floor imports only from lower floors, so there are no circular imports."""
+def test_bench_has_few_folders_in_few_layers_without_import_cycles() -> None:
+    """Rooms are the folders of bench. Floors are layers: each imports only from lower ones, so there are no cycles."""
     files = sorted((ROOT / "bench").rglob("*.py"))
     below: dict[str, set[str]] = {unit(path): set() for path in files}
     for path in files:
-        inside = {module.split(".")[2] for module in names(path) if module.startswith("ptmbench.bench.")}
+        inside = {module.split(".")[2] for module in imported_names(path) if module.startswith("ptmbench.bench.")}
         below[unit(path)] |= {one if one in below else f"{one}.py" for one in inside} & below.keys() - {unit(path)}
     rooms = [one for one in below if not one.endswith(".py")]
     assert len(rooms) <= 8 and len(below) - len(rooms) <= 8, sorted(below)
@@ -216,11 +216,11 @@ def test_bench_has_few_rooms_on_few_floors() -> None:
 
 
 def test_every_model_describes_itself() -> None:
-    assert {path.stem for path in described()} == set(models.names())
+    assert {path.stem for path in described_models()} == set(models.names())
 
 
-@pytest.mark.parametrize("path", described(), ids=name)
-def test_two_hops_explain_a_model(path: Path) -> None:
+@pytest.mark.parametrize("path", described_models(), ids=name)
+def test_a_model_file_depends_on_one_architecture_and_no_other_model(path: Path) -> None:
     """The file of a model imports one architecture, its objectives, and the library that all models share."""
     architectures = {file for file in project_files(path) if file.parent.name == "architectures"}
     assert len(architectures) == 1, f"{name(path)} imports {sorted(map(name, architectures))}; it needs exactly one"
@@ -232,8 +232,8 @@ def test_two_hops_explain_a_model(path: Path) -> None:
     assert not relatives, f"{name(path)} imports the files of other models: {relatives}"
 
 
-@pytest.mark.parametrize("path", described(), ids=name)
-def test_a_model_that_describes_itself_computes_no_costs(path: Path) -> None:
+@pytest.mark.parametrize("path", described_models(), ids=name)
+def test_a_model_file_with_describe_does_not_compute_costs(path: Path) -> None:
     """Parameters and FLOPs follow from the configurations. Only functions that define sizes may do arithmetic."""
     tree = tree_of(path)
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
@@ -253,7 +253,7 @@ RUN, SHARE = 4, 0.1
 """The number of consecutive equal lines that count as a copy, and the maximum share of copied lines."""
 
 
-def test_networks_do_not_repeat_each_other() -> None:
+def test_few_lines_of_architectures_and_layers_are_copies() -> None:
     """Counts the lines of `models.architectures` and `models.layers` that another file has too, without imports. Only
     `RUN` or more consecutive lines count."""
     files = [path for path in FILES if path.parent.name in ("architectures", "layers") and path.parts[-3] == "models"]
@@ -274,7 +274,7 @@ def test_networks_do_not_repeat_each_other() -> None:
     assert share <= SHARE, f"{share:.0%} of the lines are copies, most of them in {[name(path) for path in worst]}"
 
 
-def test_the_project_is_exactly_its_four_rooms() -> None:
+def test_every_folder_with_python_files_is_a_package() -> None:
     from setuptools import find_packages
 
     found = {name for room in ROOMS for name in find_packages(str(ROOT), include=[room, f"{room}.*"])}
@@ -282,7 +282,7 @@ def test_the_project_is_exactly_its_four_rooms() -> None:
     assert folders == found, "a folder with Python files lacks its __init__.py"
 
 
-def test_folders_of_the_same_names_elsewhere_change_nothing(tmp_path: Path) -> None:
+def test_user_folders_with_the_names_of_our_packages_have_no_effect(tmp_path: Path) -> None:
     """A user may have folders models/, tasks/, bench/ and leaderboard/ in the working directory and on the path."""
     for room in ROOMS:
         (tmp_path / room).mkdir()
@@ -302,7 +302,7 @@ def test_folders_of_the_same_names_elsewhere_change_nothing(tmp_path: Path) -> N
         assert done.returncode == 0 and done.stdout + done.stderr, done.stderr
 
 
-def test_pins_have_no_address_and_cover_what_is_required() -> None:
+def test_pins_have_no_url_and_cover_all_dependencies() -> None:
     import re
     import tomllib
 
@@ -316,7 +316,7 @@ def test_pins_have_no_address_and_cover_what_is_required() -> None:
     assert {re.split(r"[\s<>=!~;\[]", line, maxsplit=1)[0] for line in required} <= pinned
 
 
-def test_continuous_integration_and_readme_say_the_same() -> None:
+def test_readme_has_one_install_and_one_test_command_and_ci_is_executable() -> None:
     lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
     assert sum(line.startswith("python3.11 -m venv") for line in lines) == 1
     assert sum(line.startswith(".venv/bin/python -m pytest") for line in lines) == 1

@@ -18,20 +18,20 @@ def name(page: Path) -> str:
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors of the headings of ``page``, as in links."""
+    """Returns the anchors of the headings of ``page``, as they are written in links."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {"#" + re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def shown(page: Path) -> list[str]:
-    """The ptmbench commands in the shell blocks of ``page``, without comments."""
+def shown_commands(page: Path) -> list[str]:
+    """Returns the ptmbench commands in the shell blocks of ``page``, without comments."""
     blocks = re.findall(r"^```sh\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     lines = "".join(blocks).replace("\\\n", " ").splitlines()
     return [found[1] for line in lines for found in re.finditer(r"(?:^|/|\s)ptmbench ([^#&|]+)", line)]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_every_link_leads_somewhere(page):
+def test_every_relative_link_has_a_target(page):
     for target, anchor in LINK.findall(page.read_text(encoding="utf-8")):
         if target.startswith("http"):
             continue
@@ -41,12 +41,12 @@ def test_every_link_leads_somewhere(page):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_every_command_that_is_shown_exists(page):
+def test_every_command_in_the_documentation_exists(page):
     import click
 
     from ptmbench.bench.__main__ import commands
 
-    for line in shown(page):
+    for line in shown_commands(page):
         command, context, words = commands, click.Context(commands), shlex.split(line)
         while isinstance(command, click.Group):
             command = command.get_command(context, words.pop(0))
@@ -61,7 +61,7 @@ def test_readme_is_short():
     assert len(text.split()) <= 900
 
 
-def test_the_counts_of_readme_are_true():
+def test_readme_counts_are_correct():
     """The counts may exceed "More than N" by at most 15."""
     from ptmbench import models, tasks
     from ptmbench.bench import adapt
@@ -73,14 +73,14 @@ def test_the_counts_of_readme_are_true():
     assert all(claims[what] < count <= claims[what] + 15 for what, count in counts.items()), counts
 
 
-def test_every_page_is_in_the_contents():
+def test_every_page_is_in_the_table_of_contents():
     contents = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     missing = [page for page in PAGES if page.is_relative_to(ROOT / "docs")]
     assert not [page for page in missing if str(page.relative_to(ROOT / "docs")) not in contents]
 
 
 @pytest.mark.slow
-def test_the_examples_of_the_python_page_run(tmp_path, monkeypatch):
+def test_examples_of_the_python_page_run(tmp_path, monkeypatch):
     """Runs the examples one after the other, in a folder with the microworld."""
     from ptmbench.tasks import microworld
 
@@ -92,17 +92,17 @@ def test_the_examples_of_the_python_page_run(tmp_path, monkeypatch):
     names: dict = {"__name__": "page"}
     for block in blocks:
         exec(compile(block, "docs/python.md", "exec"), names)
-    shown = {name for block in blocks for name in re.findall(r"ptmbench\.(\w+)\(", block)}
-    assert shown == set(names["ptmbench"].__all__)
+    shown_commands = {name for block in blocks for name in re.findall(r"ptmbench\.(\w+)\(", block)}
+    assert shown_commands == set(names["ptmbench"].__all__)
 
 
-def test_the_tour_has_its_outputs_and_no_places_of_a_machine():
+def test_the_tour_has_outputs_without_local_paths():
     text = TOUR.read_text(encoding="utf-8")
     cells = [cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
     assert len(text) < 100_000 and all(cell["outputs"] for cell in cells)
-    shown = "".join(json.dumps(cell["outputs"]) for cell in cells)
-    assert not re.search(r"/(home|work|tmp|root|Users|usr|opt)/", shown) and '"error"' not in shown
-    assert "image/svg+xml" in shown and "text/html" in shown
+    shown_commands = "".join(json.dumps(cell["outputs"]) for cell in cells)
+    assert not re.search(r"/(home|work|tmp|root|Users|usr|opt)/", shown_commands) and '"error"' not in shown_commands
+    assert "image/svg+xml" in shown_commands and "text/html" in shown_commands
 
 
 @pytest.mark.slow

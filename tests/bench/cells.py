@@ -1,4 +1,4 @@
-"""Small cells, and small pre-trainings for them."""
+"""Makes and runs small cells, and small pre-trainings for them."""
 
 import dataclasses
 from pathlib import Path
@@ -21,19 +21,19 @@ from ptmbench.tasks import load
 
 SHAPE = Size(layers=1, width=32, heads=2, inner=64, length=96)
 SHORT = {"batch": 4, "length": 32}
-"""A recipe of pre-training."""
+"""A recipe for short pre-trainings."""
 
 
 def make(task: str, model: str, adaptation: str, seed: int = 0, kind: str = "random", **changes: Any) -> Cell:
-    """A cell of 48 examples and one epoch; ``changes`` are to its settings."""
-    found = load(task)
-    settings = adaptation_settings.defaults(found.form, adaptation)
+    """Returns a cell with 48 examples and one epoch. ``changes`` override its settings."""
+    loaded = load(task)
+    settings = adaptation_settings.defaults(loaded.form, adaptation)
     settings = adaptation_settings.changed(settings, {"epochs": 1, "length": 64, "stride": 32} | changes)
     return Cell(
         row=Row(name=f"random-{model}" if kind == "random" else model, kind=kind, model=model, size="tiny"),
         task=task,
-        task_version=found.version,
-        form=found.form,
+        task_version=loaded.version,
+        form=loaded.form,
         data_sha256="x",
         adaptation=adaptation,
         settings=adaptation_settings.recorded(settings),
@@ -50,28 +50,29 @@ def train(model: str, text: Any, out: Path, **changes: Any) -> Checkpoint:
 
 
 def check_resumed(cell: Cell, context: Context, kill: int, monkeypatch: pytest.MonkeyPatch, *costs: str) -> Record:
-    """Runs ``cell`` straight, and again stopped before its step ``kill`` and resumed: both end with the same record, of
-    whose cost also the numbers called ``costs``. Returns the straight one."""
-    straight = cells.run(cell, context)
-    assert straight.status == "ok", straight.reason
-    taken, step = [], TrainStep.__call__
+    """Checks that ``cell`` ends with the same record if it is interrupted before step ``kill`` and resumed.
 
-    def killing(self, *given):
-        if len(taken) == kill:
-            taken.append("killed")
+    The costs named ``costs`` must also be equal. Returns the record of the uninterrupted run."""
+    uninterrupted = cells.run(cell, context)
+    assert uninterrupted.status == "ok", uninterrupted.reason
+    events, step = [], TrainStep.__call__
+
+    def interrupting_step(self, *arguments):
+        if len(events) == kill:
+            events.append("killed")
             raise KeyboardInterrupt
-        taken.append("step")
-        return step(self, *given)
+        events.append("step")
+        return step(self, *arguments)
 
-    monkeypatch.setattr(TrainStep, "__call__", killing)
-    stoppable = dataclasses.replace(context, unfinished=context.out / "unfinished", save_every=0.0)
+    monkeypatch.setattr(TrainStep, "__call__", interrupting_step)
+    resumable = dataclasses.replace(context, unfinished=context.out / "unfinished", save_every=0.0)
     with pytest.raises(KeyboardInterrupt):
-        cells.run(cell, stoppable)
-    assert list(stoppable.unfinished.rglob("learnt.safetensors"))
-    again = cells.run(cell, stoppable)
-    assert taken.count("step") == straight.cost["steps"]
-    assert (again.scores, again.curve) == (straight.scores, straight.curve)
-    assert again.predictions == straight.predictions
+        cells.run(cell, resumable)
+    assert list(resumable.unfinished.rglob("learnt.safetensors"))
+    resumed = cells.run(cell, resumable)
+    assert events.count("step") == uninterrupted.cost["steps"]
+    assert (resumed.scores, resumed.curve) == (uninterrupted.scores, uninterrupted.curve)
+    assert resumed.predictions == uninterrupted.predictions
     for name in ("steps", "tokens", "flops", "flops_evaluate", "parameters", *costs):
-        assert again.cost[name] == straight.cost[name], name
-    return straight
+        assert resumed.cost[name] == uninterrupted.cost[name], name
+    return uninterrupted

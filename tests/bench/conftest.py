@@ -1,4 +1,4 @@
-"""Fixtures of many test files: the microworld, its tokenizer, what a small cell is run with, a text to pre-train on."""
+"""Shared fixtures: the microworld, its tokenizer, the context of a small cell, a text to pre-train on, a server."""
 
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -20,7 +20,7 @@ from tests.bench.serving import Server
 
 @pytest.fixture(scope="session")
 def world(tmp_path_factory):
-    """The folder of the microworld, to be read only."""
+    """The folder of the microworld. Tests must not write to it."""
     folder = tmp_path_factory.mktemp("microworld") / "data"
     microworld.make(folder)
     return folder
@@ -38,7 +38,7 @@ def context(world, tokenizer, tmp_path):
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory):
-    """A small text, with its tokenizer and as a corpus."""
+    """A small text: its files, its tokenizer and its corpus."""
     files = (made_text(tmp_path_factory.mktemp("text") / "corpus.txt"),)
     tokenizer = Tokenizer.load(corpora.tokenizer(files, "wordpiece", 300))
     return SimpleNamespace(files=files, tokenizer=tokenizer, corpus=corpora.load(tuple(map(str, files)), tokenizer))
@@ -47,22 +47,22 @@ def text(tmp_path_factory):
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    made = Server()
-    yield made
-    made.http.shutdown()
-    made.http.server_close()
+    running = Server()
+    yield running
+    running.http.shutdown()
+    running.http.server_close()
 
 
 @pytest.fixture
 def planned(world, tmp_path, monkeypatch):
-    """`run_suite` up to the moment at which work would begin: its plan."""
+    """Returns a function that calls `run_suite`, stops before any work begins, and returns the plan."""
 
-    def plans(**options):
-        found = []
-        monkeypatch.setattr(run, "execute", lambda whole, *_: found.append(whole) or OK)
-        usual = {"suite": "demo", "models": ("word2vec", "glove"), "tasks": ("cola",), "seeds": 1, "vocabulary": 300}
-        usual |= {"data": world, "out": tmp_path, "budget": Budget(steps=2), "recipe": SHORT}
-        assert asking.run_suite(**(usual | options)) == OK
-        return found[0]
+    def make_plan(**options):
+        captured = []
+        monkeypatch.setattr(run, "execute", lambda plan, *_: captured.append(plan) or OK)
+        defaults = {"suite": "demo", "models": ("word2vec", "glove"), "tasks": ("cola",), "seeds": 1, "vocabulary": 300}
+        defaults |= {"data": world, "out": tmp_path, "budget": Budget(steps=2), "recipe": SHORT}
+        assert asking.run_suite(**(defaults | options)) == OK
+        return captured[0]
 
-    return plans
+    return make_plan

@@ -1,4 +1,4 @@
-"""Pre-training in processes of its own, as a user starts it; and a small text to do it on."""
+"""Starts pre-trainings in separate processes, as a user does, and makes a small text for them."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def made_text(path: Path) -> Path:
-    """Documents, a blank line between them, one sentence a line."""
+    """Writes documents to ``path``, with blank lines between them and one sentence per line. Returns ``path``."""
     path.write_text("\n\n".join("\n".join(document) for document in strategies.made_text()))
     return path
 
@@ -22,8 +22,9 @@ def made_text(path: Path) -> Path:
 def start(
     text: Path, out: Path, *more: str, model: str = "bert", ignored: tuple[int, ...] = (), **environment: str
 ) -> subprocess.Popen:
-    """``ptmbench pretrain`` of a tiny model, under way. Caches lie beside ``text``. The signals ``ignored`` are
-    ignored from the start, as SIGINT is in ``command &`` of a script."""
+    """Starts ``ptmbench pretrain`` of a tiny model and returns the process. Caches are next to ``text``.
+
+    The process ignores the signals ``ignored`` from its start, as ``command &`` in a script ignores SIGINT."""
 
     def ignore() -> None:
         for number in ignored:
@@ -42,11 +43,11 @@ def start(
 
 
 PATIENCE = 900.0
-"""Seconds that a test waits for another process; far more than any machine needs, so only a hang ends there."""
+"""Seconds that a test waits for another process. No machine needs that long, so only a hang reaches this limit."""
 
 
 def wait_for(what: Callable[[], object], seconds: float = PATIENCE) -> None:
-    """Until ``what()`` is true; `TimeoutError` when it takes longer."""
+    """Waits until ``what()`` is true. Raises `TimeoutError` after ``seconds``."""
     deadline = time.monotonic() + seconds
     while not what():
         if time.monotonic() > deadline:
@@ -55,22 +56,23 @@ def wait_for(what: Callable[[], object], seconds: float = PATIENCE) -> None:
 
 
 def states(out: Path) -> set[Path]:
-    """The training states of a run, whole and half-written ones."""
+    """Returns the folders of the training states of a run, complete and half-written ones."""
     folder = out.with_name(out.name + ".training")
     return {path for path in folder.iterdir() if "step-" in path.name} if folder.exists() else set()
 
 
 def check_killed_again_and_again(begin: Callable[..., subprocess.Popen], folder: Path, times: int) -> Path:
-    """Of a pre-training that ``begin(out, *options)`` starts: killed so many ``times``, each time after a new state, it
-    ends with the weights of one that was left alone. Returns the folder of the killed one."""
-    straight, out = begin(folder / "straight"), folder / "killed"
+    """Checks that a pre-training that is killed ``times`` times ends with the weights of an uninterrupted one.
+
+    ``begin(out, *options)`` starts it. Each kill follows a new training state. Returns the folder of the killed one."""
+    uninterrupted, out = begin(folder / "straight"), folder / "killed"
     for _ in range(times):
         before, process = states(out), begin(out, "--save-every", "0.05")
         wait_for(lambda before=before, process=process: states(out) - before or process.poll() is not None)
         process.kill()
-        _, said = process.communicate()
-        assert process.returncode == -signal.SIGKILL, said
-    assert begin(out).wait(timeout=PATIENCE) == straight.wait(timeout=PATIENCE) == 0
+        _, error_output = process.communicate()
+        assert process.returncode == -signal.SIGKILL, error_output
+    assert begin(out).wait(timeout=PATIENCE) == uninterrupted.wait(timeout=PATIENCE) == 0
     weights = [(one / "weights.safetensors").read_bytes() for one in (folder / "straight", out)]
     assert weights[0] == weights[1]
     return out

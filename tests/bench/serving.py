@@ -1,4 +1,4 @@
-"""A server on loopback that misbehaves as it is told, for the tests of ``data fetch``."""
+"""An HTTP server on loopback with configurable faults, for the tests of ``data fetch``."""
 
 import hashlib
 import threading
@@ -11,17 +11,17 @@ SUM = hashlib.sha256(BODY).hexdigest()
 
 
 class Server:
-    """Answers GET by the function that stands under the path; keeps the requests' Range headers."""
+    """Answers GET with the function registered for the path, and records the Range header of each request."""
 
     def __init__(self) -> None:
         self.ranges: list[str | None] = []
         self.answers: dict[str, Callable[[BaseHTTPRequestHandler], None]] = {}
-        served = self
+        server = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                served.ranges.append(self.headers["Range"])
-                served.answers[self.path.split("?")[0]](self)
+                server.ranges.append(self.headers["Range"])
+                server.answers[self.path.split("?")[0]](self)
 
             def log_message(self, *arguments: object) -> None:
                 pass
@@ -40,7 +40,7 @@ class Server:
 def reply(
     body: bytes = BODY, *, status: int = 200, claim: int | None = None, kind: str = "application/zip", **headers: str
 ) -> Callable[[BaseHTTPRequestHandler], None]:
-    """The whole ``body`` whatever is asked for; ``claim`` is the length that the header tells."""
+    """Sends the whole ``body``, whatever range is requested. ``claim`` overrides the length in the header."""
 
     def answer(request: BaseHTTPRequestHandler) -> None:
         request.send_response(status)
@@ -60,12 +60,12 @@ def redirect(place: str) -> Callable[[BaseHTTPRequestHandler], None]:
 
 
 def ranged(body: bytes, tag: str, cut: int | None = None) -> Callable[[BaseHTTPRequestHandler], None]:
-    """Honours Range under If-Range; breaks off after ``cut`` bytes of each answer."""
+    """Honours Range unless If-Range differs from ``tag``. Breaks off each response after ``cut`` bytes."""
 
     def answer(request: BaseHTTPRequestHandler) -> None:
-        begin, asked = 0, request.headers["Range"]
-        if asked and request.headers["If-Range"] in (None, tag):
-            begin = int(asked.removeprefix("bytes=").rstrip("-"))
+        begin, range_header = 0, request.headers["Range"]
+        if range_header and request.headers["If-Range"] in (None, tag):
+            begin = int(range_header.removeprefix("bytes=").rstrip("-"))
         request.send_response(206 if begin else 200)
         if begin:
             request.send_header("Content-Range", f"bytes {begin}-{len(body) - 1}/{len(body)}")
@@ -78,5 +78,5 @@ def ranged(body: bytes, tag: str, cut: int | None = None) -> Callable[[BaseHTTPR
 
 
 def left_in(data: Path) -> list[str]:
-    """All files and folders below ``data``."""
+    """Returns all files and folders below ``data``, sorted."""
     return sorted(str(path.relative_to(data)) for path in data.rglob("*"))

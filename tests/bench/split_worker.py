@@ -1,5 +1,7 @@
-"""A process with several logical devices, which trains with split weights and without. The tests of
-`bench.engine.tensor_parallel` start it; it reads a job as JSON and writes what it found as a line of JSON."""
+"""Trains with split weights and on one device, in a process with several logical devices.
+
+The tests of `bench.engine.tensor_parallel` start it. It reads a job as JSON from its argument and prints the results as
+one line of JSON."""
 
 import json
 import os
@@ -15,7 +17,7 @@ BATCH, LENGTH, VOCABULARY, STEPS, RATE = 8, 32, 400, 4, 2e-4
 
 
 def compared(case: dict[str, Any]) -> dict[str, Any]:
-    """How far `STEPS` steps of ``case["model"]`` on split weights end from the same steps on one device."""
+    """Returns the differences between `STEPS` steps of ``case["model"]`` on split weights and on one device."""
     import keras
     import numpy as np
 
@@ -32,52 +34,56 @@ def compared(case: dict[str, Any]) -> dict[str, Any]:
     options = {name: case[name] for name in ("optimizer", "accumulate") if name in case}
     teacher = getattr(module, "TEACHER", None)
 
-    def made(strategy: Any = None) -> tuple[Any, Any]:
+    def build(strategy: Any = None) -> tuple[Any, Any]:
         keras.backend.clear_session()
         vocabulary = SimpleNamespace(vocabulary=words)
         taught = teacher and networks.build(teacher.model, teacher.size(size), vocabulary, 1)
         network = networks.build(case["model"], size, vocabulary, 0, teacher=taught)
         network.encoder.dropout = case.get("dropout", 0.0)
-        learning = list(network.loss.trainable_variables)
-        step = TrainStep(objectives.checked(network.loss), learning, totals=network.loss.totals, **options)
+        trainable = list(network.loss.trainable_variables)
+        step = TrainStep(objectives.checked(network.loss), trainable, totals=network.loss.totals, **options)
         return network, step if strategy is None else TensorStep(step, network.loss, strategy)
 
     strategy = TensorParallel(case["model_parallel"])
-    (one, whole), (other, split) = made(), made(strategy)
-    fresh = networks.weights(one.loss.variables)
-    corpus = text.corpus(words, one.batches.needs, 20_000, LENGTH)
-    make = [objectives.batches_of(network, corpus, BATCH, LENGTH) for network in (other, one)][-1]
-    found: dict[str, Any] = {"loss": 0.0}
+    (whole_network, whole_step), (split_network, split_step) = build(), build(strategy)
+    initial_weights = networks.weights(whole_network.loss.variables)
+    corpus = text.corpus(words, whole_network.batches.needs, 20_000, LENGTH)
+    make = [objectives.batches_of(network, corpus, BATCH, LENGTH) for network in (split_network, whole_network)][-1]
+    results: dict[str, Any] = {"loss": 0.0}
     for number in range(STEPS):
         batch = make(number, 0)
         left, right = (
-            {name: float(value) for name, value in step(batch, (0, number), RATE).items()} for step in (whole, split)
+            {name: float(value) for name, value in step(batch, (0, number), RATE).items()}
+            for step in (whole_step, split_step)
         )
-        found["loss"] = max(found["loss"], *(abs(left[name] - right[name]) / (1 + abs(left[name])) for name in left))
+        results["loss"] = max(
+            results["loss"], *(abs(left[name] - right[name]) / (1 + abs(left[name])) for name in left)
+        )
         if number == 0:  # after one step, the first moment is a tenth of the gradient
-            found["gradient"] = 10 * _apart(whole.state(), split.state())
-    found["bytes"] = split.bytes_per_device()
-    found["moments"] = _apart(whole.state(), split.state())
-    weights = networks.weights(one.loss.variables)
-    found["weights"] = _apart(weights, networks.weights(other.loss.variables))
-    found["change"] = _apart(weights, fresh)
+            results["gradient"] = 10 * _max_difference(whole_step.state(), split_step.state())
+    results["bytes"] = split_step.bytes_per_device()
+    results["moments"] = _max_difference(whole_step.state(), split_step.state())
+    weights = networks.weights(whole_network.loss.variables)
+    results["weights"] = _max_difference(weights, networks.weights(split_network.loss.variables))
+    results["change"] = _max_difference(weights, initial_weights)
     memory = layouts.memory(module.describe(size, words), case["model_parallel"])
-    fixed = sum(8 * int(np.prod(variable.shape)) for variable in one.loss.non_trainable_variables)
-    return found | {"each": memory.each - fixed, "one": memory.one - fixed}
+    fixed = sum(8 * int(np.prod(variable.shape)) for variable in whole_network.loss.non_trainable_variables)
+    return results | {"each": memory.each - fixed, "one": memory.one - fixed}
 
 
-def _apart(these: Any, those: Any) -> float:
+def _max_difference(these: Any, those: Any) -> float:
     return max(float(abs(these[name] - those[name]).max()) for name in these)
 
 
 class Halt(Exception):
-    """A pre-training that a test ends after a state was written."""
+    """Ends a pre-training after a training state was written."""
 
 
 def pretrained(case: dict[str, Any]) -> dict[str, Any]:
-    """A pre-training of ``case["out"]`` in each of ``case["ways"]``, one after the other, with a state after every
-    step: "split" or "one" device. ``case["halt"]`` ends the first of them after so many states, ``case["kill"]`` the
-    whole process. ``case["copy"]`` is a folder that gets a copy of the states first."""
+    """Pre-trains into ``case["out"]`` in each of ``case["ways"]``, "split" or "one" device, one after the other.
+
+    A training state is written after every step. The first pre-training ends after the step ``case["halt"]``, and the
+    whole process is killed after the step ``case["kill"]``. The states of the run ``case["copy"]`` are copied first."""
     from ptmbench.bench.engine import checkpoint
     from ptmbench.bench.engine.budget import Budget
     from ptmbench.bench.engine.recipe import recipe_of
@@ -97,7 +103,7 @@ def pretrained(case: dict[str, Any]) -> dict[str, Any]:
     corpus, write = tokenise([path], tokenizer), checkpoint.write_state
     ends = {"halt": case.get("halt"), "kill": case.get("kill")}
 
-    def written(folder: Path, step: int, **content: Any) -> None:
+    def write_and_end(folder: Path, step: int, **content: Any) -> None:
         write(folder, step, **content)
         if step == ends["kill"]:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -105,7 +111,7 @@ def pretrained(case: dict[str, Any]) -> dict[str, Any]:
             ends["halt"] = None
             raise Halt
 
-    checkpoint.write_state = written
+    checkpoint.write_state = write_and_end
     for way in case["ways"]:
         try:
             finished = pretrain(

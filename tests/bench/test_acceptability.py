@@ -1,4 +1,4 @@
-"""Scores of two sentences: each kind against its definition, what is masked, ties, and whole cells."""
+"""Acceptability: each kind of score against its definition, masking, ties, and whole cells."""
 
 import json
 from dataclasses import replace
@@ -38,6 +38,7 @@ def example(good, bad, number=0):
 
 
 def asked(model, *pairs, tokenizer=TOKENIZER, **changes):
+    """Returns the input of the adaptation: a random ``model`` and ``pairs`` of sentences to score."""
     network = networks.build(model, SHAPE, tokenizer, 0)
     network.encoder.dropout = 0.0
     return AnsweringInput(
@@ -46,28 +47,28 @@ def asked(model, *pairs, tokenizer=TOKENIZER, **changes):
     )  # fmt: skip
 
 
-def scored(question):
-    found, flops = acceptability.respond(question)
+def scores_of(answering_input):
+    found, flops = acceptability.respond(answering_input)
     assert flops > 0
     return np.array(found)
 
 
-def test_a_left_to_right_model_is_asked_for_its_own_probability():
-    question = asked("gpt", *PAIRS)
-    assert acceptability.choose_score(question) == "likelihood"
-    for pair, found in zip(PAIRS, scored(question), strict=True):
+def test_a_left_to_right_model_scores_sentences_by_log_likelihood():
+    answering_input = asked("gpt", *PAIRS)
+    assert acceptability.choose_score(answering_input) == "likelihood"
+    for pair, found in zip(PAIRS, scores_of(answering_input), strict=True):
         for text, score in zip(pair, found, strict=True):
             ids = [TOKENIZER.vocabulary.cls, *TOKENIZER.encode([text])[0]]
-            alone = question.network.log_likelihood({"tokens": tf.constant([ids])}).numpy()[0]
+            alone = answering_input.network.log_likelihood({"tokens": tf.constant([ids])}).numpy()[0]
             assert score == pytest.approx(alone.sum(), abs=1e-4) and score < 0
 
 
 @pytest.mark.parametrize("within_word", [False, True])
 @pytest.mark.parametrize("model", ["bert", "mpnet", "xlnet"])
-def test_a_masked_model_is_asked_for_each_token_in_turn(model, within_word):
-    """Written out: one row a token, softmax over the vocabulary, the sum of logarithms."""
-    question = asked(model, *PAIRS, score="within_word" if within_word else "auto")
-    found, mask = scored(question), TOKENIZER.vocabulary.mask
+def test_a_masked_model_masks_and_scores_each_token_in_turn(model, within_word):
+    """Expected: one row per token, softmax over the vocabulary, and the sum of logarithms."""
+    answering_input = asked(model, *PAIRS, score="within_word" if within_word else "auto")
+    found, mask = scores_of(answering_input), TOKENIZER.vocabulary.mask
     for pair, scores in zip(PAIRS, found, strict=True):
         for text, score in zip(pair, scores, strict=True):
             ((ids, words),) = TOKENIZER.encode_words([text.split()])
@@ -79,53 +80,53 @@ def test_a_masked_model_is_asked_for_each_token_in_turn(model, within_word):
                 ]
                 tokens = np.array([[TOKENIZER.vocabulary.cls, *own, TOKENIZER.vocabulary.sep]], np.int32)
                 batch = {"tokens": tokens, "segments": tokens * 0, "places": np.array([place + 1], np.int32)}
-                logits = question.network.fill({name: tf.constant(x) for name, x in batch.items()}).numpy()[0]
+                logits = answering_input.network.fill({name: tf.constant(x) for name, x in batch.items()}).numpy()[0]
                 logits = logits.astype(np.float64) - logits.max()
                 total += logits[token] - np.log(np.exp(logits).sum())
             assert score == pytest.approx(total, abs=1e-4)
 
 
-def nats(logits, token):
+def log_probability(logits, token):
     logits = logits.numpy().astype(np.float64)
     return logits[token] - logits.max() - np.log(np.exp(logits - logits.max()).sum())
 
 
 @pytest.mark.parametrize("model", ["t5", "bart", "mass"])
-def test_an_encoder_decoder_is_asked_for_what_its_pre_training_hides(model):
-    """Written out by encoder and decoder: one sentinel or [MASK] in the source, what the decoder has written before."""
-    question = asked(model, *PAIRS)
-    network, vocabulary = question.network, TOKENIZER.vocabulary
-    assert acceptability.choose_score(question) == "pseudo"
-    hides = vocabulary.sentinels[0] if model == "t5" else vocabulary.mask
-    for pair, scores in zip(PAIRS, scored(question), strict=True):
+def test_an_encoder_decoder_hides_each_token_as_in_its_pre_training(model):
+    """Expected, by encoder and decoder: one sentinel or [MASK] in the source, and the tokens decoded before."""
+    answering_input = asked(model, *PAIRS)
+    network, vocabulary = answering_input.network, TOKENIZER.vocabulary
+    assert acceptability.choose_score(answering_input) == "pseudo"
+    mask_token = vocabulary.sentinels[0] if model == "t5" else vocabulary.mask
+    for pair, scores in zip(PAIRS, scores_of(answering_input), strict=True):
         for text, score in zip(pair, scores, strict=True):
             ids, total = [vocabulary.cls, *TOKENIZER.encode([text])[0], vocabulary.sep], 0.0
             for place in range(1, len(ids) - 1):
-                source = tf.constant([[*ids[:place], hides, *ids[place + 1 :]]])
-                if model == "mass":  # whose decoder begins with [MASK], at the place of the fragment
+                source = tf.constant([[*ids[:place], mask_token, *ids[place + 1 :]]])
+                if model == "mass":  # its decoder begins with [MASK], at the position of the fragment
                     memory = network.encoder({"tokens": source}).tokens
                     logits = network.loss.decoder(tf.constant([[4]]), memory, source, first=tf.constant([place]))
                 else:
-                    written = [ids[0], hides] if model == "t5" else ids[:place]
+                    written = [ids[0], mask_token] if model == "t5" else ids[:place]
                     logits = network.decode({"tokens": source, "targets": tf.constant([written])})
-                total += nats(logits[0, -1], ids[place])
+                total += log_probability(logits[0, -1], ids[place])
             assert score == pytest.approx(total, abs=1e-4)
 
 
-def test_a_model_that_writes_hidden_sentences_is_asked_for_the_whole_sentence():
-    question = asked("pegasus", *PAIRS)
-    assert acceptability.choose_score(question) == "gap"
+def test_a_model_that_generates_gap_sentences_scores_the_whole_sentence():
+    answering_input = asked("pegasus", *PAIRS)
+    assert acceptability.choose_score(answering_input) == "gap"
     vocabulary = TOKENIZER.vocabulary
     source = tf.constant([[vocabulary.cls, vocabulary.mask, vocabulary.sep]])
-    for pair, scores in zip(PAIRS, scored(question), strict=True):
+    for pair, scores in zip(PAIRS, scores_of(answering_input), strict=True):
         for text, score in zip(pair, scores, strict=True):
             ids = [vocabulary.cls, *TOKENIZER.encode([text])[0]]
-            logits = question.network.decode({"tokens": source, "targets": tf.constant([ids])})[0]
-            total = sum(nats(logits[place], token) for place, token in enumerate(ids[1:]))
+            logits = answering_input.network.decode({"tokens": source, "targets": tf.constant([ids])})[0]
+            total = sum(log_probability(logits[place], token) for place, token in enumerate(ids[1:]))
             assert score == pytest.approx(total, abs=1e-4)
 
 
-def test_sentences_that_differ_in_one_token_share_the_row_without_it():
+def test_sentences_that_differ_in_one_token_share_the_row_that_masks_it():
     ids = [list(range(40, 45)), [40, 41, 50, 43, 44]]
     rows = acceptability.rows_of(TOKENIZER, [Text(one) for one in ids], None)
     shared = {row: asked for row, asked in rows.items() if len(asked) > 1}
@@ -135,11 +136,11 @@ def test_sentences_that_differ_in_one_token_share_the_row_without_it():
     )
 
 
-def test_a_replaced_token_detector_is_asked_whether_tokens_are_originals():
-    question = asked("electra", *PAIRS)
-    assert acceptability.choose_score(question) == "replaced"
-    loss = question.network.loss
-    for pair, found in zip(PAIRS, scored(question), strict=True):
+def test_a_replaced_token_detector_scores_tokens_as_originals():
+    answering_input = asked("electra", *PAIRS)
+    assert acceptability.choose_score(answering_input) == "replaced"
+    loss = answering_input.network.loss
+    for pair, found in zip(PAIRS, scores_of(answering_input), strict=True):
         for text, score in zip(pair, found, strict=True):
             tokens = np.array([[TOKENIZER.vocabulary.cls, *TOKENIZER.encode([text])[0], TOKENIZER.vocabulary.sep]])
             batch = {"tokens": tf.constant(tokens, tf.int32), "segments": tf.zeros_like(tokens, tf.int32)}
@@ -147,58 +148,60 @@ def test_a_replaced_token_detector_is_asked_whether_tokens_are_originals():
             assert score == pytest.approx(float(np.log(1 / (1 + np.exp(logits.astype(np.float64)))).sum()), abs=1e-4)
 
 
-def test_the_score_of_a_detector_is_what_it_is_trained_by():
-    """Where nothing is replaced, the loss is the mean of what `originality` says."""
-    question = asked("electra", *PAIRS)
+def test_the_score_of_a_replaced_token_detector_is_its_pre_training_loss():
+    """If no token is replaced, the loss is the negative mean of `originality`."""
+    answering_input = asked("electra", *PAIRS)
     ids = [TOKENIZER.vocabulary.cls, *TOKENIZER.encode([PAIRS[1][0]])[0], TOKENIZER.vocabulary.sep]
     tokens = tf.constant([ids, [*ids[:3], *[0] * (len(ids) - 3)]], tf.int32)
     none = tf.zeros([2, 1], tf.int32)
     batch = {"tokens": tokens, "original": tokens, "segments": tokens * 0, "masked_positions": none,
              "masked_labels": none, "masked_weights": tf.zeros([2, 1])}  # fmt: skip
-    said = question.network.originality(batch).numpy()
-    assert (said[1, 3:] == 0).all() and (said[0] < 0).all()
-    assert float(question.network.loss(batch)["rtd_loss"]) == pytest.approx(-said.sum() / (len(ids) + 3), abs=1e-5)
+    log_originality = answering_input.network.originality(batch).numpy()
+    assert (log_originality[1, 3:] == 0).all() and (log_originality[0] < 0).all()
+    assert float(answering_input.network.loss(batch)["rtd_loss"]) == pytest.approx(
+        -log_originality.sum() / (len(ids) + 3), abs=1e-5
+    )
 
 
-def test_what_a_model_cannot_tell_apart_is_a_tie():
+def test_sentences_with_the_same_tokens_are_a_tie():
     pairs = [("ж dogs bark", "щ dogs bark"), *PAIRS, ("щ dogs bark", "ж dogs bark")]
     for model in ("gpt", "bert", "electra"):
-        found = scored(asked(model, *pairs))
+        found = scores_of(asked(model, *pairs))
         assert found[0, 0] == found[0, 1] and found[-1, 0] == found[-1, 1], "letters that no vocabulary has"
         assert load("blimp").score([Part("x")] * 2, [tuple(found[0]), tuple(found[-1])])["accuracy"] == 0
 
 
-def test_long_sentences_are_cut_and_empty_ones_score_nothing():
-    question = asked("bert", ("dogs " * 50, "dogs " * 40), ("", "dogs"), length=12)
-    found = scored(question)
+def test_long_sentences_are_truncated_and_empty_ones_score_zero():
+    answering_input = asked("bert", ("dogs " * 50, "dogs " * 40), ("", "dogs"), length=12)
+    found = scores_of(answering_input)
     assert found[0, 0] == found[0, 1], "the part that is read is the same"
     assert found[1, 0] == 0 > found[1, 1]
 
 
-def test_batches_change_nothing(monkeypatch):
+def test_scores_do_not_depend_on_the_batch_size(monkeypatch):
     for model in ("gpt", "bert", "electra", "bart", "hibert"):
-        question = asked(model, *PAIRS)
-        whole = scored(question)
+        answering_input = asked(model, *PAIRS)
+        whole = scores_of(answering_input)
         monkeypatch.setattr(surprises, "_TOKENS", 5)
-        np.testing.assert_allclose(scored(question), whole, atol=1e-4)
+        np.testing.assert_allclose(scores_of(answering_input), whole, atol=1e-4)
         monkeypatch.undo()
 
 
-def test_a_vocabulary_without_a_start_symbol_finds_first_tokens_alike():
-    question = asked("gpt", ("dogs bark", "a dog"))
+def test_without_a_start_symbol_all_first_tokens_are_equally_likely():
+    answering_input = asked("gpt", ("dogs bark", "a dog"))
     template = replace(TOKENIZER.vocabulary.template, start=())
     vocabulary = replace(TOKENIZER.vocabulary, template=template)
     tokenizer = SimpleNamespace(
         vocabulary=vocabulary, encode_with_offsets=TOKENIZER.encode_with_offsets, numbers={}, widths={}
     )
-    (found,) = scored(replace(question, tokenizer=tokenizer))
+    (found,) = scores_of(replace(answering_input, tokenizer=tokenizer))
     for text, score in zip(("dogs bark", "a dog"), found, strict=True):
         ids = TOKENIZER.encode([text])[0]
-        rest = question.network.log_likelihood({"tokens": tf.constant([ids])}).numpy()[0, 1:].sum()
+        rest = answering_input.network.log_likelihood({"tokens": tf.constant([ids])}).numpy()[0, 1:].sum()
         assert score == pytest.approx(rest - np.log(vocabulary.size - len(vocabulary.absent)), abs=1e-4)
 
 
-def test_models_without_a_score_say_so():
+def test_models_without_the_wanted_score_are_not_applicable():
     for model, wanted in (
         ("word2vec", "auto"),
         ("sa_lstm", "auto"),
@@ -221,7 +224,7 @@ def test_models_without_a_score_say_so():
         ("word2vec", None),
     ],
 )
-def test_cells_lead_from_data_to_a_sealed_record(model, signature, tmp_path):
+def test_cells_run_from_data_to_a_sealed_record(model, signature, tmp_path):
     folder = tmp_path / "data" / "blimp" / "data"
     folder.mkdir(parents=True)
     rows = [

@@ -1,4 +1,4 @@
-"""AdaBERT: its search space and costs, what probes, search and training minimise, and cells of the found network."""
+"""AdaBERT: the search space and its costs, the losses of probes and search, and cells with the derived network."""
 
 import dataclasses
 import itertools
@@ -48,7 +48,7 @@ def rows(world, tokenizer):
 
 
 def network(tokenizer, shape):
-    """A classifier of cells without dropout, with weights that are all unlike."""
+    """A classifier of cells without dropout, with random weights in all variables."""
     settings = dataclasses.replace(defaults(CLASSES, "finetune"), dropout=0.0)
     found = built.traced.__wrapped__("bert", DEEP, tokenizer, CLASSES, "finetune", 4, settings, (), (), shape)
     rng = np.random.default_rng(3)
@@ -82,7 +82,7 @@ def test_costs_are_shares_of_parameters_and_flops():
     assert np.allclose(costs(128)[[0, 2, 9]], [0.0996, 0.1138, 0.0901], atol=1e-4)
 
 
-def test_the_expected_cost_is_that_of_a_loop_over_all_architectures(space):
+def test_the_expected_cost_equals_a_loop_over_all_architectures(space):
     """Depth and operations are drawn independently, so the mean over every architecture is the product of means."""
     from ptmbench.bench.adapt.transforms.adabert.learners import expected_cost
     from ptmbench.models.layers.cells import Choice
@@ -98,7 +98,7 @@ def test_the_expected_cost_is_that_of_a_loop_over_all_architectures(space):
     assert float(found) == pytest.approx(total, rel=1e-5)
 
 
-def test_the_likeliest_operations_and_two_edges_of_each_node_are_derived(space):
+def test_derivation_keeps_the_likeliest_operations_and_two_edges_per_node(space):
     from ptmbench.bench.adapt.transforms.adabert.candidates import derived
 
     edges = np.zeros((5, 10), np.float32)  # from 0 and 1 to 2; from 0, 1 and 2 to 3
@@ -111,7 +111,7 @@ def test_the_likeliest_operations_and_two_edges_of_each_node_are_derived(space):
     assert shapes.read(record.json.loads(record.json.dumps(found.stored()))) == found
 
 
-def test_a_drawn_architecture_has_the_size_that_is_asked_for(space):
+def test_a_drawn_architecture_has_the_requested_size(space):
     from ptmbench.bench.adapt.transforms.adabert.candidates import drawn, parameters
 
     found = [drawn(space, 0, seed) for seed in range(20)]
@@ -122,7 +122,7 @@ def test_a_drawn_architecture_has_the_size_that_is_asked_for(space):
         drawn(space, 10_000_000, 0)
 
 
-def test_draws_are_one_hot_and_as_likely_as_the_scores_say():
+def test_draws_are_one_hot_and_distributed_by_the_scores():
     from ptmbench.bench.adapt.transforms.adabert.learners import drawn
 
     scores = tf.math.log(tf.constant([[0.7, 0.2, 0.1]] * 4000))
@@ -141,25 +141,25 @@ def test_draws_are_one_hot_and_as_likely_as_the_scores_say():
 
 
 @pytest.mark.parametrize(("layers", "depth"), [(4, 2), (2, 5), (3, 3), (1, 2)])
-def test_the_loss_of_hints_is_that_of_a_loop(layers, depth):
+def test_the_hint_loss_equals_a_loop(layers, depth):
     from ptmbench.bench.adapt.transforms.adabert.learners import hint_loss
 
     rng = np.random.default_rng(layers)
-    told = rng.dirichlet(np.ones(3), (5, layers))
+    soft_labels = rng.dirichlet(np.ones(3), (5, layers))
     logits, labels = rng.normal(size=(depth, 5, 3)), rng.integers(3, size=5)
     total = 0.0
     for x in range(5):
         places = [int(np.ceil((m + 1) * layers / depth)) - 1 for m in range(depth)]
-        right = sum(told[x, at, labels[x]] for at in places)
+        right = sum(soft_labels[x, at, labels[x]] for at in places)
         for m, at in enumerate(places):
             q = np.exp(logits[m, x]) / np.exp(logits[m, x]).sum()
-            total -= told[x, at, labels[x]] / right * np.sum(told[x, at] * np.log(q)) / 5
+            total -= soft_labels[x, at, labels[x]] / right * np.sum(soft_labels[x, at] * np.log(q)) / 5
         assert places[-1] == layers - 1
-    found = hint_loss(tf.constant(told, tf.float32), [tf.constant(one, tf.float32) for one in logits], labels)
+    found = hint_loss(tf.constant(soft_labels, tf.float32), [tf.constant(one, tf.float32) for one in logits], labels)
     assert float(found) == pytest.approx(total, rel=1e-4)
 
 
-def test_the_derived_network_is_the_relaxed_one_with_one_hot_weights(tokenizer, small, rows):
+def test_the_derived_network_equals_the_relaxed_one_with_one_hot_weights(tokenizer, small, rows):
     from ptmbench.bench.adapt.transforms.adabert.candidates import drawn, one_hot
     from ptmbench.models.layers.cells import Choice
 
@@ -176,8 +176,8 @@ def test_the_derived_network_is_the_relaxed_one_with_one_hot_weights(tokenizer, 
 
 
 @pytest.mark.slow
-def test_a_search_lowers_the_loss_of_what_it_draws(tokenizer, small, rows):
-    """At the first step the loss is a mean over depths of both losses plus the cost, all of one drawn architecture."""
+def test_a_search_lowers_the_loss_of_drawn_architectures(tokenizer, small, rows):
+    """The loss of a step is that of one drawn architecture and depth, plus the cost. The scores can be restored."""
     from ptmbench.bench.adapt.transforms.adabert.candidates import costs
     from ptmbench.bench.adapt.transforms.adabert.learners import Searching
 
@@ -209,7 +209,7 @@ def test_a_search_lowers_the_loss_of_what_it_draws(tokenizer, small, rows):
 
 
 @pytest.fixture(scope="module")
-def ready(world, tokenizer, tmp_path_factory):
+def adapted_cell(world, tokenizer, tmp_path_factory):
     """A cell, and its context with a fine-tuned model."""
     from ptmbench.bench.runs.answers import Context
 
@@ -221,8 +221,8 @@ def ready(world, tokenizer, tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kill", [2, 4, 6])  # the second of two steps of the probes, the search, and the training
-def test_a_cell_ends_with_the_found_network_and_goes_on_where_it_was_stopped(ready, tmp_path, monkeypatch, kill):
-    cell, given = ready
+def test_a_killed_cell_resumes_and_ends_with_the_derived_network(adapted_cell, tmp_path, monkeypatch, kill):
+    cell, given = adapted_cell
     given = dataclasses.replace(given, out=tmp_path)
     one, straight = check_transform_resumed(f"adabert:{SMALL}", cell, given, kill, monkeypatch)
     found = record.read(record.write(tmp_path, cells.run(one, straight)))
@@ -236,8 +236,8 @@ def test_a_cell_ends_with_the_found_network_and_goes_on_where_it_was_stopped(rea
 
 @pytest.mark.slow
 @pytest.mark.parametrize("asked", ["by=random", "hints=none+start=new", "hints=logits"])
-def test_controls_train_a_network_too(ready, tmp_path, asked):
-    cell, given = ready
+def test_controls_also_train_a_network(adapted_cell, tmp_path, asked):
+    cell, given = adapted_cell
     one, after = transformed(f"adabert:{SMALL}+{asked}", cell, dataclasses.replace(given, out=tmp_path))
     found = cells.run(one, after)
     assert found.status == "ok", found.reason
@@ -246,8 +246,8 @@ def test_controls_train_a_network_too(ready, tmp_path, asked):
 
 
 @pytest.mark.slow
-def test_int8_follows_and_no_transform_of_blocks_does(ready, tmp_path):
-    (cell, given), drawn = ready, f"adabert:{SMALL}+by=random"
+def test_int8_may_follow_and_transforms_of_blocks_may_not(adapted_cell, tmp_path):
+    (cell, given), drawn = adapted_cell, f"adabert:{SMALL}+by=random"
     _, (last, quantised) = chained(f"{drawn}+int8", cell, dataclasses.replace(given, out=tmp_path / "int8"))
     assert cells.run(last, quantised).status == "ok"
     with pytest.raises(NotApplicable, match="its encoder is not a stack of Transformer blocks"):
@@ -264,7 +264,7 @@ def test_int8_follows_and_no_transform_of_blocks_does(ready, tmp_path):
         ("sst2", "bert", "adapters", "because the adaptation adapters does more than to train an encoder with a head"),
     ],
 )
-def test_what_does_not_fit_is_not_applicable(context, task, model, adaptation, reason):
+def test_unsupported_tasks_models_and_adaptations_are_not_applicable(context, task, model, adaptation, reason):
     cell = make(task, model, adaptation)
     given = kept(cell, dataclasses.replace(context, shape=DEEP))
     with pytest.raises(NotApplicable, match=reason):

@@ -1,4 +1,4 @@
-"""The contract of adaptations, over every folder found; codecs through JSON; predictors saved and loaded."""
+"""The contract of all adaptations in the registry; codecs restored from JSON; predictors saved and loaded."""
 
 import ast
 import json
@@ -36,7 +36,7 @@ def tokenizer(world):
 
 
 @pytest.mark.parametrize("name", adapt.names())
-def test_a_folder_holds_an_adaptation_of_its_name(name):
+def test_every_folder_defines_the_adaptation_of_its_name(name):
     found = adapt.load(name)
     assert isinstance(found, Adaptation) and found.name == name and found.summary
     assert (ast.get_docstring(ast.parse((ROOT / name / "__init__.py").read_text())) or "").strip()
@@ -44,14 +44,14 @@ def test_a_folder_holds_an_adaptation_of_its_name(name):
     for form in Form:
         try:
             module = heads.of(form, name)
-        except (NotApplicable, ModuleNotFoundError):  # forms of which nothing learns have no head
+        except (NotApplicable, ModuleNotFoundError):  # nothing is trained for these forms, so they have no head
             continue
         assert issubclass(module.Codec, heads.Codec)
-        assert set(module.Codec.STATE) == set(dict.fromkeys(module.Codec.STATE))
+        assert len(module.Codec.STATE) == len(set(module.Codec.STATE))
 
 
-def test_what_is_there_is_found_in_the_folder_alone():
-    """No module of the harness names a folder, and no attribute of an adaptation is probed for."""
+def test_the_folder_is_the_only_registry_of_adaptations():
+    """No module of the harness names an adaptation or probes its attributes with `getattr`."""
     folders = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"conditions", "heads", "transforms"}
     assert set(adapt.names()) == folders and {"finetune", "ulmfit", "prompt"} <= folders
     harness = (ROOT.parent / "runs").glob("*.py")
@@ -62,13 +62,13 @@ def test_what_is_there_is_found_in_the_folder_alone():
         assert not re.search(r"getattr\((self\.)?(adaptation|head|codec|decoding|reading)\b", path.read_text()), path
 
 
-def test_each_form_that_is_met_in_one_way_has_one_adaptation():
+def test_forms_with_a_single_adaptation_have_exactly_one():
     only = [form for name in adapt.names() for form in adapt.load(name).only]
     assert len(only) == len(set(only)) and set(only) == set(adapt.only())
     assert adapt.only()[Form.CLOZE] == "cloze"
 
 
-def test_plans_and_estimates_need_no_tensorflow():
+def test_loading_adaptations_does_not_import_tensorflow():
     code = (
         "import sys; from ptmbench.bench import adapt\n"
         "for name in adapt.names(): adapt.load(name)\n"
@@ -79,41 +79,41 @@ def test_plans_and_estimates_need_no_tensorflow():
 
 
 @pytest.mark.parametrize("name", [name for name in adapt.names() if adapt.load(name).learns])
-def test_a_codec_comes_back_from_json_without_the_training_set(name, world, tokenizer):
-    met = 0
+def test_a_codec_is_restored_from_json_without_the_training_set(name, world, tokenizer):
+    checked_tasks = 0
     for task in map(load, TASKS):
         train, report = task.examples(world, "train")[:24], task.examples(world, task.report)[:5]
         chosen = settings.defaults(task.form, name)
         try:
             module = heads.of(task.form, name)
-            whole = module.Codec(task, tokenizer, chosen, train)
+            original_codec = module.Codec(task, tokenizer, chosen, train)
         except NotApplicable:
             continue
-        if whole.first:
-            continue  # has candidates only after another codec; tests/bench/test_match.py predicts with both
+        if original_codec.first:
+            continue  # its candidates come from another codec; tests/bench/test_match.py predicts with both
         if chosen.models(task.form):
-            whole.join([tokenizer])
-        met += 1
-        state = json.loads(json.dumps(whole.state()))
-        again = module.Codec.restored(task, tokenizer, chosen, state)
+            original_codec.join([tokenizer])
+        checked_tasks += 1
+        state = json.loads(json.dumps(original_codec.state()))
+        restored = module.Codec.restored(task, tokenizer, chosen, state)
         if chosen.models(task.form):
-            again.join([tokenizer])
-        assert again.outputs == whole.outputs and hash(again.outputs) == hash(whole.outputs)
-        assert json.loads(json.dumps(again.state())) == state
-        # All that follows from the training set is in the state, but for what their own rows are made with.
-        given = {"train", "tokenizer", "tokenizers", "settings", "task", "others", "right"}
-        assert {k: v for k, v in vars(again).items() if k not in given} == {
-            k: v for k, v in vars(whole).items() if k not in given
+            restored.join([tokenizer])
+        assert restored.outputs == original_codec.outputs and hash(restored.outputs) == hash(original_codec.outputs)
+        assert json.loads(json.dumps(restored.state())) == state
+        # The state has everything that follows from the training set, except what training rows are made from.
+        excluded = {"train", "tokenizer", "tokenizers", "settings", "task", "others", "right"}
+        assert {k: v for k, v in vars(restored).items() if k not in excluded} == {
+            k: v for k, v in vars(original_codec).items() if k not in excluded
         }
-        rows, others = whole.rows(report), again.rows(report)
+        rows, others = original_codec.rows(report), restored.rows(report)
         assert len(rows) == len(others) > 0
         for one, other in zip(rows, others, strict=True):
             assert all(np.array_equal(array, other.arrays[name]) for name, array in one.arrays.items())
-    assert met or name in ("infill", "match", "multitask", "extract")
+    assert checked_tasks or name in ("infill", "match", "multitask", "extract")
 
 
-def trained(task, method, tokenizer, examples, **changes):
-    """A predictor of random weights, and its network as it is."""
+def random_predictor(task, method, tokenizer, examples, **changes):
+    """Returns a predictor with random weights, which is not trained further."""
     chosen = settings.changed(settings.defaults(task.form, method), {"length": 32, **changes})
     codec = heads.of(task.form, method).Codec(task, tokenizer, chosen, examples)
     own = Neighbour("bert", SHAPE, tokenizer)
@@ -125,29 +125,29 @@ def trained(task, method, tokenizer, examples, **changes):
 
 
 @pytest.mark.parametrize(("task", "method"), [("sst2", "finetune"), ("sst2", "features"), ("stsb", "finetune")])
-def test_a_predictor_answers_the_same_after_a_way_through_the_disk(task, method, world, tokenizer, tmp_path):
+def test_a_saved_predictor_gives_the_same_answers_after_loading(task, method, world, tokenizer, tmp_path):
     task = load(task)
     examples = task.examples(world, "dev")[:6]
-    made = trained(task, method, tokenizer, task.examples(world, "train")[:20])
+    made = random_predictor(task, method, tokenizer, task.examples(world, "train")[:20])
     answers, each = made.answer(examples), made.flops(examples)
     assert sum(each) == pytest.approx(answers.flops) and len(each) == 6
     made.save(tmp_path / "kept", {"cell": "x"})
     made.network.reset(random_weights(*made.own, 9), 9)
     with pytest.raises(RuntimeError, match="has been trained again"):
         made.answer(examples)
-    again = predictor.load(checkpoint.read(tmp_path / "kept")).answer(examples)
-    assert again.predictions == answers.predictions and again.flops == answers.flops
+    restored = predictor.load(checkpoint.read(tmp_path / "kept")).answer(examples)
+    assert restored.predictions == answers.predictions and restored.flops == answers.flops
     if task.form is Form.CLASSIFICATION:
         best = [max(shares, key=shares.get) for shares in answers.probabilities]
-        assert best == answers.predictions and again.probabilities == answers.probabilities
+        assert best == answers.predictions and restored.probabilities == answers.probabilities
         assert all(sum(shares.values()) == pytest.approx(1.0) for shares in answers.probabilities)
     else:
         assert answers.probabilities is None
 
 
-def test_a_checkpoint_without_the_state_of_its_codec_is_refused(world, tokenizer, tmp_path):
+def test_a_checkpoint_without_the_state_of_its_codec_is_rejected(world, tokenizer, tmp_path):
     task = load("sst2")
-    made = trained(task, "finetune", tokenizer, task.examples(world, "train")[:20])
+    made = random_predictor(task, "finetune", tokenizer, task.examples(world, "train")[:20])
     made.save(tmp_path / "kept", {})
     found = checkpoint.read(tmp_path / "kept")
     texts = {"tokenizer.json": found.path("tokenizer.json").read_text()}
@@ -157,14 +157,14 @@ def test_a_checkpoint_without_the_state_of_its_codec_is_refused(world, tokenizer
 
 
 @pytest.mark.parametrize(("name", "method"), [("sst2", "finetune"), ("sst2", "features"), ("copa", "finetune")])
-def test_gradients_of_the_input_vectors_are_those_of_the_loss(name, method, world, tokenizer):
-    """Against the loss at two points near by: the vector of a token that comes once is moved in the table."""
+def test_gradients_of_the_input_vectors_match_finite_differences_of_the_loss(name, method, world, tokenizer):
+    """The loss is computed at two points nearby: the vector of a token that occurs once is moved in the table."""
     task = load(name)
     (example,) = task.examples(world, "dev")[:1]
-    made = trained(task, method, tokenizer, task.examples(world, "train")[:20])
+    made = random_predictor(task, method, tokenizer, task.examples(world, "train")[:20])
     for variable in (*made.network.own, *made.network.pretrained):
         if len(variable.shape) == 2:
-            variable.assign(variable * 8)  # so that the loss moves by more than its rounding
+            variable.assign(variable * 8)  # so that the loss changes by more than its rounding error
     (found,) = made.gradients([example])
     (row,) = made.codec.rows([example])
     tokens = row.arrays["tokens"]
@@ -188,9 +188,9 @@ def test_gradients_of_the_input_vectors_are_those_of_the_loss(name, method, worl
     assert np.linalg.norm(own) > 2e-3
 
 
-def test_what_has_no_table_has_no_gradients(tokenizer):
+def test_gradients_need_a_plain_embedding_lookup(tokenizer):
     task = load("multi30k-en-mw")
     example = Example(id="0", inputs=("a b",), gold=("c",))
-    made = trained(task, "seq2seq", tokenizer, [example])
+    made = random_predictor(task, "seq2seq", tokenizer, [example])
     with pytest.raises(NotApplicable, match="because this network does more with token ids than look"):
         made.gradients([example])

@@ -1,4 +1,4 @@
-"""`evaluate --adapter`: Keras models from elsewhere behind a file of ten lines, and the example of docs/foreign.md."""
+"""`evaluate --adapter`: Keras models of other projects, adapters of ten lines, and the example of docs/foreign.md."""
 
 import os
 import re
@@ -20,8 +20,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "foreign.md").read_text(encoding="utf-8")
 
 
-def shown(name: str) -> str:
-    """The code that the page shows as the file ``name``."""
+def code_on_page(name: str) -> str:
+    """Returns the code that the page shows as the file ``name``."""
     return re.search(rf'^```python title="{name}"\n(.*?)^```', PAGE, re.MULTILINE | re.DOTALL)[1]
 
 
@@ -30,8 +30,8 @@ def evaluate(file: Path, world: Path, out: Path, tasks: str = "sst2", *more) -> 
     return main(["evaluate", *map(str, options)])
 
 
-def own_accuracy(file: str, examples: Sequence[Example]) -> float:
-    """Accuracy of the saved model, computed by Keras alone."""
+def accuracy_by_keras(file: str, examples: Sequence[Example]) -> float:
+    """Computes the accuracy of the saved model with Keras alone."""
     import keras
 
     model = keras.saving.load_model(file)
@@ -40,11 +40,11 @@ def own_accuracy(file: str, examples: Sequence[Example]) -> float:
 
 
 @pytest.mark.slow
-def test_the_example_of_the_page(tmp_path, world, monkeypatch):
+def test_the_example_of_the_documentation_runs(tmp_path, world, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("train.py", "adapter.py"):
-        Path(name).write_text(shown(name))
-    assert len(shown("adapter.py").splitlines()) <= 10
+        Path(name).write_text(code_on_page(name))
+    assert len(code_on_page("adapter.py").splitlines()) <= 10
     environment = os.environ | {"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3"}
     subprocess.run([sys.executable, "train.py", str(world)], check=True, env=environment, timeout=300)
     out = Path("runs/ours")
@@ -56,12 +56,12 @@ def test_the_example_of_the_page(tmp_path, world, monkeypatch):
     assert [one.seed for one in scored] == [0, 1, 2] and all(one.status == "ok" for one in scored)
     examples = loaded_task("sst2").examples(world, "dev")
     for one in scored:
-        assert one.headline["value"] == pytest.approx(100 * own_accuracy(f"sst2.{one.seed}.keras", examples))
+        assert one.headline["value"] == pytest.approx(100 * accuracy_by_keras(f"sst2.{one.seed}.keras", examples))
         assert one.cost["parameters"] == 2000 * 32 + 32 * 2 + 2
         assert one.cost["latency_seconds"] > 0 and one.cost["peak_memory_bytes"] > 0 and one.device
         assert one.row["division"] == "external" and one.adaptation["name"] == "external"
-    blank = [one.reason for one in found if one.task["name"] == "mrpc"]
-    assert blank[0] == {"code": "not-made-for", "text": "because our-bag is not made for MRPC."}
+    reasons = [one.reason for one in found if one.task["name"] == "mrpc"]
+    assert reasons[0] == {"code": "not-made-for", "text": "because our-bag is not made for MRPC."}
     page = (out / "board" / "index.html").read_text()
     assert "our-bag" in page and "unknown" in page
     assert main(["gate", str(out), str(out)]) == 0
@@ -116,7 +116,7 @@ def adapter(folder: Path, text: str) -> Path:
 @pytest.mark.parametrize(
     ("task", "text", "seeds"), [("sst2", CLASSES, 2), ("conll2003", TAGS, 1), ("stsb", NUMBERS, 2)]
 )
-def test_forms(tmp_path, world, task, text, seeds):
+def test_forms_are_evaluated_and_a_changed_adapter_makes_new_cells(tmp_path, world, task, text, seeds):
     file, out = adapter(tmp_path, text), tmp_path / "run"
     assert evaluate(file, world, out, task, "--seeds", 2, "--limit", 70) == 0
     found = load([out]).records
@@ -126,12 +126,12 @@ def test_forms(tmp_path, world, task, text, seeds):
     before = {path: path.stat().st_mtime_ns for path in out.glob("*/*.json*")}
     assert evaluate(file, world, out, task, "--seeds", 2, "--limit", 70) == 0
     assert {path: path.stat().st_mtime_ns for path in out.glob("*/*.json*")} == before
-    file.write_text(file.read_text() + "# changed\n")  # which makes other cells
+    file.write_text(file.read_text() + "# changed\n")  # a changed adapter makes new cells
     assert evaluate(file, world, out, task, "--seeds", 2, "--limit", 70) == 0
     assert len(load([out]).records) == 2 * seeds
 
 
-def test_strings_are_read_without_encode(tmp_path, world):
+def test_without_encode_the_model_reads_strings(tmp_path, world):
     text = """
 class First(keras.Model):
     def call(self, texts):
@@ -157,13 +157,13 @@ def load(task):
         (CLASSES.replace("% 7", "* np.nan"), "NaN or infinity"),
     ],
 )
-def test_what_fails_in_a_cell_is_in_its_record(tmp_path, world, text, words):
+def test_the_record_of_a_failed_cell_gives_the_reason(tmp_path, world, text, words):
     assert evaluate(adapter(tmp_path, text), world, tmp_path / "run", "sst2", "--seed", 0) == 1
     (found,) = load([tmp_path / "run"]).records
     assert found.status == "failed" and words in found.reason["text"], found.reason
 
 
-def test_forms_without_an_adapter_are_not_applicable(tmp_path, world):
+def test_forms_that_adapters_do_not_support_are_not_applicable(tmp_path, world):
     assert evaluate(adapter(tmp_path, CLASSES), world, tmp_path / "run", "squad11", "--seed", 0) == 0
     (found,) = load([tmp_path / "run"]).records
     assert found.status == "not_applicable" and "classification, regression, tagging" in found.reason["text"]
@@ -181,14 +181,14 @@ def test_forms_without_an_adapter_are_not_applicable(tmp_path, world):
         ("NAME = 'x'\ndef load(task): ...\n", ["--suite", "demo"], 2, "--suite is for checkpoints"),
     ],
 )
-def test_files_that_are_no_adapters(tmp_path, world, capsys, content, more, status, words):
+def test_invalid_adapter_files_and_options_are_rejected(tmp_path, world, capsys, content, more, status, words):
     file = tmp_path / "adapter.py"
     file.write_text(content)
     assert evaluate(file, world, tmp_path / "run", "sst2", *more) == status
     assert words in capsys.readouterr().err and not (tmp_path / "run").exists()
 
 
-def test_either_a_checkpoint_or_an_adapter(tmp_path, capsys):
+def test_evaluate_takes_either_a_checkpoint_or_an_adapter(tmp_path, capsys):
     (tmp_path / "adapter.py").write_text("NAME = 'x'\ndef load(task): ...\n")
     assert main(["evaluate", "--tasks", "sst2"]) == 2
     assert main(["evaluate", str(tmp_path), "--adapter", str(tmp_path / "adapter.py")]) == 2

@@ -1,4 +1,4 @@
-"""Adapters against the paper's equations in numpy; what learns and what stays; what they cost; a cell."""
+"""Adapters: layers against the paper's equations in numpy, trained and frozen variables, costs, and a cell."""
 
 import dataclasses
 
@@ -31,11 +31,11 @@ SHAPE = Size(layers=2, width=8, heads=2, inner=12, length=16)
 RNG = np.random.default_rng(0)
 
 
-def made(name="bert", **changes):
+def make_adapted(name="bert", **changes):
     chosen = settings.baked(Own(bottleneck=3, **changes))
-    found = adapted(name, SHAPE, TOKENIZER, Form.CLASSIFICATION, "adapters", 4, chosen)
-    found.reset(random_weights(name, SHAPE, TOKENIZER, 1), 0)
-    return found
+    adapted_network = adapted(name, SHAPE, TOKENIZER, Form.CLASSIFICATION, "adapters", 4, chosen)
+    adapted_network.reset(random_weights(name, SHAPE, TOKENIZER, 1), 0)
+    return adapted_network
 
 
 def row(label, *tokens):
@@ -56,7 +56,7 @@ def norm(x, layer):
 
 
 def adapter(x, layer):
-    """The paper's bottleneck: down, the nonlinearity, up, and the skip-connection."""
+    """The paper's bottleneck: down-projection, nonlinearity, up-projection, and skip connection."""
     down, down_bias, up, up_bias = (v.numpy().astype(np.float64) for v in layer.trainable_variables)
     return x + gelu(x @ down + down_bias) @ up + up_bias
 
@@ -66,22 +66,22 @@ def linear(x, layer):
 
 
 def block(x, layer):
-    """One layer with its adapters, [T, D]: each stands before the sum with the input and the layer norm (figure 2)."""
+    """One layer with its adapters, [T, D]. Each adapter precedes the residual sum and the layer norm (figure 2)."""
     q, k, v = np.split(linear(x, layer.attention.query_key_value), 3, axis=-1)
     heads = []
     for one, key, value in zip(*(np.split(part, SHAPE.heads, axis=-1) for part in (q, k, v)), strict=True):
         scores = one @ key.T / np.sqrt(one.shape[-1])
         shares = np.exp(scores - scores.max(-1, keepdims=True))
         heads.append(shares / shares.sum(-1, keepdims=True) @ value)
-    seen = linear(np.concatenate(heads, -1), layer.attention.projection)
+    attended = linear(np.concatenate(heads, -1), layer.attention.projection)
     (first,), (second,) = (layer.extensions(seam) for seam in ("after_attention", "after_feed_forward"))
-    h = norm(x + adapter(seen, first), layer.attention_norm)
+    h = norm(x + adapter(attended, first), layer.attention_norm)
     fed = linear(gelu(linear(h, layer.feed_forward.inner)), layer.feed_forward.outer)
     return norm(h + adapter(fed, second), layer.norm)
 
 
-def test_a_layer_with_adapters_is_the_papers():
-    network = made().network
+def test_a_layer_with_adapters_matches_the_equations_of_the_paper():
+    network = make_adapted().network
     for variable in network.encoder.trainable_variables:  # far from the identity, so that every part counts
         variable.assign(RNG.normal(0.0, 0.5, variable.shape).astype(np.float32))
     encoding = network.encoder({"tokens": tf.constant([[5, 7, 9, 8, 6]]), "segments": tf.zeros([1, 5], tf.int32)})
@@ -91,43 +91,48 @@ def test_a_layer_with_adapters_is_the_papers():
     assert sum(isinstance(one, Adapter) for one in network.encoder._flatten_layers()) == 2 * 2
 
 
-def test_at_first_the_network_is_nearly_what_was_pretrained():
-    found, plain = made(), adapted(
+def test_new_adapters_hardly_change_the_pretrained_network():
+    adapted_network, plain = make_adapted(), adapted(
         "bert", SHAPE, TOKENIZER, Form.CLASSIFICATION, "finetune", 4, settings.baked(settings.Learning())
     )  # fmt: skip
     plain.reset(random_weights("bert", SHAPE, TOKENIZER, 1), 0)
     batch = {"tokens": tf.constant([[5, 7, 9, 8, 6]]), "segments": tf.zeros([1, 5], tf.int32)}
-    ours, theirs = (one.network.encoder(batch).tokens.numpy() for one in (found, plain))
+    ours, theirs = (one.network.encoder(batch).tokens.numpy() for one in (adapted_network, plain))
     assert 0 < np.abs(ours - theirs).max() < 1e-2 * np.abs(theirs).max()
-    drawn = np.concatenate([v.numpy().ravel() for v in found.extension.new if len(v.shape) == 2])
-    assert 0.007 < drawn.std() < 0.013 and not any(v.numpy().any() for v in found.extension.new if len(v.shape) == 1)
+    drawn = np.concatenate([v.numpy().ravel() for v in adapted_network.extension.new if len(v.shape) == 2])
+    assert 0.007 < drawn.std() < 0.013 and not any(
+        v.numpy().any() for v in adapted_network.extension.new if len(v.shape) == 1
+    )
 
 
-def test_adapters_norms_and_head_learn_and_nothing_else():
-    found = made()
-    before = {v.path: v.numpy() for v in found.network.loss.variables}
+def test_only_adapters_and_layer_norms_of_the_encoder_are_trained():
+    adapted_network = make_adapted()
+    before = {v.path: v.numpy() for v in adapted_network.network.loss.variables}
     for number in range(3):
-        loss = found.step(stack(ROWS), (0, number), 1e-2)["loss"]
+        loss = adapted_network.step(stack(ROWS), (0, number), 1e-2)["loss"]
     assert np.isfinite(loss)
-    moved = {v.path for v in found.network.loss.variables if not np.array_equal(before[v.path], v.numpy())}
+    moved = {v.path for v in adapted_network.network.loss.variables if not np.array_equal(before[v.path], v.numpy())}
     assert moved and all("adapter" in path or "norm" in path for path in moved)
     expected = {path for path in before if path.startswith("encoder/stack") and ("adapter" in path or "norm" in path)}
     assert expected <= moved and len([p for p in expected if "adapter" in p]) == 2 * 2 * 4
-    # A new beginning is the same one, and a checkpoint of the pre-trained model knows of no adapter.
-    found.reset(random_weights("bert", SHAPE, TOKENIZER, 1), 0)
-    assert {v.path for v in found.pretrained}.isdisjoint(v.path for v in found.extension.new)
-    assert all(np.array_equal(before[v.path], v.numpy()) for v in found.network.loss.variables)
+    # A reset restores the initial values, and adapters are not among the pre-trained variables.
+    adapted_network.reset(random_weights("bert", SHAPE, TOKENIZER, 1), 0)
+    assert {v.path for v in adapted_network.pretrained}.isdisjoint(v.path for v in adapted_network.extension.new)
+    assert all(np.array_equal(before[v.path], v.numpy()) for v in adapted_network.network.loss.variables)
 
 
-def test_what_adapters_cost_is_counted():
-    """By hand: a layer has two adapters of 2 x 8 x 3 weights; gradients of the kernels that stay are not computed."""
-    found, module = made(), model("bert")
+def test_the_cost_of_adapters_is_counted():
+    """By hand: a layer has two adapters of 2 x 8 x 3 weights. Gradients of frozen kernels are not computed."""
+    adapted_network, module = make_adapted(), model("bert")
     plain = module.describe(SHAPE, TOKENIZER.vocabulary)
     tokens = sum(one.tokens for one in ROWS)
     added = tokens * 2 * 2 * 2 * (2 * 8 * 3)
     read = sum(plain.encoder_flops(one.tokens) for one in ROWS)
-    assert found.forward_flops(ROWS) == read + added and found.training_flops(ROWS) == 2 * read + 3 * added
-    assert found.added == 2 * 2 * (2 * 8 * 3 + 8 + 3)
+    assert (
+        adapted_network.forward_flops(ROWS) == read + added
+        and adapted_network.training_flops(ROWS) == 2 * read + 3 * added
+    )
+    assert adapted_network.added == 2 * 2 * (2 * 8 * 3 + 8 + 3)
     own = Own(bottleneck=3, length=16)
     step, answer = own.flops(Network(module, SHAPE, TOKENIZER.vocabulary), Form.CLASSIFICATION)
     each = 16 * 2 * 2 * 2 * (2 * 8 * 3)
@@ -135,13 +140,13 @@ def test_what_adapters_cost_is_counted():
     assert (step, answer) == (2 * whole + 3 * each, whole + each)
 
 
-def test_a_model_without_such_layers_says_why():
+def test_a_model_without_transformer_layers_is_not_applicable():
     with pytest.raises(NotApplicable, match="have no places for adapters"):
         adapted("lm_lstm", SHAPE, TOKENIZER, Form.CLASSIFICATION, "adapters", 4, settings.baked(Own()))
 
 
 @pytest.mark.slow
-def test_a_cell_with_adapters_is_kept_and_predicts_as_before(tmp_path):
+def test_a_saved_cell_with_adapters_gives_the_same_predictions(tmp_path):
     microworld.make(tmp_path / "data")
     text = (tmp_path / "data/glue/SST-2/train.tsv").read_text().splitlines()
     tokenizer = Tokenizer.train("wordpiece", text, 300)
@@ -169,7 +174,7 @@ def test_a_cell_with_adapters_is_kept_and_predicts_as_before(tmp_path):
     assert result.cost["parameters"] - plain.cost["parameters"] == 2 * 2 * (2 * 16 * 4 + 16 + 4)
     assert result.cost["flops"] < plain.cost["flops"] and result.cost["flops_evaluate"] > plain.cost["flops_evaluate"]
     (folder,) = (tmp_path / "adapted").iterdir()
-    traced.cache_clear()  # as in a process of its own
+    traced.cache_clear()  # as in a new process
     examples = microworld_examples(tmp_path / "data")
     again = predictor.load(checkpoint.read(folder)).answer(examples).predictions
     kept = [line["prediction"] for line in records(tmp_path, result)]

@@ -1,4 +1,4 @@
-"""What a dry run says of cells that train nothing, against the cost that the same cells had."""
+"""Dry-run estimates of cells that train nothing, against the recorded cost of the same cells."""
 
 import pytest
 
@@ -17,7 +17,7 @@ TASKS = ("blimp", "bits_per_byte", "bits_per_byte-pseudo", "word_similarity", "w
 
 @pytest.fixture(scope="module")
 def run(world, tmp_path_factory):
-    """A run of random networks that trains nothing but a tokenizer: its plan, and its records by key."""
+    """A run of random networks that trains only a tokenizer: its plan, and its records by key."""
     out = tmp_path_factory.mktemp("run")
     ptmbench.run(
         RunOptions(
@@ -31,27 +31,28 @@ def run(world, tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_the_estimate_is_what_the_cells_cost(run, world):
-    """Of all ways to ask without training: likelihoods, pseudo-likelihoods, replaced tokens, gaps, words and prompts.
+def test_the_estimate_matches_the_recorded_cost_of_the_cells(run, world):
+    """Covers all adaptations without training: likelihoods, pseudo-likelihoods, replaced tokens, gaps, words, prompts.
+
     The same cells are not applicable, for the same reasons."""
     plan, records = run
     seen, counted = {}, {}
     for cell in plan.cells:
-        _, flops, why = estimate.cell_cost(cell, world, seen, None, cut=estimate._cut(plan, cell))
+        _, flops, reason = estimate.cell_cost(cell, world, seen, None, cut=estimate._cut(plan, cell))
         record = records[cell.key]
-        assert (record.status == "not_applicable") == bool(why), (cell.title, why, record.reason)
-        if why:
-            assert record.reason["text"].removeprefix("because ") == why
+        assert (record.status == "not_applicable") == bool(reason), (cell.title, reason, record.reason)
+        if reason:
+            assert record.reason["text"].removeprefix("because ") == reason
             continue
-        spent = record.cost["flops_evaluate"]
-        near = 0.05 if "shots" in cell.adaptation else 0.02  # which examples a prompt shows is drawn
-        assert flops == pytest.approx(spent, rel=near), (cell.title, flops / max(spent, 1))
+        recorded_flops = record.cost["flops_evaluate"]
+        tolerance = 0.05 if "shots" in cell.adaptation else 0.02  # the examples in a prompt are drawn at random
+        assert flops == pytest.approx(recorded_flops, rel=tolerance), (cell.title, flops / max(recorded_flops, 1))
         counted.setdefault(cell.task, set()).add(cell.row.model)
     assert counted["blimp"] == counted["word_similarity"] == counted["word_analogy"] == set(MODELS)
     assert counted["bits_per_byte"] == counted["sst2"] == {"gpt"} and counted["bits_per_byte-pseudo"] == {"bert", "t5"}
 
 
-def test_without_a_tokenizer_a_word_has_a_number_of_tokens():
+def test_without_a_tokenizer_a_constant_number_of_tokens_per_word_is_assumed():
     cut = Cut(Vocabulary(size=1000))
     assert cut.lengths(["a b c d e", ""]) == [round(5 * TOKENS_PER_WORD), 0]
 

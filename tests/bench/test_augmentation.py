@@ -1,4 +1,4 @@
-"""TinyBERT's data augmentation: which words are replaced, by what, how often, and what that costs."""
+"""TinyBERT's data augmentation: the words that are replaced, their candidates, how often, and the cost."""
 
 from collections import Counter
 from dataclasses import asdict, replace
@@ -29,12 +29,12 @@ def example(*texts):
     return Example(id="a", inputs=texts, gold="x")
 
 
-def test_content_words_of_letters_are_replaced():
+def test_only_content_words_of_letters_may_be_replaced():
     text = "The Film isn't bad, and 3D-effects of été make no x2 difference"
     assert [text[begin:end] for begin, end in words_of(text)] == ["Film", "bad", "effects", "make", "difference"]
 
 
-def test_copies_replace_their_share_of_words_and_nothing_else():
+def test_copies_replace_only_the_given_share_of_words():
     text = "Dark film, dark plot"
     spots = {text: [Spot(0, 4, WORDS), Spot(5, 9, ()), Spot(11, 15, WORDS)], "Other": [Spot(0, 5, ["plain"])]}
     (first, *copies) = enlarged([example(text)], spots, 4000, 0.4, 0)
@@ -54,7 +54,7 @@ def test_copies_replace_their_share_of_words_and_nothing_else():
     assert one.inputs[1] == three.inputs[1] == "Other" and two.inputs == (text, "Plain"), "one text at a time"
 
 
-def test_similar_words_have_the_largest_cosines():
+def test_similar_words_have_the_largest_cosine_similarity():
     rng = np.random.default_rng(0)
     names = ["[UNK]", *WORDS, ",", "zero"]
     table = rng.normal(size=(len(names), 5)).astype(np.float32)
@@ -68,14 +68,14 @@ def test_similar_words_have_the_largest_cosines():
 
 @pytest.fixture(scope="module")
 def filler(tokenizer, tmp_path_factory):
-    """A pre-trained teacher of random weights, which has a head for masked words."""
+    """The checkpoint of a pre-trained teacher with random weights and a head for masked words."""
     made = imported(tmp_path_factory.mktemp("filler") / "bert", tokenizer)
     return checkpoint.read(made.folder)
 
 
 @pytest.fixture(scope="module")
 def vectors(world, tmp_path_factory):
-    """Word vectors of the microworld's commonest words, as `import` makes them of a file."""
+    """A checkpoint of word vectors for the most frequent words of the microworld, as `import` makes it from a file."""
     text = " ".join(path.read_text() for path in sorted((world / "corpus").glob("*.txt"))).lower()
     words = [word for word, _ in Counter(text.split()).most_common(400) if word.isalpha()]
     rng, folder = np.random.default_rng(0), tmp_path_factory.mktemp("vectors")
@@ -84,27 +84,27 @@ def vectors(world, tmp_path_factory):
     found = vector_files.read(folder / "glove.txt", "glove", None)
     network = networks.build("glove", found.size, found.tokenizer, 0)
     arrays = networks.weights(network.loss.variables)
-    there, _, _ = found.weights({path: array.shape for path, array in arrays.items()})
+    vector_arrays, _, _ = found.weights({path: array.shape for path, array in arrays.items()})
     about = {"kind": "pretrained", "division": "published", "name": "glove", "model": "glove", "size": "8"}
     about |= {"shape": asdict(found.size), "corpus": "published", "tokenizer": found.tokenizer.about}
     about |= dict.fromkeys(("seed", "steps", "tokens", "flops", "seconds", "loss", "corpus_sha256"))
     texts = {"tokenizer.json": found.tokenizer.to_json()}
-    return checkpoint.write(folder / "glove", about=about, arrays={"weights": arrays | there}, texts=texts)
+    return checkpoint.write(folder / "glove", about=about, arrays={"weights": arrays | vector_arrays}, texts=texts)
 
 
-def test_the_model_fills_single_pieces_and_vectors_serve_the_rest(filler, vectors, world, tokenizer):
+def test_the_model_replaces_words_of_one_piece_and_word_vectors_the_rest(filler, vectors, world, tokenizer):
     texts = [one.inputs[0] for one in read(tasks.load("sst2"), world, "train")[:6]]
     own = Own(augment=2, augment_choices=12, length=48)
     spots, flops = candidates._likely(texts, own, filler, vectors)
     network = networks.build("bert", Size(**filler.about["shape"]), tokenizer, 0)
     networks.assign(network.loss.variables, filler.arrays())
-    names, asked, spread = tokenizer.pieces(range(tokenizer.vocabulary.size)), 0, []
+    names, asked, split_words = tokenizer.pieces(range(tokenizer.vocabulary.size)), 0, []
     for text, (ids, offsets) in zip(texts, tokenizer.encode_with_offsets(texts), strict=True):
         assert [(spot.begin, spot.end) for spot in spots[text]] == words_of(text)
         for spot in spots[text]:
             pieces = [i for i, (first, last) in enumerate(offsets) if first < spot.end and last > spot.begin]
             if len(pieces) > 1:
-                spread.append((text[spot.begin : spot.end], spot.words))
+                split_words.append((text[spot.begin : spot.end], spot.words))
                 continue
             masked = [tokenizer.vocabulary.cls, *ids, tokenizer.vocabulary.sep]
             masked[1 + pieces[0]] = tokenizer.vocabulary.mask
@@ -115,10 +115,10 @@ def test_the_model_fills_single_pieces_and_vectors_serve_the_rest(filler, vector
             assert spot.words == tuple(one for one in best if one.isascii() and one.isalpha())
             asked += 1
     assert asked and flops > 0
-    assert candidates.nearest([word for word, _ in spread], vectors, own) == [words for _, words in spread]
+    assert candidates.nearest([word for word, _ in split_words], vectors, own) == [words for _, words in split_words]
 
 
-def test_what_cannot_be_augmented_is_refused(filler, vectors):
+def test_unsupported_augmentations_are_not_applicable(filler, vectors):
     task, examples, own = SimpleNamespace(ask=None), [example("a dark film")], Own(augment=1)
     headless = replace(filler, about={**filler.about, "afresh": ["mlm/output_bias"]})
     for asked, rows, pretrained, words in (
@@ -138,15 +138,18 @@ def test_what_cannot_be_augmented_is_refused(filler, vectors):
         candidates.augmented(task, examples, replace(own, augment_by="vectors"), 0, filler, filler)
 
 
-def test_controls_have_as_many_rows():
+def test_controls_have_the_same_number_of_rows():
     texts = ["a dark film", "a light plot", "a dark film"]
     examples = [example(text) for text in texts]
     task = SimpleNamespace(ask=None)
     copies, flops = candidates.augmented(task, examples, Own(augment=3, augment_by="copies"), 0, None, None)
     assert len(copies) == 12 and Counter(one.inputs[0] for one in copies) == {texts[0]: 8, texts[1]: 4} and flops == 0
-    chance, _ = candidates.augmented(task, examples, Own(augment=3, augment_by="random"), 0, None, None)
-    assert len(chance) == 12 and {word for one in chance for word in one.inputs[0].split()} <= {"a", *WORDS}
-    assert len({one.inputs for one in chance}) > 2
+    random_copies, _ = candidates.augmented(task, examples, Own(augment=3, augment_by="random"), 0, None, None)
+    assert len(random_copies) == 12 and {word for one in random_copies for word in one.inputs[0].split()} <= {
+        "a",
+        *WORDS,
+    }
+    assert len({one.inputs for one in random_copies}) > 2
 
 
 def test_settings_of_augmentation():
@@ -163,7 +166,7 @@ def test_settings_of_augmentation():
 
 
 @pytest.mark.slow
-def test_an_augmented_student_resumes_and_counts_what_its_texts_cost(context, filler, vectors, monkeypatch):
+def test_an_augmented_student_resumes_and_records_the_cost_of_augmentation(context, filler, vectors, monkeypatch):
     from ptmbench.bench.runs import cell as cells
 
     adapting = replace(make("sst2", "bert", "finetune", seed=7), limit=48)
@@ -173,12 +176,18 @@ def test_an_augmented_student_resumes_and_counts_what_its_texts_cost(context, fi
     teacher = AdaptedTeacher(adapted=checkpoint.read(adapted), weights=filler, about={"name": "bert"})
     shaped = replace(shaped, teacher=teacher, neighbours=(vectors,))
     asked = make("sst2", "bert", "tinybert", inner_epochs=1, augment=2, batch=16)
-    straight = check_resumed(asked, shaped, 13, monkeypatch, "flops_teacher", "flops_augment", "augmented_examples")
+    uninterrupted = check_resumed(
+        asked, shaped, 13, monkeypatch, "flops_teacher", "flops_augment", "augmented_examples"
+    )
     plain = cells.run(make("sst2", "bert", "tinybert", inner_epochs=1, batch=16), replace(shaped, neighbours=()))
-    assert straight.cost["augmented_examples"] == 88 and straight.cost["steps"] == 3 * plain.cost["steps"] == 18
-    assert straight.cost["parameters"] == plain.cost["parameters"], "word vectors are no part of the student"
-    assert straight.cost["flops_augment"] > 0 and "flops_augment" not in plain.cost
+    assert (
+        uninterrupted.cost["augmented_examples"] == 88 and uninterrupted.cost["steps"] == 3 * plain.cost["steps"] == 18
+    )
+    assert uninterrupted.cost["parameters"] == plain.cost["parameters"], "word vectors are no part of the student"
+    assert uninterrupted.cost["flops_augment"] > 0 and "flops_augment" not in plain.cost
     copies = make("sst2", "bert", "tinybert", inner_epochs=1, augment=2, batch=16, augment_by="copies")
     control = cells.run(copies, replace(shaped, neighbours=()))
-    assert control.cost["steps"] == straight.cost["steps"] and control.cost["tokens"] != straight.cost["tokens"]
+    assert (
+        control.cost["steps"] == uninterrupted.cost["steps"] and control.cost["tokens"] != uninterrupted.cost["tokens"]
+    )
     assert "flops_augment" in control.cost and control.cost["flops_augment"] == 0

@@ -1,4 +1,4 @@
-"""Folders that cannot be imported: each is a sentence, and leaves no checkpoint behind."""
+"""Folders that cannot be imported: each gives an error message without a traceback, and leaves no checkpoint."""
 
 import json
 import pickle
@@ -12,7 +12,7 @@ from safetensors.numpy import load_file, save_file
 from tests.bench.foreign import foreign, run
 
 
-class _Program:
+class _PickledCode:
     def __reduce__(self):
         return (print, ("this must not be printed",))
 
@@ -25,11 +25,11 @@ def _cut_config(path):
     (path / "config.json").write_text('{"model_type": "be')
 
 
-def _other_type(path):
+def _other_model_type(path):
     (path / "config.json").write_text('{"model_type": "llama"}')
 
 
-def _no_width(path):
+def _no_hidden_size(path):
     config = json.loads((path / "config.json").read_text())
     del config["hidden_size"]
     (path / "config.json").write_text(json.dumps(config))
@@ -40,12 +40,12 @@ def _relu(path):
     (path / "config.json").write_text(json.dumps(config | {"hidden_act": "relu"}))
 
 
-def _wider(path):
+def _other_inner_size(path):
     config = json.loads((path / "config.json").read_text())
     (path / "config.json").write_text(json.dumps(config | {"intermediate_size": 80}))
 
 
-def _saying(**settings):
+def _config_with(**settings):
     def harm(path):
         config = json.loads((path / "config.json").read_text())
         (path / "config.json").write_text(json.dumps(config | settings))
@@ -59,15 +59,15 @@ def _infinite(path):
     save_file(arrays, path / "model.safetensors")
 
 
-def _turned(path):
-    """As many numbers, the other way round."""
+def _transposed(path):
+    """Transposes a weight matrix, which keeps the number of weights."""
     arrays = load_file(path / "model.safetensors")
     name = "bert.encoder.layer.0.intermediate.dense.weight"
     save_file(arrays | {name: arrays[name].T.copy()}, path / "model.safetensors")
 
 
 def _quantised(path):
-    """As bitsandbytes leaves it: whole numbers, and their scales beside them."""
+    """Quantises a matrix as bitsandbytes does: int8 weights, and their scales in another array."""
     arrays, name = load_file(path / "model.safetensors"), "bert.encoder.layer.0.intermediate.dense."
     whole, scale = (arrays[f"{name}weight"] * 40).astype(np.int8), np.ones(64, np.float32)
     save_file(arrays | {f"{name}weight": whole, f"{name}SCB": scale}, path / "model.safetensors")
@@ -78,7 +78,7 @@ def _cut_weights(path):
     file.write_bytes(file.read_bytes()[:-8])
 
 
-def _lying_header(path):
+def _false_header(path):
     (path / "model.safetensors").write_bytes(struct.pack("<Q", 2**60) + b"{}")
 
 
@@ -91,12 +91,12 @@ def _no_layer(path):
     save_file({k: v for k, v in arrays.items() if "layer.1" not in k}, path / "model.safetensors")
 
 
-def _program(path):
+def _code_in_pickle(path):
     (path / "model.safetensors").unlink()
-    (path / "pytorch_model.bin").write_bytes(pickle.dumps(_Program(), protocol=2))
+    (path / "pytorch_model.bin").write_bytes(pickle.dumps(_PickledCode(), protocol=2))
 
 
-def _noise(path):
+def _invalid_pickle(path):
     (path / "model.safetensors").unlink()
     (path / "pytorch_model.bin").write_bytes(b"\x80\x02not a pickle")
 
@@ -118,35 +118,41 @@ def _untied(path):
     [
         (_no_config, "has no config.json"),
         (_cut_config, "damaged or cut short"),
-        (_other_type, "'llama' are not read here. Known: "),
-        (_no_width, "does not say 'hidden_size'"),
+        (_other_model_type, "'llama' are not read here. Known: "),
+        (_no_hidden_size, "does not say 'hidden_size'"),
         (_relu, "hidden_act is 'relu'"),
-        (_saying(num_attention_heads=3), r"config.json tells a shape that no network has \(3 heads in 16\)"),
-        (_saying(num_attention_heads=0), "tells a shape that no network has"),
-        (_saying(num_hidden_layers="2"), "tells a shape that no network has"),
-        (_saying(num_hidden_layers=-1), "tells a shape that no network has"),
-        (_saying(hidden_size=None), "tells a shape that no network has"),
-        (_saying(max_position_embeddings=24.0), "tells a shape that no network has"),
-        (_saying(model_type="t5", num_layers=1, d_model="8", num_heads=1, d_ff=8), "tells a shape that no network has"),
-        (_saying(model_type="t5", num_layers=1, d_model=8, num_heads=0, d_ff=8), "tells a shape that no network has"),
-        (_saying(num_hidden_layers=10**9), "no published model is as large as"),
-        (_saying(num_hidden_layers=1000), r"tells of 3,\d+,\d+ weights, but the files of weights hold"),
-        (_saying(registered_name="keras_hub>BertBackbone", config=5), "config.json is no preset's"),
-        (_wider, r"does not fit the shape that config.json tells"),
+        (_config_with(num_attention_heads=3), r"config.json tells a shape that no network has \(3 heads in 16\)"),
+        (_config_with(num_attention_heads=0), "tells a shape that no network has"),
+        (_config_with(num_hidden_layers="2"), "tells a shape that no network has"),
+        (_config_with(num_hidden_layers=-1), "tells a shape that no network has"),
+        (_config_with(hidden_size=None), "tells a shape that no network has"),
+        (_config_with(max_position_embeddings=24.0), "tells a shape that no network has"),
+        (
+            _config_with(model_type="t5", num_layers=1, d_model="8", num_heads=1, d_ff=8),
+            "tells a shape that no network has",
+        ),
+        (
+            _config_with(model_type="t5", num_layers=1, d_model=8, num_heads=0, d_ff=8),
+            "tells a shape that no network has",
+        ),
+        (_config_with(num_hidden_layers=10**9), "no published model is as large as"),
+        (_config_with(num_hidden_layers=1000), r"tells of 3,\d+,\d+ weights, but the files of weights hold"),
+        (_config_with(registered_name="keras_hub>BertBackbone", config=5), "config.json is no preset's"),
+        (_other_inner_size, r"does not fit the shape that config.json tells"),
         (_infinite, r"holds weights that are NaN or infinite \(here encoder/"),
-        (_turned, r"intermediate.dense.weight \(16, 64\) does not fit the shape that config.json tells"),
+        (_transposed, r"intermediate.dense.weight \(16, 64\) does not fit the shape that config.json tells"),
         (_quantised, r"intermediate.dense.weight holds whole numbers \(int8\), so the model was quantised"),
         (_cut_weights, "damaged or cut short"),
-        (_lying_header, "damaged or cut short"),
+        (_false_header, "damaged or cut short"),
         (_no_weights, "has no weights"),
         (_no_layer, "lacks 16 arrays that bert has: bert.encoder.layer.1.attention.self.query.weight"),
-        (_program, "code of checkpoints is never run"),
-        (_noise, "damaged or cut short"),
+        (_code_in_pickle, "code of checkpoints is never run"),
+        (_invalid_pickle, "damaged or cut short"),
         (_other_vocabulary, "pieces, but the table of their vectors only 100 rows"),
         (_untied, "differs from bert.embeddings.word_embeddings.weight"),
     ],
 )
-def test_bad_folders_are_sentences(harm, message, tmp_path, capsys):
+def test_invalid_folders_give_an_error_message_and_no_checkpoint(harm, message, tmp_path, capsys):
     foreign("bert", tmp_path / "f")
     harm(tmp_path / "f")
     assert run("import", tmp_path / "f", "--out", tmp_path / "c") == 4

@@ -1,4 +1,4 @@
-"""Rows without a network: the folder is their registry."""
+"""Baselines, which are rows without a network. Their folder is the registry."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ from ptmbench.tasks.forms import Form
 
 
 @pytest.mark.parametrize("name", baselines.names())
-def test_a_row_has_a_label_and_forms(name):
+def test_every_baseline_has_a_label_and_forms(name):
     module = baselines._module(name)
     assert baselines.label(name) == module.LABEL and module.__doc__
     assert module.PREDICTORS and set(module.PREDICTORS) <= set(Form)
@@ -20,7 +20,7 @@ def test_a_row_has_a_label_and_forms(name):
     assert (row.kind, row.model, row.size) == ("baseline", None, None)
 
 
-def test_what_a_run_brings_follows_from_its_tasks():
+def test_the_default_baselines_of_a_run_depend_on_its_tasks():
     floor = ("bag-of-words", "majority")
     assert baselines.by_default([]) == ()
     assert baselines.by_default([load("sst2"), load("wn18rr")]) == floor
@@ -28,7 +28,7 @@ def test_what_a_run_brings_follows_from_its_tasks():
     assert set(baselines.by_default([load("sst2"), load("sentiment_transfer")])) == {*floor, "copy", "delete"}
 
 
-def test_listing_rows_imports_none_of_them():
+def test_listing_baselines_imports_none_of_them():
     code = (
         "import sys; from ptmbench.bench import baselines; baselines.names(); "
         "print([m for m in sys.modules if 'numpy' in m])"

@@ -1,4 +1,4 @@
-"""Bits per byte: windows, what a masked model is asked, unknown tokens, and whole cells."""
+"""Bits per byte: windows, scores of masked models, unknown tokens, the metric, and the passages of the task."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +26,8 @@ SHAPE = Size(layers=1, width=32, heads=2, inner=64, length=32)
 LONG = "the dogs bark at night and a dog barks at the moon"
 
 
-def asked(model, task, *texts, tokenizer=TOKENIZER, **changes):
+def make_input(model, task, *texts, tokenizer=TOKENIZER, **changes):
+    """Returns the input of the adaptation: a random ``model`` and the ``texts`` to score."""
     network = networks.build(model, SHAPE, tokenizer, 0)
     network.encoder.dropout = 0.0
     report = [Example(id=str(i), inputs=(text,), gold=len(text.encode())) for i, text in enumerate(texts)]
@@ -37,7 +38,7 @@ def asked(model, task, *texts, tokenizer=TOKENIZER, **changes):
 
 
 @pytest.mark.parametrize("count, room, stride", [(0, 8, 4), (1, 8, 4), (8, 8, 4), (9, 8, 4), (30, 8, 3), (30, 8, 99)])
-def test_every_token_is_scored_once_with_text_on_both_sides(count, room, stride):
+def test_every_token_is_scored_once_with_context_on_both_sides(count, room, stride):
     windows = likelihood.bidirectional_windows(count, room, stride)
     assert [token for _, places in windows for token in places] == list(range(count))
     least = (room - min(stride, room)) // 2
@@ -49,11 +50,11 @@ def test_every_token_is_scored_once_with_text_on_both_sides(count, room, stride)
 
 
 @pytest.mark.parametrize("model", ["bert", "bart"])
-def test_a_masked_model_is_asked_for_each_token_in_its_window(model):
-    """Written out for windows of 8 tokens, 4 apart: the token and the later ones of its word are masked."""
-    question = asked(model, "bits_per_byte-pseudo", LONG, "dogs", length=10, stride=4)
-    found, flops = likelihood.respond(question)
-    vocabulary, network = TOKENIZER.vocabulary, question.network
+def test_a_masked_model_masks_and_scores_each_token_in_its_window(model):
+    """Expected, for windows of 8 tokens with stride 4: the token and the later ones of its word are masked."""
+    answering_input = make_input(model, "bits_per_byte-pseudo", LONG, "dogs", length=10, stride=4)
+    found, flops = likelihood.respond(answering_input)
+    vocabulary, network = TOKENIZER.vocabulary, answering_input.network
     for text, (nats, words, characters) in zip((LONG, "dogs"), found, strict=True):
         ((ids, numbers),) = TOKENIZER.encode_words([text.split()])
         expected = 0.0
@@ -71,25 +72,25 @@ def test_a_masked_model_is_asked_for_each_token_in_its_window(model):
     assert flops > 0
 
 
-def test_batches_change_nothing(monkeypatch):
-    question = asked("bert", "bits_per_byte-pseudo", LONG, "dogs", length=10, stride=4)
-    whole, _ = likelihood.respond(question)
+def test_scores_do_not_depend_on_the_batch_size(monkeypatch):
+    answering_input = make_input("bert", "bits_per_byte-pseudo", LONG, "dogs", length=10, stride=4)
+    whole, _ = likelihood.respond(answering_input)
     monkeypatch.setattr(surprises, "_TOKENS", 5)
-    np.testing.assert_allclose(likelihood.respond(question)[0], whole, atol=1e-3)
+    np.testing.assert_allclose(likelihood.respond(answering_input)[0], whole, atol=1e-3)
 
 
-def test_what_unknown_tokens_hide_is_counted_in_bytes():
-    """A letter that no vocabulary has costs as much as its bytes and their end, besides the token's own nats."""
+def test_characters_hidden_by_unknown_tokens_are_counted_in_bytes():
+    """A letter that is not in the vocabulary costs its bytes and an end symbol, in addition to the token's nats."""
     known, hidden = "dogs bark", "dogs ж bark"
     extra = likelihood.unknown(TOKENIZER, [known, hidden, "жщ ж"])
     assert extra == pytest.approx([0, 3 * np.log(257), (5 + 3) * np.log(257)])
-    question = asked("gpt", "bits_per_byte", hidden, length=16, stride=8)
-    ((nats, *_),), _ = likelihood.respond(question)
-    ((plain, *_),), _ = likelihood.respond(replace(question, task=load("wikitext2")))
+    answering_input = make_input("gpt", "bits_per_byte", hidden, length=16, stride=8)
+    ((nats, *_),), _ = likelihood.respond(answering_input)
+    ((plain, *_),), _ = likelihood.respond(replace(answering_input, task=load("wikitext2")))
     assert nats == pytest.approx(plain + extra[1]) and plain > 0
-    line = ADAPTATION.signatures(question)["bits_per_byte"]
+    line = ADAPTATION.signatures(answering_input)["bits_per_byte"]
     assert line.startswith("left to right, windows of 16 tokens 8 apart, 1 unknown tokens spelled") and "0 of 1" in line
-    assert ADAPTATION.signatures(replace(question, task=load("wikitext2"))) == {}
+    assert ADAPTATION.signatures(replace(answering_input, task=load("wikitext2"))) == {}
 
 
 def test_a_uniform_model_over_bytes_has_eight_bits():
@@ -110,9 +111,9 @@ def test_a_uniform_model_over_bytes_has_eight_bits():
         ("pegasus", "bits_per_byte", "not-a-language-model"),
     ],
 )
-def test_each_model_stands_in_one_column_at_most(model, task, code):
+def test_models_without_the_likelihood_of_a_task_are_not_applicable(model, task, code):
     with pytest.raises(NotApplicable) as found:
-        likelihood.respond(asked(model, task, LONG))
+        likelihood.respond(make_input(model, task, LONG))
     assert found.value.code == code and str(found.value).startswith("because ")
 
 

@@ -1,4 +1,4 @@
-"""``board``: the page, its exports, the formats on stdout, and sentences for what cannot be done."""
+"""``board``: the page, its exports, the formats on stdout, and error messages."""
 
 import json
 
@@ -18,12 +18,12 @@ def run(tmp_path):
     return tmp_path / "run"
 
 
-def test_the_command_knows_the_formats_of_the_board():
+def test_the_command_accepts_the_formats_of_the_board():
     assert FORMATS == board.FORMATS
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_every_format_on_stdout(run, form, capsys):
+def test_every_format_is_written_to_stdout(run, form, capsys):
     assert main(["board", str(run), "--format", form]) == 0
     text = capsys.readouterr().out
     assert "BERT" in text
@@ -31,7 +31,7 @@ def test_every_format_on_stdout(run, form, capsys):
         assert json.loads(text)
 
 
-def test_exports_are_files_beside_the_page(run, tmp_path, capsys):
+def test_exports_are_written_next_to_the_page(run, tmp_path, capsys):
     out = tmp_path / "site"
     assert main(["board", str(run), "--out", str(out), "--exports"]) == 0
     assert capsys.readouterr().out.split() == [str(out / "index.html"), str(out / "exports")]
@@ -48,6 +48,6 @@ def test_exports_are_files_beside_the_page(run, tmp_path, capsys):
     assert "\\toprule" in (out / "exports" / "board.tex").read_text()
 
 
-def test_exports_need_a_place(run, capsys):
+def test_exports_need_an_output_folder(run, capsys):
     assert main(["board", str(run), "--exports"]) == 2
     assert "--exports writes files, so it needs --out" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""One broken file in a registry: it is named with its line, and every command that does not need it goes on."""
+"""A broken file in a registry is reported with its line. Commands that do not need it still work."""
 
 import os
 import re
@@ -33,7 +33,7 @@ BREAKS = {
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory):
-    """A copy of the project with data beside it, in which files may be broken."""
+    """A copy of the project, with data in it. Tests may break its files."""
     folder = tmp_path_factory.mktemp("clone")
     shutil.copytree(ROOT / "ptmbench", folder / "ptmbench", ignore=shutil.ignore_patterns("__pycache__"))
     for room in ("bench", "models", "tasks", "leaderboard"):  # as an installed package has them
@@ -44,7 +44,7 @@ def clone(tmp_path_factory):
 
 
 def ptmbench(clone, *arguments):
-    """Status and what was said, of the command in the copy."""
+    """Runs the command in the copy. Returns its exit status, stdout and stderr."""
     done = subprocess.run(
         [sys.executable, "-m", "ptmbench", *map(str, arguments)],
         cwd=clone,
@@ -58,8 +58,8 @@ def ptmbench(clone, *arguments):
 
 
 @pytest.fixture
-def breaking(clone):
-    """Puts a file called "broken" into a registry, and takes it away after the test."""
+def break_registry(clone):
+    """A function that puts a file called "broken" into a registry. The file is removed after the test."""
     written = []
 
     def put(kind, content, name="broken"):
@@ -78,14 +78,14 @@ def breaking(clone):
 
 
 @pytest.mark.parametrize("how", BREAKS)
-def test_lists_go_on_beside_a_broken_file(how, clone, breaking):
+def test_lists_still_work_with_a_broken_file(how, clone, break_registry):
     for kind in FOLDERS:
-        breaking(kind, BREAKS[how])
+        break_registry(kind, BREAKS[how])
     status, listed, _ = ptmbench(clone, "ls")
     assert status == 0 and listed.count("broken") == len(FOLDERS) - 1  # baselines are not listed
-    status, listed, said = ptmbench(clone, "data", "ls", "data")
+    status, listed, stderr = ptmbench(clone, "data", "ls", "data")
     assert status == 0 and "sst2" in listed and "broken" not in listed
-    assert re.search(r"tasks/broken\.py(, line \d,)? cannot be run: \w+", said), said
+    assert re.search(r"tasks/broken\.py(, line \d,)? cannot be run: \w+", stderr), stderr
     assert ptmbench(clone, "info", "sst2")[0] == 0
 
 
@@ -103,21 +103,21 @@ def test_lists_go_on_beside_a_broken_file(how, clone, breaking):
         ("baselines", ("run", "demo", "--models", "broken", "--tasks", "sst2", "--dry-run")),
     ],
 )
-def test_a_command_that_needs_the_broken_file_names_it(kind, command, clone, breaking):
+def test_a_command_that_needs_a_broken_file_reports_its_path_and_line(kind, command, clone, break_registry):
     (clone / "data" / "corpus" / "novel.txt").write_text("A cat sat. It slept.\n")
-    path = breaking(kind, BREAKS["syntax"])
-    status, _, said = ptmbench(clone, *command)
-    assert status == 4, said
-    assert f"{path}, line 3, cannot be run: SyntaxError: invalid syntax" in said.replace("\n", " ")
+    path = break_registry(kind, BREAKS["syntax"])
+    status, _, stderr = ptmbench(clone, *command)
+    assert status == 4, stderr
+    assert f"{path}, line 3, cannot be run: SyntaxError: invalid syntax" in stderr.replace("\n", " ")
 
 
-def test_a_run_goes_on_without_a_broken_baseline_and_a_broken_task(clone, breaking):
-    broken = [breaking(kind, BREAKS["exit"]) for kind in ("baselines", "tasks")]
+def test_a_run_continues_without_a_broken_baseline_and_a_broken_task(clone, break_registry):
+    broken = [break_registry(kind, BREAKS["exit"]) for kind in ("baselines", "tasks")]
     out = clone / "beside"
-    status, _, said = ptmbench(clone, "run", "demo", "--models", "majority", "--tasks", "sst2", "--out", out)
-    assert status == 0 and f"{broken[0]}, line 3, cannot be run: SystemExit: 0." in said
-    assert len(list(out.glob("records/*.json"))) == 2  # the majority, and bag of words beside it
-    status, planned, said = ptmbench(clone, "run", "words", "--data", "data", "--models", "majority", "--dry-run")
+    status, _, stderr = ptmbench(clone, "run", "demo", "--models", "majority", "--tasks", "sst2", "--out", out)
+    assert status == 0 and f"{broken[0]}, line 3, cannot be run: SystemExit: 0." in stderr
+    assert len(list(out.glob("records/*.json"))) == 2  # majority, and bag-of-words as a default baseline
+    status, planned, stderr = ptmbench(clone, "run", "words", "--data", "data", "--models", "majority", "--dry-run")
     assert status == 0 and "majority" in planned
     assert ptmbench(clone, "data", "check", "data")[0] in (0, 4)
 
@@ -221,9 +221,9 @@ CONTRACT |= {
 
 
 @pytest.mark.parametrize("what", CONTRACT)
-def test_what_a_file_lacks_is_told_before_anything_runs(what, clone, breaking):
+def test_what_a_file_lacks_is_reported_before_anything_runs(what, clone, break_registry):
     kind, content, words = CONTRACT[what]
-    path = breaking(kind, content)
+    path = break_registry(kind, content)
     plan = ("--models", "majority", "--no-baselines", "--dry-run", "--data", "data")
     command = {
         "models": ("run", "demo", "--models", "broken", "--dry-run", "--data", "data"),
@@ -231,6 +231,6 @@ def test_what_a_file_lacks_is_told_before_anything_runs(what, clone, breaking):
         "suites": ("run", "broken", *plan),
         "adaptations": ("run", "demo", "--tasks", "sst2", "--adaptation", "broken", *plan),
     }[kind]
-    status, _, said = ptmbench(clone, *command)
-    assert status == 4, said
-    assert str(path) in said and words in said.replace("\n", " "), said
+    status, _, stderr = ptmbench(clone, *command)
+    assert status == 4, stderr
+    assert str(path) in stderr and words in stderr.replace("\n", " "), stderr

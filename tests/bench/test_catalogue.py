@@ -1,4 +1,4 @@
-"""The catalogue that the board shows: complete for every model, plain values, and true to the files."""
+"""The catalogue that the board shows: complete for every model, JSON values only, and consistent with the files."""
 
 import json
 from pathlib import Path
@@ -13,42 +13,42 @@ from ptmbench.models import story, taxonomy
 
 
 @pytest.fixture(scope="module")
-def found():
+def contents():
     return catalogue()
 
 
-def test_every_model_is_told_in_plain_values(found):
-    assert json.loads(json.dumps(found)) == found
-    assert set(found["models"]) == set(models.names())
-    for name, entry in found["models"].items():
+def test_every_model_has_a_complete_entry_of_json_values(contents):
+    assert json.loads(json.dumps(contents)) == contents
+    assert set(contents["models"]) == set(models.names())
+    for name, entry in contents["models"].items():
         for part in ("summary", "story", "formula", "nearest", "paper", "url", "sizes", "relatives", "objectives"):
             assert entry[part], f"{name} has no {part}"
         assert (environment.ROOT / entry["code"]).is_file()
-        assert entry["objectives"] == [one for one in entry["objectives"] if found["objectives"][one]["formula"]]
+        assert entry["objectives"] == [one for one in entry["objectives"] if contents["objectives"][one]["formula"]]
         assert name not in {one["name"] for one in entry["relatives"]}
 
 
-def test_relatives_say_what_differs(found):
-    roberta = {one["name"]: one for one in found["models"]["roberta"]["relatives"]}
+def test_relatives_state_their_relation_and_difference(contents):
+    roberta = {one["name"]: one for one in contents["models"]["roberta"]["relatives"]}
     assert roberta["bert"]["relation"] == "nearest"
     assert roberta["spanbert"]["difference"] == "objective mlm + sbo instead of mlm"
-    bert = {one["name"]: one for one in found["models"]["bert"]["relatives"]}
+    bert = {one["name"]: one for one in contents["models"]["bert"]["relatives"]}
     assert bert["roberta"]["relation"] == "descendant" and "NSP" in bert["roberta"]["difference"]
 
 
-def test_sizes_count_what_the_networks_have(found):
-    sizes = {one["name"]: one for one in found["models"]["bert"]["sizes"]}
+def test_sizes_state_the_parameters_of_the_networks(contents):
+    sizes = {one["name"]: one for one in contents["models"]["bert"]["sizes"]}
     assert sizes["tiny"]["layers"] == 2 and sizes["tiny"]["embedding"] < sizes["tiny"]["parameters"] < 2_000_000
     assert 80e6 < sizes["base"]["parameters"] < 110e6  # 110M with 30,000 pieces, here 8,000
 
 
-def test_the_figure_knows_models_adaptations_and_transforms(found):
-    def below(term):
+def test_the_taxonomy_lists_models_adaptations_and_transforms(contents):
+    def subterms(term):
         yield term
         for part in term["parts"]:
-            yield from below(part)
+            yield from subterms(part)
 
-    terms = {one["title"]: one for one in below(found["taxonomy"])}
+    terms = {one["title"]: one for one in subterms(contents["taxonomy"])}
     assert len(terms) == 1 + len(list(taxonomy.terms()))
     systems = {one["name"]: one for term in terms.values() for one in term["systems"]}
     assert systems["ERNIE(THU)"]["models"] == ["ernie_thu"] and systems["FastBERT"]["method"] == "fastbert"
@@ -56,34 +56,34 @@ def test_the_figure_knows_models_adaptations_and_transforms(found):
     assert "prune" in terms["Pruning"]["methods"] and "mpnet" in terms["PLM"]["others"]
 
 
-def test_the_board_takes_the_catalogue(found):
-    links = {name: f"m{i}" for i, name in enumerate(found["models"])}
-    shown = lessons.figure(found, links, ["bert"])
+def test_the_board_accepts_the_catalogue(contents):
+    links = {name: f"m{i}" for i, name in enumerate(contents["models"])}
+    shown = lessons.figure(contents, links, ["bert"])
     assert 20 < shown["built"] <= shown["systems"]
-    for name in found["models"]:
-        assert lessons.lesson(name, found, links)["relatives"]
+    for name in contents["models"]:
+        assert lessons.lesson(name, contents, links)["relatives"]
 
 
-def test_a_story_is_taken_apart(tmp_path):
+def test_the_docstring_of_a_model_is_split_into_its_parts(tmp_path):
     path = Path(tmp_path / "new.py")
     path.write_text(
         '"""New: a model.\n\nDoe (2020). A Paper. ACL.\nTaxonomy: contextual.\n\nOne\nidea.\n\n    L = 1\n      + 2\n\n'
         'It differs. Nearest relative: BERT (`bert`), and `nothing`.\n"""\n'
     )
-    told = story.read(path)
-    assert told.summary == "New: a model." and told.text == ("One idea.", "It differs.")
-    assert told.formula == "L = 1\n  + 2" and told.relatives(models.names()) == ("bert",)
+    result = story.read(path)
+    assert result.summary == "New: a model." and result.text == ("One idea.", "It differs.")
+    assert result.formula == "L = 1\n  + 2" and result.relatives(models.names()) == ("bert",)
 
 
 def test_a_broken_model_is_left_out(monkeypatch):
-    whole = models.load
+    original_load = models.load
 
     def load(name):
         if name == "gpt":
             raise models.BrokenModel("models/gpt.py cannot be run.")
-        return whole(name)
+        return original_load(name)
 
     monkeypatch.setattr(models, "load", load)
-    told = catalogue()
-    assert "gpt" not in told["models"] and "bert" in told["models"]
-    assert all(one["name"] != "gpt" for entry in told["models"].values() for one in entry["relatives"])
+    result = catalogue()
+    assert "gpt" not in result["models"] and "bert" in result["models"]
+    assert all(one["name"] != "gpt" for entry in result["models"].values() for one in entry["relatives"])

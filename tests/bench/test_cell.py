@@ -1,4 +1,4 @@
-"""Cells, from data to record, for every form: small networks, few examples, real machinery."""
+"""Cells of every form, from data to record, with small networks and few examples."""
 
 import dataclasses
 import gzip
@@ -21,7 +21,7 @@ from ptmbench.models.text.pieces import CorpusUnfit
 from ptmbench.tasks import load
 from tests.bench.cells import SHAPE, check_resumed, make
 
-FORMS = [  # a task of each form, with a model that can do it
+FORMS = [  # a task of each form, with a model that supports it
     ("sst2", "bert", "finetune"),
     ("sst2", "bert", "features"),
     ("rte", "elmo", "features"),
@@ -37,16 +37,16 @@ FORMS = [  # a task of each form, with a model that can do it
 ]
 
 
-def test_a_model_that_does_not_read_what_the_task_needs_is_not_applicable(context, monkeypatch):
-    seeing = dataclasses.replace(load("sst2"), needs=("regions", "boxes"))
-    monkeypatch.setattr(cells.tasks, "load", lambda name: seeing)
+def test_a_model_without_a_channel_that_the_task_needs_is_not_applicable(context, monkeypatch):
+    task_with_regions = dataclasses.replace(load("sst2"), needs=("regions", "boxes"))
+    monkeypatch.setattr(cells.tasks, "load", lambda name: task_with_regions)
     found = cells.run(make("sst2", "bert", "finetune"), context)
     assert (found.status, found.reason["code"]) == ("not_applicable", "no-channel")
     assert found.reason["text"] == "because this model does not read image regions or the boxes of image regions."
 
 
 @pytest.mark.parametrize("task, model, adaptation", FORMS)
-def test_every_form_leads_from_data_to_a_sealed_record(context, task, model, adaptation):
+def test_every_form_runs_from_data_to_a_sealed_record(context, task, model, adaptation):
     result = cells.run(make(task, model, adaptation), dataclasses.replace(context, keep=True))
     assert result.status == "ok", result.reason
     found = record.read(record.write(context.out, result))
@@ -71,10 +71,10 @@ def test_every_form_leads_from_data_to_a_sealed_record(context, task, model, ada
         assert found.cost["disk_bytes"] == (kept / "weights.safetensors").stat().st_size
         assert found.cost["flops"] > 0 or model == "word2vec"  # a lookup multiplies nothing
     assert (context.out / found.predictions["file"]).stat().st_size > 0
-    assert ("signatures" in found.task) == task.startswith("multi30k")  # by sacrebleu
+    assert ("signatures" in found.task) == task.startswith("multi30k")  # sacrebleu's signature
 
 
-def test_tags_may_be_a_chain_and_sentences_stand_in_their_document(context):
+def test_tagging_supports_a_crf_and_document_context(context):
     plain = make("conll2003", "bert", "finetune")
     cell = make("conll2003", "bert", "finetune", crf=1, context=1)
     assert cell.settings == plain.settings | {"crf": 1, "context": 1} and cell.key != plain.key
@@ -92,14 +92,14 @@ def test_tags_may_be_a_chain_and_sentences_stand_in_their_document(context):
         ("qqp", "bert", "finetune", "missing-data"),
     ],
 )
-def test_what_cannot_be_says_why(context, task, model, adaptation, code):
+def test_impossible_cells_are_not_applicable_with_a_reason(context, task, model, adaptation, code):
     result = cells.run(make(task, model, adaptation), context)
     assert (result.status, result.reason["code"]) == ("not_applicable", code), result.reason
     assert result.reason["text"].startswith("because ")
     record.write(context.out, result)
 
 
-def test_a_seed_decides_everything_and_the_traced_step_is_shared(context):
+def test_the_seed_determines_all_results_and_the_traced_step_is_shared(context):
     def scores(seed):
         result = cells.run(make("sst2", "bert", "finetune", seed, epochs=2), context)
         return result.curve, dict(result.scores), result.predictions["sha256"]
@@ -122,11 +122,11 @@ def test_a_seed_decides_everything_and_the_traced_step_is_shared(context):
     ],
     ids=lambda value: getattr(value, "adaptation", None),
 )
-def test_a_cell_that_was_killed_goes_on_and_ends_the_same(context, cell, kill, monkeypatch):
+def test_a_killed_cell_resumes_and_ends_with_the_same_record(context, cell, kill, monkeypatch):
     check_resumed(cell, context, kill, monkeypatch)
 
 
-def test_frozen_features_leave_the_encoder_as_it_is(context, tokenizer):
+def test_frozen_features_do_not_change_the_encoder(context, tokenizer):
     cells.run(make("sst2", "bert", "features"), context)
     settings = adaptation_settings.defaults(load("sst2").form, "features")
     network = adapted("bert", SHAPE, tokenizer, load("sst2").form, "features", 4, adaptation_settings.baked(settings))
@@ -136,7 +136,7 @@ def test_frozen_features_leave_the_encoder_as_it_is(context, tokenizer):
     assert all((before[v.path] == v.numpy()).all() for v in network.network.encoder.variables)
 
 
-def test_a_pretrained_checkpoint_is_read_and_its_cost_recorded(context, world, tokenizer, tmp_path, monkeypatch):
+def test_a_pretrained_checkpoint_is_read_and_its_cost_is_recorded(context, world, tokenizer, tmp_path, monkeypatch):
     from ptmbench.models.masked_language_modeling import bert
 
     monkeypatch.setitem(bert.SIZES, "tiny", SHAPE)
@@ -149,15 +149,19 @@ def test_a_pretrained_checkpoint_is_read_and_its_cost_recorded(context, world, t
         "recipe": recipe,
         "about": {"corpus": "mw"},
     }
-    made = pretrain.pretrain("bert", "tiny", out=tmp_path / "checkpoint", **options)
-    assert made.about["steps"] == 4 and made.about["tokens"] == 512 and made.about["flops"] > 0
-    assert made.about["peak_memory_bytes"] > 0 and "joules" in made.about["energy"] and made.about["device"]
-    assert {"build", "trace", "compile", "train", "wait"} <= set(made.about["spent"])
+    pretrained = pretrain.pretrain("bert", "tiny", out=tmp_path / "checkpoint", **options)
+    assert pretrained.about["steps"] == 4 and pretrained.about["tokens"] == 512 and pretrained.about["flops"] > 0
+    assert (
+        pretrained.about["peak_memory_bytes"] > 0
+        and "joules" in pretrained.about["energy"]
+        and pretrained.about["device"]
+    )
+    assert {"build", "trace", "compile", "train", "wait"} <= set(pretrained.about["spent"])
     assert not (tmp_path / "checkpoint.training").exists()
     with_weights = dataclasses.replace(context, weights=checkpoint.read(tmp_path / "checkpoint"), keep=True)
     result = cells.run(make("rte", "bert", "finetune", kind="pretrained"), with_weights)
     assert result.status == "ok", result.reason
-    assert result.pretraining["steps"] == 4 and result.pretraining["weights_sha256"] == made.weights_sha256
+    assert result.pretraining["steps"] == 4 and result.pretraining["weights_sha256"] == pretrained.weights_sha256
     (folder,) = (context.out / "adapted").iterdir()
 
     from ptmbench.bench.options import PredictOptions
@@ -169,8 +173,8 @@ def test_a_pretrained_checkpoint_is_read_and_its_cost_recorded(context, world, t
     assert len(lines) == 300 and {line["prediction"] for line in lines} <= set(load("rte").labels)
 
 
-def test_what_learnt_from_few_examples_predicts_as_it_did(context, world, tmp_path):
-    """The scale of a regression is that of what it learnt from, which a limit draws from the seed."""
+def test_a_model_trained_on_few_examples_gives_the_same_predictions_later(context, world, tmp_path):
+    """The scale of a regression is that of its training examples, which a limit draws from the seed."""
     cell = make("stsb", "bert", "finetune", train_limit=12)
     result = cells.run(cell, dataclasses.replace(context, keep=True))
     assert result.status == "ok", result.reason
@@ -184,13 +188,13 @@ def test_what_learnt_from_few_examples_predicts_as_it_did(context, world, tmp_pa
     with gzip.open(context.out / result.predictions["file"], "rt") as file:
         before = [json.loads(line)["prediction"] for line in file]
     assert [line["prediction"] for line in lines[: len(before)]] == pytest.approx(before, abs=1e-5)
-    # Nothing is read but what is asked: the training set may be gone.
+    # Only the requested split is read: the training set may be missing.
     (tmp_path / "other/glue/STS-B").mkdir(parents=True)
     shutil.copy(world / "glue/STS-B/dev.tsv", tmp_path / "other/glue/STS-B/dev.tsv")
     predict(PredictOptions(checkpoints=[folder], split="dev", data=tmp_path / "other", out=tmp_path / "again"))
     again = (tmp_path / "again/stsb.dev.jsonl").read_text()
     assert again == (tmp_path / "predictions/stsb.dev.jsonl").read_text()
-    # A checkpoint without the state of its codec is of an earlier version.
+    # A checkpoint without the state of its codec comes from an earlier version.
     found = checkpoint.read(folder)
     texts = {"tokenizer.json": found.path("tokenizer.json").read_text()}
     old = checkpoint.write(tmp_path / "old", about=found.about, arrays={"weights": found.arrays()}, texts=texts)
@@ -198,7 +202,7 @@ def test_what_learnt_from_few_examples_predicts_as_it_did(context, world, tmp_pa
         predict(PredictOptions(checkpoints=[old.folder], split="dev", data=world, out=tmp_path / "none"))
 
 
-def test_diverging_is_a_result_with_its_step(context, tokenizer, world, tmp_path):
+def test_a_diverging_pre_training_reports_its_step(context, tokenizer, world, tmp_path):
     corpus = corpora.load((str(world / "corpus"),), tokenizer)
     with pytest.raises(pretrain.Diverged, match="step 2 "):
         pretrain.pretrain(
@@ -213,7 +217,7 @@ def test_diverging_is_a_result_with_its_step(context, tokenizer, world, tmp_path
     assert not (tmp_path / "diverged").exists()
 
 
-def test_weights_of_another_shape_are_refused(tokenizer):
+def test_missing_weights_and_weights_of_another_shape_are_rejected(tokenizer):
     network = networks.build("bert", SHAPE, tokenizer, 0)
     arrays = networks.weights(network.loss.variables)
     name = next(iter(arrays))
@@ -223,8 +227,8 @@ def test_weights_of_another_shape_are_refused(tokenizer):
         networks.assign(network.loss.variables, arrays | {name: arrays[name][:1]})
 
 
-def test_a_corpus_that_an_objective_cannot_learn_from_makes_no_failure(context, tokenizer, world, tmp_path):
-    """CoVe learns from pairs: with running text its cells are not applicable, and their records say what is wanted."""
+def test_cells_with_a_corpus_unfit_for_the_objective_are_not_applicable(context, tokenizer, world, tmp_path):
+    """CoVe learns from pairs. With running text its cells are not applicable, and their records say what is needed."""
     with pytest.raises(CorpusUnfit) as caught:
         pretrain.pretrain(
             "cove",
@@ -243,12 +247,12 @@ def test_a_corpus_that_an_objective_cannot_learn_from_makes_no_failure(context, 
 
 
 @pytest.mark.slow
-def test_a_translator_learns_from_pairs_and_serves_tasks(context, world, tokenizer, tmp_path, monkeypatch):
-    """From the microworld's pairs, through a checkpoint, to a tagger over frozen vectors, and to translations."""
+def test_cove_learns_from_translation_pairs_and_runs_on_tasks(context, world, tokenizer, tmp_path, monkeypatch):
+    """From the microworld's pairs, through a checkpoint, to a tagger with frozen vectors and to translations."""
     from ptmbench.models.other_objectives import cove
 
     monkeypatch.setitem(cove.SIZES, "tiny", SHAPE)
-    made = pretrain.pretrain(
+    pretrained = pretrain.pretrain(
         "cove",
         "tiny",
         corpus=corpora.load((str(world / "pairs"),), tokenizer),
@@ -257,10 +261,10 @@ def test_a_translator_learns_from_pairs_and_serves_tasks(context, world, tokeniz
         out=tmp_path / "cove",
         recipe=recipe_of({"batch": 16, "length": 48}),
     )
-    losses = [point["loss"] for point in made.about["curve"]]
+    losses = [point["loss"] for point in pretrained.about["curve"]]
     assert losses[-1] < 0.9 * losses[0]
     with_weights = dataclasses.replace(context, weights=checkpoint.read(tmp_path / "cove"))
     for task, adaptation in (("conll2003", "features"), ("multi30k-en-mw", "finetune")):
         result = cells.run(make(task, "cove", adaptation, kind="pretrained"), with_weights)
         assert result.status == "ok", result.reason
-        assert result.pretraining["weights_sha256"] == made.weights_sha256
+        assert result.pretraining["weights_sha256"] == pretrained.weights_sha256

@@ -1,4 +1,4 @@
-"""Channels of examples reach the encoder in every form: languages of texts, mentions of entities."""
+"""Channels of examples reach the encoder in every form: languages of texts and mentions of entities."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -64,25 +64,25 @@ def form_rows(form, tokenizer, *examples, adaptation="finetune", task=None, **ch
 
 
 @pytest.mark.parametrize("length", [24, 12])
-def test_mentions_and_languages_stand_beside_their_tokens(length):
+def test_mentions_and_languages_are_aligned_with_their_tokens(length):
     (row,) = form_rows(Form.CLASSIFICATION, KNOWING, FIRST, length=length)
     tokens, entities, languages = (row.arrays[name] for name in ("tokens", "entities", "languages"))
     assert len(tokens) == len(entities) == len(languages) <= length
     ends = np.flatnonzero(tokens == KNOWING.vocabulary.sep)
     assert languages.tolist() == [2] * (ends[0] + 1) + [1] * (ends[1] - ends[0])
     pieces = KNOWING.pieces(tokens)
-    spelled = {"Q64": [], "Q1707": []}
+    mention_texts = {"Q64": [], "Q1707": []}
     for piece, value in zip(pieces, entities, strict=True):
         if value > 0:
-            spelled[KNOWING.symbols["entities"][value - 1]].append(piece)
+            mention_texts[KNOWING.symbols["entities"][value - 1]].append(piece)
         elif value < 0:
-            spelled[KNOWING.symbols["entities"][-value - 1]][-1] += piece.removeprefix("##")
-    assert spelled["Q64"] == ["Berlin", "Berlin"] and entities[0] == entities[-1] == 0
-    assert spelled["Q1707"] == (["Spree"] if length == 24 else spelled["Q1707"])
+            mention_texts[KNOWING.symbols["entities"][-value - 1]][-1] += piece.removeprefix("##")
+    assert mention_texts["Q64"] == ["Berlin", "Berlin"] and entities[0] == entities[-1] == 0
+    assert mention_texts["Q1707"] == (["Spree"] if length == 24 else mention_texts["Q1707"])
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_rows_of_a_plain_tokenizer_have_no_layers_and_are_otherwise_the_same(form):
+def test_rows_of_a_plain_tokenizer_lack_annotation_layers_and_are_otherwise_the_same(form):
     english = replace(FORMS[form], channels={"languages": ("en",) * len(FORMS[form].inputs)})
     plain, knowing = form_rows(form, PLAIN, english), form_rows(form, KNOWING, english)
     assert len(plain) == len(knowing)
@@ -93,18 +93,18 @@ def test_rows_of_a_plain_tokenizer_have_no_layers_and_are_otherwise_the_same(for
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_every_token_of_a_form_is_of_the_language_of_its_text(form):
+def test_every_token_has_the_language_of_its_text_in_every_form(form):
     english = replace(FORMS[form], channels={"languages": ("en",) * len(FORMS[form].inputs)})
     for row in form_rows(form, KNOWING, english):
         tokens, languages = row.arrays["tokens"], row.arrays["languages"]
-        if form is Form.RANKING:  # candidates are nobody's
+        if form is Form.RANKING:  # candidates have no language
             tokens, languages = tokens[:1], languages[:1]
         np.testing.assert_array_equal(languages, 2 * (tokens > 0))
         assert not row.arrays["entities"].any()
 
 
-def spelled(row, layer):
-    """The texts of the mentions in a row, by symbol."""
+def mention_texts(row, layer):
+    """Returns the texts of the mentions in a row, by symbol."""
     found = {}
     for piece, value in zip(KNOWING.pieces(row.arrays["tokens"]), row.arrays[layer], strict=True):
         if value > 0:
@@ -114,16 +114,16 @@ def spelled(row, layer):
     return found
 
 
-def test_words_have_a_language_each_and_mentions_of_their_own():
+def test_each_word_has_its_own_language_and_mentions():
     words = (Mention(0, 0, 6, "Q64"), Mention(4, 0, 5, "Q1707"))
     mixed = replace(FORMS[Form.TAGGING], channels={"languages": ("en",) * 5 + ("de",), "entities": words})
     (row,) = form_rows(Form.TAGGING, KNOWING, mixed)
-    assert spelled(row, "entities") == {"Q64": ["Berlin"], "Q1707": ["Spree"]}
-    # The sentence has no language of its own, and so [CLS] and [SEP] have none.
+    assert mention_texts(row, "entities") == {"Q64": ["Berlin"], "Q1707": ["Spree"]}
+    # The sentence has no language of its own, so [CLS] and [SEP] have none.
     assert row.arrays["languages"].tolist() == [0, *[2] * (len(row.arrays["tokens"]) - 3), 1, 0]
 
 
-def test_words_around_a_sentence_keep_their_own_language():
+def test_context_around_a_sentence_keeps_its_own_language():
     chosen = {"languages": ("en",) * 6}, {"languages": ("de",) * 5}
     texts = TEXTS[0].split(), TEXTS[2].split()
     two = [
@@ -137,37 +137,37 @@ def test_words_around_a_sentence_keep_their_own_language():
     assert inside.tolist() == [2] * count + [1] * (len(inside) - count)
 
 
-def test_question_and_context_of_two_languages_and_a_mention_in_a_later_window():
+def test_windows_keep_the_languages_of_question_and_context_and_later_mentions():
     pieces = ("Paris is a town . " * 3, TEXTS[0])
-    asked = Example(
+    input_example = Example(
         id="0",
         inputs=("Berlin ist eine Stadt ?", *pieces),
         gold=Answers((Answer("the Spree", len(pieces[0]) + 15),)),
         channels={"languages": ("de", "en", "en"), "entities": (Mention(2, 19, 24, "Q1707"), Mention(0, 0, 6, "Q64"))},
     )
-    windows = form_rows(Form.SPAN, KNOWING, asked, stride=8)
+    windows = form_rows(Form.SPAN, KNOWING, input_example, stride=8)
     assert len(windows) > 1
     for row in windows:
         end = int(np.flatnonzero(row.arrays["tokens"] == KNOWING.vocabulary.sep)[0]) + 1
         assert row.arrays["languages"].tolist() == [1] * end + [2] * (len(row.arrays["tokens"]) - end)
-        assert spelled(row, "entities")["Q64"] == ["Berlin"]
-    assert spelled(windows[0], "entities").keys() == {"Q64"}
-    assert spelled(windows[-1], "entities")["Q1707"] == ["Spree"]
+        assert mention_texts(row, "entities")["Q64"] == ["Berlin"]
+    assert mention_texts(windows[0], "entities").keys() == {"Q64"}
+    assert mention_texts(windows[-1], "entities")["Q1707"] == ["Spree"]
 
 
-def test_blanks_keep_the_language_and_the_mentions_around_them():
+def test_cloze_rows_keep_the_language_and_the_mentions_around_the_blank():
     text = f"Berlin lies on the {BLANK} in Berlin ."
     mentions = Mention(0, 0, 6, "Q64"), Mention(0, text.rindex("Berlin"), text.rindex("Berlin") + 6, "Q90")
-    asked = Example(id="0", inputs=(text,), channels={"entities": mentions, "languages": ("en",)})
-    (row,) = cloze.rows(KNOWING, settings.defaults(Form.CLOZE, "cloze"), [asked], causal=False)
-    assert spelled(row, "entities") == {"Q64": ["Berlin"], "Q90": ["Berlin"]}
+    input_example = Example(id="0", inputs=(text,), channels={"entities": mentions, "languages": ("en",)})
+    (row,) = cloze.rows(KNOWING, settings.defaults(Form.CLOZE, "cloze"), [input_example], causal=False)
+    assert mention_texts(row, "entities") == {"Q64": ["Berlin"], "Q90": ["Berlin"]}
     assert set(row.arrays["languages"].tolist()) == {2}
-    assert set(cloze.rows(PLAIN, settings.defaults(Form.CLOZE, "cloze"), [asked], causal=False)[0].arrays) == {
+    assert set(cloze.rows(PLAIN, settings.defaults(Form.CLOZE, "cloze"), [input_example], causal=False)[0].arrays) == {
         "tokens", "segments",
     }  # fmt: skip
 
 
-def test_sentences_and_candidates_of_a_text_are_in_its_language():
+def test_sentences_to_extract_have_the_language_of_their_text():
     (row,) = form_rows(
         Form.GENERATION,
         KNOWING,
@@ -178,9 +178,9 @@ def test_sentences_and_candidates_of_a_text_are_in_its_language():
     assert len(row.note) == 2 and set(row.arrays["languages"].tolist()) == {2}
 
 
-def test_an_example_that_says_nothing_has_zeros_and_a_plain_tokenizer_none():
-    silent = Example(id="1", inputs=(TEXTS[0], TEXTS[1]), gold="entailment")
-    first, second = form_rows(Form.CLASSIFICATION, KNOWING, FIRST, silent)
+def test_an_example_without_channels_has_zeros_and_a_plain_tokenizer_no_channels():
+    without_channels = Example(id="1", inputs=(TEXTS[0], TEXTS[1]), gold="entailment")
+    first, second = form_rows(Form.CLASSIFICATION, KNOWING, FIRST, without_channels)
     assert set(first.arrays) == set(second.arrays)
     assert not second.arrays["entities"].any() and not second.arrays["languages"].any()
     assert set(form_rows(Form.CLASSIFICATION, PLAIN, FIRST)[0].arrays) == {"tokens", "segments", "label", "unused"}
@@ -198,41 +198,41 @@ READERS = [
 
 @pytest.mark.parametrize("form, adaptation, outputs", READERS)
 @pytest.mark.parametrize("model, reads", [("xlm", True), ("bert", False)])
-def test_an_encoder_reads_the_channels_that_it_knows(model, reads, form, adaptation, outputs):
+def test_an_encoder_reads_only_the_channels_that_it_knows(model, reads, form, adaptation, outputs):
     chosen = settings.changed(settings.defaults(form, adaptation), {"length": 24})
     network = adapted(model, SHAPE, KNOWING, form, adaptation, outputs, baked(chosen))
-    spoken, other = (
+    english_rows, other = (
         form_rows(form, KNOWING, replace(example, channels={"languages": (said,) * len(example.inputs)}))
         for example in [FORMS[form]]
         for said in ("en", "de")
     )
-    for variable in network.network.encoder.variables:  # vectors of languages far apart
+    for variable in network.network.encoder.variables:  # language vectors that differ strongly
         if variable.path.endswith("languages/table"):
             variable.assign(np.random.default_rng(0).normal(size=variable.shape))
     answers = network.mean_loss if network.decoding else lambda given: network.forward(stack(given))
-    assert (np.abs(np.asarray(answers(spoken)) - answers(other)).max() > 1e-4) == reads
+    assert (np.abs(np.asarray(answers(english_rows)) - answers(other)).max() > 1e-4) == reads
 
 
-def test_a_decoder_that_was_added_writes_after_the_channels_of_its_source():
-    """What it writes is the best by the logits that training has, for a source in either language."""
+def test_an_added_decoder_generates_with_the_channels_of_its_source():
+    """It generates the tokens with the highest logits of training, for a source in either language."""
     chosen = settings.changed(settings.defaults(Form.GENERATION, "seq2seq"), {"length": 24, "target_length": 6})
     network = adapted("xlm", SHAPE, KNOWING, Form.GENERATION, "seq2seq", 0.0, baked(chosen))
     for variable in network.network.encoder.variables:
         if variable.path.endswith("languages/table"):
             variable.assign(np.random.default_rng(0).normal(size=variable.shape) * 9)
-    reread = Generator(SimpleNamespace(decode=network.decoding.decode, writer=None), KNOWING.vocabulary, Writing())
-    begun = []
+    generator = Generator(SimpleNamespace(decode=network.decoding.decode, writer=None), KNOWING.vocabulary, Writing())
+    first_logits = []
     for said in ("en", "de"):
         example = replace(FORMS[Form.GENERATION], channels={"languages": (said,)})
         batch = stack(form_rows(Form.GENERATION, KNOWING, example))
         languages = {"languages": batch["languages"]}
-        ids = reread(batch["tokens"], 5, channels=languages).ids[:, 0]
+        ids = generator(batch["tokens"], 5, channels=languages).ids[:, 0]
         np.testing.assert_array_equal(network.write(Writing(), batch, 5, 0), ids)
-        np.testing.assert_array_equal(network.write(Writing(), batch, 5, 0), ids)  # the second time in threads
+        np.testing.assert_array_equal(network.write(Writing(), batch, 5, 0), ids)  # the second call runs in threads
         memory, past = network.decoding.writer.begin(batch["tokens"], **languages)
         written = np.full((1, 1, 1), KNOWING.vocabulary.cls, np.int32)
         logits, _ = network.decoding.writer.step(memory, past, written, np.ones((1, 1, 1), bool))
-        taught = network.decoding.decode(batch | {"targets": written[0]})
-        np.testing.assert_allclose(logits, taught, atol=1e-5)
-        begun.append(np.asarray(logits))
-    assert np.abs(begun[0] - begun[1]).max() > 1e-3
+        teacher_forced = network.decoding.decode(batch | {"targets": written[0]})
+        np.testing.assert_allclose(logits, teacher_forced, atol=1e-5)
+        first_logits.append(np.asarray(logits))
+    assert np.abs(first_logits[0] - first_logits[1]).max() > 1e-3

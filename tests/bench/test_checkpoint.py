@@ -1,4 +1,4 @@
-"""Checkpoints: whole or not at all, sealed, and never mistaken for something else."""
+"""Checkpoints: written completely or not at all, sealed, and never confused with other folders."""
 
 import json
 import os
@@ -22,7 +22,7 @@ def write(folder, **about):
     )
 
 
-def test_round_trip(tmp_path):
+def test_arrays_texts_and_metadata_survive_a_round_trip(tmp_path):
     write(tmp_path / "c", step=3)
     found = checkpoint.read(tmp_path / "c")
     assert found.about == {"step": 3}
@@ -34,14 +34,14 @@ def test_round_trip(tmp_path):
     )
 
 
-def test_replacing_leaves_only_the_new_one(tmp_path):
+def test_replacing_a_checkpoint_leaves_only_the_new_one(tmp_path):
     write(tmp_path / "c", step=1)
     write(tmp_path / "c", step=2)
     assert checkpoint.read(tmp_path / "c").about["step"] == 2
     assert [p.name for p in tmp_path.iterdir()] == ["c"]
 
 
-def test_a_flipped_bit_is_noticed_in_every_file(tmp_path):
+def test_a_flipped_bit_is_detected_in_every_file(tmp_path):
     for name in ("weights.safetensors", "tokenizer.json", "manifest.json"):
         folder = tmp_path / name
         write(folder)
@@ -55,13 +55,13 @@ def test_a_flipped_bit_is_noticed_in_every_file(tmp_path):
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"format": 1}', "null"])
-def test_manifests_that_are_none(tmp_path, content):
+def test_invalid_manifests_are_rejected(tmp_path, content):
     (tmp_path / "manifest.json").write_text(content)
     with pytest.raises(CheckpointError, match="manifest.json"):
         checkpoint.read(tmp_path)
 
 
-def test_another_format_says_so(tmp_path):
+def test_a_checkpoint_of_an_unknown_format_is_rejected(tmp_path):
     write(tmp_path / "c")
     path = tmp_path / "c" / "manifest.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 99}))
@@ -69,7 +69,7 @@ def test_another_format_says_so(tmp_path):
         checkpoint.read(tmp_path / "c")
 
 
-def test_one_of_an_earlier_version_says_so(tmp_path):
+def test_a_checkpoint_of_an_earlier_version_is_rejected(tmp_path):
     write(tmp_path / "c")
     path = tmp_path / "c" / "manifest.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"format": checkpoint.FORMAT - 1}))
@@ -77,7 +77,7 @@ def test_one_of_an_earlier_version_says_so(tmp_path):
         checkpoint.read(tmp_path / "c")
 
 
-def test_a_name_never_leaves_the_folder(tmp_path):
+def test_file_names_cannot_leave_the_folder(tmp_path):
     write(tmp_path / "c")
     (tmp_path / "secret").write_text("x")
     with pytest.raises(CheckpointError, match="holds no"):
@@ -88,7 +88,7 @@ def test_a_name_never_leaves_the_folder(tmp_path):
         checkpoint.read(tmp_path / "c")
 
 
-def test_somebodys_folder_is_not_overwritten(tmp_path):
+def test_a_folder_with_other_files_is_not_overwritten(tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter1.tex").write_text("important")
     with pytest.raises(CheckpointError, match="not overwritten"):
@@ -96,19 +96,19 @@ def test_somebodys_folder_is_not_overwritten(tmp_path):
     assert (tmp_path / "thesis" / "chapter1.tex").read_text() == "important"
 
 
-def test_the_newest_intact_state_is_found_and_the_damaged_one_named(tmp_path):
+def test_the_newest_intact_state_is_found_and_a_damaged_one_reported(tmp_path):
     for step in (10, 20):
         write(tmp_path / f"step-{step:09d}", step=step)
     weights = tmp_path / "step-000000020" / "weights.safetensors"
     weights.write_bytes(weights.read_bytes()[:-4])
-    said = []
-    found, arrays = checkpoint.newest_intact(tmp_path, said.append)
+    messages = []
+    found, arrays = checkpoint.newest_intact(tmp_path, messages.append)
     assert found.about["step"] == 10
     assert (arrays["weights"]["b"] == ARRAYS["b"]).all()
-    assert len(said) == 1 and "step-000000020" in said[0]
+    assert len(messages) == 1 and "step-000000020" in messages[0]
 
 
-def test_states_go_by_their_number_beyond_nine_digits(tmp_path):
+def test_states_are_ordered_by_number_beyond_nine_digits(tmp_path):
     for step in (999_999_998, 999_999_999, 1_000_000_000):
         checkpoint.write_state(tmp_path, step, about={"step": step}, arrays={"weights": ARRAYS})
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step-1000000000", "step-999999999"]
@@ -116,32 +116,32 @@ def test_states_go_by_their_number_beyond_nine_digits(tmp_path):
     assert found.about["step"] == 1_000_000_000
 
 
-def test_nothing_half_written_when_the_disk_is_full(tmp_path, monkeypatch):
-    def full(path, content):
+def test_a_full_disk_leaves_no_partial_checkpoint(tmp_path, monkeypatch):
+    def fail_to_write(path, content):
         raise OSError(28, "No space left on device", str(path))
 
-    monkeypatch.setattr(checkpoint, "_write_synced", full)
+    monkeypatch.setattr(checkpoint, "_write_synced", fail_to_write)
     with pytest.raises(OSError):
         write(tmp_path / "c")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_full_disk_names_the_file_that_it_had_no_room_for(tmp_path, monkeypatch):
-    def no_room(number):
+def test_the_error_for_a_full_disk_names_the_file(tmp_path, monkeypatch):
+    def fail_to_sync(number):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "fsync", no_room)
+    monkeypatch.setattr(os, "fsync", fail_to_sync)
     with pytest.raises(OSError, match=r"No space left on device: '.*record\.json"):
         checkpoint.write_text(tmp_path / "record.json", "{}")
 
 
-def test_its_names_are_on_the_disk_before_it_takes_its_place(tmp_path, monkeypatch):
-    """After a power cut a folder must not be there without its files: earlier states are deleted then."""
-    done, sync, rename = [], checkpoint._sync, os.rename
+def test_the_names_of_files_are_synced_before_the_folder_is_renamed(tmp_path, monkeypatch):
+    """After a power cut, no folder may exist without its files, because earlier states are deleted by then."""
+    events, sync, rename = [], checkpoint._sync, os.rename
     monkeypatch.setattr(
-        checkpoint, "_sync", lambda folder: (done.append((folder, len(list(folder.iterdir())))), sync(folder))
+        checkpoint, "_sync", lambda folder: (events.append((folder, len(list(folder.iterdir())))), sync(folder))
     )
-    monkeypatch.setattr(os, "rename", lambda old, new: (done.append("rename"), rename(old, new)))
+    monkeypatch.setattr(os, "rename", lambda old, new: (events.append("rename"), rename(old, new)))
     write(tmp_path / "c")
-    (inside, files), renamed, (outside, _) = done
+    (inside, files), renamed, (outside, _) = events
     assert inside.parent == tmp_path and files == 3 and renamed == "rename" and outside == tmp_path

@@ -1,4 +1,4 @@
-"""The command line: quick, sentences for every mistake, the right exit status, nothing but data on stdout."""
+"""The command line: fast start, one-line error messages, exit statuses, and only data on stdout."""
 
 import importlib
 import inspect
@@ -39,9 +39,10 @@ def bench(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["ls"], ["ls", "models", "--json"], ["run", "--help"]])
-def test_help_and_ls_are_quick(arguments: list[str]) -> None:
-    """Processor time, best of three: wall time would measure what else the machine does. A quarter of the limit is
-    usual; importing TensorFlow takes several times as much as the limit."""
+def test_help_and_ls_start_quickly(arguments: list[str]) -> None:
+    """Measures processor time, the best of three, because wall time depends on what else the machine does.
+
+    A quarter of the limit is usual. Importing TensorFlow takes several times the limit."""
     times = []
     for _ in range(3):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -54,7 +55,7 @@ def test_help_and_ls_are_quick(arguments: list[str]) -> None:
 @pytest.mark.parametrize(
     "arguments", [["--help"], ["ls"], ["ls", "--json"], ["data", "--help"], ["pretrain", "--help"]]
 )
-def test_help_and_ls_import_nothing_slow(arguments: list[str]) -> None:
+def test_help_and_ls_import_no_slow_packages(arguments: list[str]) -> None:
     code = (
         "import sys\nfrom ptmbench.bench.__main__ import main\n"
         f"status = main({arguments!r})\n"
@@ -64,7 +65,7 @@ def test_help_and_ls_import_nothing_slow(arguments: list[str]) -> None:
     assert (done.returncode, done.stderr.strip()) == (0, "[]")
 
 
-def test_help_shows_every_command_and_each_has_help(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_every_command_and_each_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
     from ptmbench.bench.commands import COMMANDS
 
     assert main([]) == main(["--help"]) == 0
@@ -132,7 +133,7 @@ def test_help_shows_every_command_and_each_has_help(capsys: pytest.CaptureFixtur
         (["run", "demo", "--tasks", "CoLAA"], 2, ["'CoLAA'", "Nearest: cola,"]),
     ],
 )
-def test_mistakes_are_answered_by_a_sentence(
+def test_mistakes_give_a_one_line_error_message(
     arguments: list[str], status: int, words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(arguments) == status
@@ -152,31 +153,32 @@ ENGINE = {
 }
 
 
-def called(arguments: list[str], monkeypatch: pytest.MonkeyPatch, answer: int = 0) -> Any:
-    """What a command hands to the engine, after checking that the engine's own signature takes it: options as an
-    object, or by name."""
+def engine_options(arguments: list[str], monkeypatch: pytest.MonkeyPatch, answer: int = 0) -> Any:
+    """Returns what a command passes to the engine: an options object, or options by name.
+
+    Checks that the engine's own signature accepts it."""
     place, name = ENGINE[arguments[0]]
     module = importlib.import_module(place)
     signature = inspect.signature(getattr(module, name))
     calls: list[Any] = []
 
-    def work(*given: Any, **options: Any) -> int:
-        signature.bind(*given, **options)
-        calls.append(given[0] if given else options)
+    def fake_engine(*positional: Any, **options: Any) -> int:
+        signature.bind(*positional, **options)
+        calls.append(positional[0] if positional else options)
         return answer
 
-    monkeypatch.setattr(module, name, work)
+    monkeypatch.setattr(module, name, fake_engine)
     assert main(arguments) == answer
     return calls[0]
 
 
-def test_run_hands_over_what_was_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_run_passes_its_options_to_the_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     first, second = tmp_path / "a.txt", tmp_path / "b.txt"
     first.touch(), second.touch()
     arguments = ["run", "glue", "--models", "bert, gpt", "--models", "bert", "--seeds", "3", "--data", str(tmp_path)]
     arguments += ["--corpus", str(first), str(second), "--tokens", "20e6", "--set", "rate=3e-5", "--set", "warm=true"]
     arguments += ["--size", "small", "--strategy", "mirrored", "--recipe", "batch=256", "--recipe", "xla=true"]
-    options = called([*arguments, "--adaptation", "finetune,features", "--limit", "9"], monkeypatch, answer=1)
+    options = engine_options([*arguments, "--adaptation", "finetune,features", "--limit", "9"], monkeypatch, answer=1)
     assert (options.suite, options.models, options.sizes) == ("glue", ("bert", "gpt"), ("small",))
     assert options.cells.tasks is None and options.output.out is None
     assert options.training.recipe == {"batch": 256, "xla": True}
@@ -187,40 +189,42 @@ def test_run_hands_over_what_was_asked(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert (options.cells.seeds, options.cells.limit, options.workers.jobs, options.dry_run) == (3, 9, None, False)
     assert options.workers.strategy == "mirrored"
     assert options.baselines and not options.output.keep and not options.output.retry
-    assert not called(["run", "glue", "--no-baselines"], monkeypatch).baselines
+    assert not engine_options(["run", "glue", "--no-baselines"], monkeypatch).baselines
 
 
-def test_pretrain_takes_its_model_on_either_side_of_the_options(
+def test_pretrain_accepts_its_model_before_or_after_the_options(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     tail = ["--size", "mini", "--corpus", str(tmp_path), "--minutes", "2.5", "--out", "here"]
-    options = called(["pretrain", "bert", *tail], monkeypatch)
-    assert options == called(["pretrain", *tail, "bert"], monkeypatch)
+    options = engine_options(["pretrain", "bert", *tail], monkeypatch)
+    assert options == engine_options(["pretrain", *tail, "bert"], monkeypatch)
     assert (options.model, options.size, options.out) == ("bert", "mini", Path("here"))
     assert options.training.budget == Budget(minutes=2.5) and options.training.recipe == {}
-    options = called(["pretrain", "bert", *tail, "--batch", "8", "--set", "xla=true"], monkeypatch)
+    options = engine_options(["pretrain", "bert", *tail, "--batch", "8", "--set", "xla=true"], monkeypatch)
     assert options.training.recipe == {"batch": 8, "xla": True}
 
 
-def test_evaluate_predict_and_encode_fit_the_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    options = called(["evaluate", str(tmp_path), "--tasks", "cola,sst2", "--dry-run"], monkeypatch)
+def test_evaluate_predict_and_encode_pass_their_options_to_the_engine(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    options = engine_options(["evaluate", str(tmp_path), "--tasks", "cola,sst2", "--dry-run"], monkeypatch)
     assert (options.checkpoint, options.cells.tasks, options.dry_run) == (tmp_path, ("cola", "sst2"), True)
-    options = called(["predict", str(tmp_path), str(tmp_path), "--out", "submission"], monkeypatch)
+    options = engine_options(["predict", str(tmp_path), str(tmp_path), "--out", "submission"], monkeypatch)
     assert (options.checkpoints, options.split) == ((tmp_path, tmp_path), "test")
     lines = tmp_path / "lines.txt"
     lines.touch()
-    options = called(["encode", str(tmp_path), "--input", str(lines), "--out", "x.npz"], monkeypatch)
+    options = engine_options(["encode", str(tmp_path), "--input", str(lines), "--out", "x.npz"], monkeypatch)
     assert (options["source"], options["out"]) == (lines, Path("x.npz"))
 
 
-def test_a_path_is_what_a_user_means_by_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Rows, default folders and files beside an output are called after its name, which "." and ".." have not."""
+def test_dots_and_home_folders_in_paths_are_resolved(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Rows, default folders and files next to an output are named after its path, but "." and ".." give no name."""
     (tmp_path / "home" / "bert").mkdir(parents=True)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path / "home" / "bert")
-    assert called(["evaluate", "."], monkeypatch).checkpoint.name == "bert"
-    assert called(["pretrain", "bert", "--out", ".."], monkeypatch).out == tmp_path / "home"
-    options = called(["run", "demo", "--data=~/bert", "--out=~/runs"], monkeypatch)
+    assert engine_options(["evaluate", "."], monkeypatch).checkpoint.name == "bert"
+    assert engine_options(["pretrain", "bert", "--out", ".."], monkeypatch).out == tmp_path / "home"
+    options = engine_options(["run", "demo", "--data=~/bert", "--out=~/runs"], monkeypatch)
     assert (options.data, options.output.out) == (tmp_path / "home" / "bert", tmp_path / "home" / "runs")
 
 
@@ -238,7 +242,7 @@ def test_a_path_is_what_a_user_means_by_it(monkeypatch: pytest.MonkeyPatch, tmp_
         (ValueError("odd \x1b[31mthing"), 70, "ValueError: odd \\x1b[31mthing"),
     ],
 )
-def test_exceptions_become_statuses(
+def test_exceptions_become_exit_statuses(
     error: BaseException,
     status: int,
     said: str,
@@ -257,22 +261,22 @@ def test_exceptions_become_statuses(
 
 
 @pytest.mark.parametrize("path", sorted(errors.STATUSES))
-def test_the_table_of_statuses_names_real_exceptions(path: str) -> None:
-    """The table holds names; a class that moved would silently turn into status 70."""
+def test_the_table_of_statuses_names_existing_exceptions(path: str) -> None:
+    """The table holds names. A class that moved would silently get status 70."""
     module, _, name = path.rpartition(".")
     cls = getattr(importlib.import_module(module), name)
-    error = cls.__new__(cls, "reason")  # some take more than a reason
+    error = cls.__new__(cls, "reason")  # some constructors take more than a reason
     assert errors.status(error) == errors.STATUSES[path]
     assert errors.sentence(error) == "reason"
 
 
-def test_missing_data_counts_as_environment() -> None:
+def test_missing_data_gives_the_environment_status() -> None:
     from ptmbench.tasks.task import MissingData
 
     assert errors.status(MissingData("the file x is missing")) == errors.ENVIRONMENT
 
 
-def test_a_closed_pipe_is_quiet() -> None:
+def test_a_closed_pipe_gives_no_error_message() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run(
@@ -283,7 +287,7 @@ def test_a_closed_pipe_is_quiet() -> None:
 
 
 @pytest.mark.parametrize(("closed", "status"), [("0<&-", 0), (">&-", 0), ("2>&-", 2)])
-def test_streams_may_be_closed(closed: str, status: int) -> None:
+def test_commands_work_with_closed_standard_streams(closed: str, status: int) -> None:
     command = "ls suites" if status == 0 else "rum"
     done = subprocess.run(
         ["sh", "-c", f"exec {sys.executable} -m bench {command} {closed}"], cwd=ROOT, capture_output=True, timeout=600
@@ -293,7 +297,7 @@ def test_streams_may_be_closed(closed: str, status: int) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, which only Linux has")
-def test_a_full_disk_behind_stdout_is_a_sentence() -> None:
+def test_a_full_disk_behind_stdout_gives_an_error_message() -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "ptmbench", "ls"],
@@ -310,7 +314,7 @@ def test_a_full_disk_behind_stdout_is_a_sentence() -> None:
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_signals_end_with_their_status(number: int, status: int) -> None:
+def test_signals_give_their_exit_status(number: int, status: int) -> None:
     code = (
         "import os, sys\nfrom ptmbench.bench.commands import names\nfrom ptmbench.bench.__main__ import main\n"
         f"names.names = lambda kind: os.kill(os.getpid(), {int(number)})\nsys.exit(main(['ls']))"
@@ -320,7 +324,7 @@ def test_signals_end_with_their_status(number: int, status: int) -> None:
     assert done.stderr.strip().startswith("ptmbench: Stopped") and "Traceback" not in done.stderr
 
 
-def test_ls_as_json_lists_what_the_registries_list(capsys: pytest.CaptureFixture[str]) -> None:
+def test_ls_as_json_lists_all_models_and_tasks(capsys: pytest.CaptureFixture[str]) -> None:
     from ptmbench import models, tasks
 
     assert main(["ls", "--json"]) == 0
@@ -330,7 +334,7 @@ def test_ls_as_json_lists_what_the_registries_list(capsys: pytest.CaptureFixture
     assert all(row["summary"] for rows in listed.values() for row in rows)
 
 
-def test_info_of_a_model_counts_the_parameters_of_each_size(capsys: pytest.CaptureFixture[str]) -> None:
+def test_info_of_a_model_states_the_parameters_of_each_size(capsys: pytest.CaptureFixture[str]) -> None:
     from ptmbench import models
     from ptmbench.models.text.tokenizers import Vocabulary
 
@@ -351,7 +355,7 @@ def test_info_of_a_suite_has_readable_values_only(capsys: pytest.CaptureFixture[
     assert "keeps" not in json.loads(capsys.readouterr().out)["suites"]
 
 
-def test_info_knows_the_variants_of_a_task(capsys: pytest.CaptureFixture[str]) -> None:
+def test_info_accepts_the_variants_of_a_task(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["info", "multi30k-fr-en"]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith("multi30k-fr-en (task)") and "Elliott et al., 2016" in shown
@@ -361,13 +365,13 @@ def test_info_knows_the_variants_of_a_task(capsys: pytest.CaptureFixture[str]) -
     assert "There is no task 'cola-x'. Nearest: cola" in capsys.readouterr().err
 
 
-def test_everything_listed_has_its_info(capsys: pytest.CaptureFixture[str]) -> None:
+def test_info_works_for_everything_that_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
     from ptmbench.bench.commands.names import FOLDERS, docstring, names, one_of, summary
 
     for kind in FOLDERS:
         for name in names(kind):
-            told = summary(kind, name)
-            assert " ".join(docstring(kind, name).split()).startswith(told) and told[-1] in ".?!"
+            first_sentence = summary(kind, name)
+            assert " ".join(docstring(kind, name).split()).startswith(first_sentence) and first_sentence[-1] in ".?!"
             assert main(["info", name]) == 0
             assert f"{name} ({one_of(kind)})" in capsys.readouterr().out
             assert main(["info", name, "--json"]) == 0
@@ -383,7 +387,7 @@ def test_json_has_no_nan(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(dumps(values)) == {"a": "nan", "b": ["inf", 3], "c": "x"}
 
 
-def test_doctor_finds_this_machine_fit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_doctor_finds_no_problem_on_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     done = bench("doctor", "--json", env=os.environ | {"PTMBENCH_CACHE": str(tmp_path / "cache")})
     assert done.returncode == 0, done.stdout
     assert done.stderr == "", "TensorFlow was not kept quiet"
@@ -392,7 +396,7 @@ def test_doctor_finds_this_machine_fit(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert {"processor", "memory", "cache", "BLAS", "import", "accelerators", "commit"} <= set(findings)
 
 
-def test_doctor_names_a_cache_that_cannot_be_written(tmp_path: Path) -> None:
+def test_doctor_reports_a_cache_that_cannot_be_written(tmp_path: Path) -> None:
     from ptmbench.bench.commands.doctor import writable
 
     blocked = tmp_path / "file"

@@ -1,4 +1,4 @@
-"""Probes: what a network is shown, which words it may write, where the right one comes, and whole cells."""
+"""Cloze probes: the rows of the network, the candidate words, the rank of the right one, and whole cells."""
 
 import json
 from types import SimpleNamespace
@@ -29,17 +29,18 @@ WORDS = {word: word for word in ("Oslo", "Rome", "cold", "Djamena", "Lima")}
 """The last two are not in the vocabulary."""
 
 
-def ask(text, gold="Rome", others=()):
+def make_example(text, gold="Rome", others=()):
     return Example(id="0", inputs=(text,), gold=Target(gold, WORDS, others, kind="P36"))
 
 
-def spelled(row):
+def pieces_around_blank(row):
+    """Returns the pieces before the blank, and those from the blank on."""
     pieces = TOKENIZER.pieces(row.tokens)
     return " ".join(pieces[: row.place]), " ".join(pieces[row.place :])
 
 
 def rows(*texts, causal=False, **changes):
-    return cloze.rows(TOKENIZER, Settings(**changes), [ask(text) for text in texts], causal)
+    return cloze.rows(TOKENIZER, Settings(**changes), [make_example(text) for text in texts], causal)
 
 
 @pytest.mark.parametrize(
@@ -51,64 +52,65 @@ def rows(*texts, causal=False, **changes):
         (f"Italy has {BLANK}.", ("[CLS] Italy has", "[MASK] . [SEP]"), "[CLS] Italy has"),
     ],
 )
-def test_a_blank_is_a_mask_or_the_end(text, both, left):
-    assert spelled(rows(text)[0]) == both
-    assert spelled(rows(text, causal=True)[0]) == (left, "")
+def test_a_blank_is_a_mask_or_the_end_of_the_row(text, both, left):
+    assert pieces_around_blank(rows(text)[0]) == both
+    assert pieces_around_blank(rows(text, causal=True)[0]) == (left, "")
 
 
-def test_what_is_too_long_loses_what_is_farthest_from_the_blank():
+def test_long_texts_lose_the_tokens_that_are_farthest_from_the_blank():
     text = f"Italy has {BLANK} and Norway has Oslo and it is cold ."
-    assert spelled(rows(text, length=7)[0]) == ("[CLS] Italy has", "[MASK] and Norway [SEP]")
+    assert pieces_around_blank(rows(text, length=7)[0]) == ("[CLS] Italy has", "[MASK] and Norway [SEP]")
     text = f"it is cold and Norway has Oslo and Italy has {BLANK} ."
-    assert spelled(rows(text, length=6)[0]) == ("[CLS] Italy has", "[MASK] . [SEP]")
-    assert spelled(rows(text, length=4, causal=True)[0]) == ("[CLS] Italy has", "")
+    assert pieces_around_blank(rows(text, length=6)[0]) == ("[CLS] Italy has", "[MASK] . [SEP]")
+    assert pieces_around_blank(rows(text, length=4, causal=True)[0]) == ("[CLS] Italy has", "")
 
 
-def test_words_are_answers_if_they_are_one_known_token():
+def test_only_words_of_one_known_token_are_candidates():
     found = cloze.spellings(TOKENIZER, ["Rome", "Djamena", "Rome Oslo", "cold"])
     assert [None if i is None else TOKENIZER.pieces([i]) for i in found] == [["Rome"], None, None, ["cold"]]
 
 
-def answered(values, *examples, **changes):
-    """Ranks for a network that gives the piece called p the score values[p] in every place."""
+def ranks_of(values, *examples, **changes):
+    """Returns ranks for a network that gives the piece p the score values[p] at every position, and 0 to the others."""
     table = np.zeros(TOKENIZER.vocabulary.size, np.float32)
     for word, value in values.items():
         table[TOKENIZER.encode([word])[0][0]] = value
     network = SimpleNamespace(fill=lambda batch: tf.tile(tf.constant(table)[None], [tf.shape(batch["places"])[0], 1]))
-    asked = cloze.rows(TOKENIZER, Settings(**changes), examples, False)
-    return cloze.predictions(network, "x", TOKENIZER, Settings(batch=2, **changes), examples, asked)
+    probe_rows = cloze.rows(TOKENIZER, Settings(**changes), examples, False)
+    return cloze.predictions(network, "x", TOKENIZER, Settings(batch=2, **changes), examples, probe_rows)
 
 
-def test_ranks_follow_scores_and_unknown_words_come_behind():
+def test_ranks_follow_scores_and_unknown_words_come_last():
     text = f"Italy has {BLANK} ."
     examples = [
-        ask(text), ask(f"it is {BLANK}", "Oslo"), ask(text, "Oslo", others=("Rome",)), ask(text, "Djamena"),
-        ask(text, "Lima", others=("Djamena", "cold")),
+        make_example(text), make_example(f"it is {BLANK}", "Oslo"), make_example(text, "Oslo", others=("Rome",)),
+        make_example(text, "Djamena"),
+        make_example(text, "Lima", others=("Djamena", "cold")),
     ]  # fmt: skip
-    found = answered({"Rome": 2.0, "Oslo": 1.0, "cold": -1.0, "it": 9.0}, *examples)  # "it" is no candidate
+    found = ranks_of({"Rome": 2.0, "Oslo": 1.0, "cold": -1.0, "it": 9.0}, *examples)  # "it" is no candidate
     assert found == [1, 2, 1, 4.5, 3] and {guess.best for guess in found} == {"Rome"}
-    assert answered({}, *examples)[:3] == [2, 2, 1.5]  # all known ones alike
+    assert ranks_of({}, *examples)[:3] == [2, 2, 1.5]  # all known words have the same score
 
 
-def test_words_that_a_vocabulary_does_not_tell_apart_are_one_candidate():
+def test_words_with_the_same_token_are_one_candidate():
     tokenizer = Tokenizer.train("word", ["reading is fun it", "reading Oslo"] * 3, 100, lowercase=True)
     words = {word: word for word in ("Reading", "reading", "Oslo", "fun")}
     gold = Target("Reading", words, kind="P19")
     examples = [Example(id="0", inputs=(f"it {BLANK}",), gold=gold)]
     network = SimpleNamespace(fill=lambda batch: tf.zeros([1, tokenizer.vocabulary.size]))
-    asked = cloze.rows(tokenizer, Settings(), examples, False)
-    assert cloze.predictions(network, "x", tokenizer, Settings(), examples, asked) == [2]  # the middle of three
+    probe_rows = cloze.rows(tokenizer, Settings(), examples, False)
+    assert cloze.predictions(network, "x", tokenizer, Settings(), examples, probe_rows) == [2]  # the middle of three
 
 
-def test_models_without_an_answer_say_so():
+def test_models_that_cannot_fill_the_blank_are_not_applicable():
     with pytest.raises(NotApplicable, match="because ELECTRA does not say how well"):
-        cloze.predictions(SimpleNamespace(fill=None), "ELECTRA", TOKENIZER, Settings(), [ask(BLANK)], [])
+        cloze.predictions(SimpleNamespace(fill=None), "ELECTRA", TOKENIZER, Settings(), [make_example(BLANK)], [])
     foreign = Tokenizer.train("word", ["nothing here"], 100)
     with pytest.raises(NotApplicable, match="because its vocabulary has none"):
-        cloze.predictions(SimpleNamespace(fill=len), "x", foreign, Settings(), [ask(BLANK)], [])
+        cloze.predictions(SimpleNamespace(fill=len), "x", foreign, Settings(), [make_example(BLANK)], [])
 
 
-def test_a_masked_model_fills_as_its_own_loss_counts():
+def test_a_masked_model_fills_blanks_consistently_with_its_loss():
     network = networks.build("bert", SHAPE, TOKENIZER, 0)
     network.encoder.dropout = 0.0
     (row,) = rows(f"the capital of Italy is {BLANK} .")
@@ -121,24 +123,24 @@ def test_a_masked_model_fills_as_its_own_loss_counts():
     assert float(ours) == pytest.approx(float(network.loss(batch)["mlm_loss"]), abs=1e-5)
 
 
-def test_a_left_to_right_model_fills_as_its_likelihood_counts():
+def test_a_left_to_right_model_fills_blanks_consistently_with_its_likelihood():
     network = networks.build("gpt", SHAPE, TOKENIZER, 0)
     network.encoder.dropout = 0.0
     ids = [TOKENIZER.vocabulary.cls, *TOKENIZER.encode(["Italy has Rome ."])[0]]
     tokens = np.array([ids, ids], np.int32)
     places = np.array([3, 1], np.int32)
-    shares = tf.nn.log_softmax(network.fill({"tokens": tokens, "places": places})).numpy()
-    right = network.log_likelihood({"tokens": tokens}).numpy()
+    log_probabilities = tf.nn.log_softmax(network.fill({"tokens": tokens, "places": places})).numpy()
+    log_likelihood = network.log_likelihood({"tokens": tokens}).numpy()
     for row, place in enumerate(places):
-        assert shares[row, ids[place]] == pytest.approx(right[row, place], abs=1e-5)
-    cut = np.array([[*ids[:3], 9, 9]] * 2, np.int32)  # what stands behind changes nothing
+        assert log_probabilities[row, ids[place]] == pytest.approx(log_likelihood[row, place], abs=1e-5)
+    cut = np.array([[*ids[:3], 9, 9]] * 2, np.int32)  # later tokens change nothing
     short, whole = (network.fill({"tokens": ids, "places": places})[0] for ids in (cut, tokens))
     np.testing.assert_allclose(short, whole, atol=1e-5)
     alike = network.fill({"tokens": tokens, "places": places * 0}).numpy()
     assert np.ptp(alike) == 0
 
 
-def test_a_plan_has_one_probe_a_model():
+def test_a_plan_probes_a_pretrained_model_once_and_a_random_one_per_seed():
     planned = cells_of(
         [Row.parse("bert", "tiny"), Row.parse("random-bert", "tiny")], [load("lama")], adaptations=["finetune"],
         seeds=[0, 1], data_sha256={"lama": "x"}, pretraining_of={}, tokenizer="x",
@@ -149,7 +151,7 @@ def test_a_plan_has_one_probe_a_model():
 
 
 @pytest.mark.parametrize("model, status", [("bert", "ok"), ("gpt", "ok"), ("word2vec", "not_applicable")])
-def test_cells_lead_from_data_to_a_sealed_record(model, status, tmp_path):
+def test_cells_run_from_data_to_a_sealed_record(model, status, tmp_path):
     folder = tmp_path / "data" / "lama"
     (folder / "TREx").mkdir(parents=True)
     facts = [{"uuid": s, "sub_label": s, "obj_label": o} for s, o in (("Italy", "Rome"), ("it", "Lima"))]
@@ -166,7 +168,7 @@ def test_cells_lead_from_data_to_a_sealed_record(model, status, tmp_path):
     assert result.status == status, result.reason
     found = record.read(record.write(context.out, result))
     if status == "ok":
-        assert found.task["examples"] == 2 and 0 <= found.headline["value"] <= 50  # Lima is no token
+        assert found.task["examples"] == 2 and 0 <= found.headline["value"] <= 50  # Lima is not in the vocabulary
         assert found.cost["flops"] == 0 and found.cost["flops_evaluate"] > 0
     else:
         assert found.reason["text"].startswith("because ")

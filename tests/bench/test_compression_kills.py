@@ -1,8 +1,8 @@
-"""Compression while training, killed by a signal that nothing can catch: the resumed cell ends as a straight one does.
+"""Compression during training, killed by SIGKILL: the resumed cell ends with the results of an uninterrupted one.
 
 Gates have the most state: weights, their optimizer, and parameters outside of the network. DynaBERT trains twice, and
-its second training has the result of the first one as its teacher. AdaBERT trains three times: probes, whose answers
-the others learn, then the scores of candidates, which decide on the network of the last.
+the result of its first training is the teacher of the second. AdaBERT trains three times: first probes, whose
+predictions the others learn, then the scores of candidates, which determine the network, and last that network.
 """
 
 import dataclasses
@@ -53,16 +53,17 @@ def context_of(data, out):
 
 
 def alone(way: str, data: Path, adapted: Path, out: Path) -> None:
-    """The cell in a process of its own, which saves after every step. One with a transform begins with the model in
-    ``adapted``. What it ends with goes to a file."""
-    adaptation, asked, _ = WAYS[way]
-    cell, given = make("sst2", "bert", adaptation, **TWELVE), context_of(data, out)
-    if asked:
+    """Runs the cell in a separate process, which saves a training state after every step.
+
+    With a transform, the cell starts from the model in ``adapted``. The results are written to a file."""
+    adaptation, transform, _ = WAYS[way]
+    cell, context = make("sst2", "bert", adaptation, **TWELVE), context_of(data, out)
+    if transform:
         (folder,) = (adapted / "home" / "adapted").iterdir()
         spent = json.loads((adapted / "spent.json").read_text())
-        given = dataclasses.replace(given, predictor=checkpoint.read(folder), spent=spent)
-        cell = dataclasses.replace(cell, predictor="x", **changes_of(asked))
-    found = cells.run(cell, dataclasses.replace(given, unfinished=out / "unfinished", save_every=0.0))
+        context = dataclasses.replace(context, predictor=checkpoint.read(folder), spent=spent)
+        cell = dataclasses.replace(cell, predictor="x", **changes_of(transform))
+    found = cells.run(cell, dataclasses.replace(context, unfinished=out / "unfinished", save_every=0.0))
     assert found.status == "ok", found.reason
     measured = {
         name: value for name, value in found.cost.items() if name.startswith(("flops", "parameters", "heads_", "cell"))
@@ -74,25 +75,25 @@ def alone(way: str, data: Path, adapted: Path, out: Path) -> None:
 
 @pytest.fixture(scope="module")
 def adapted(world, tmp_path_factory):
-    """The folder of a fine-tuned model, which transforms begin with."""
+    """The folder of a fine-tuned model, from which transforms start."""
     out = tmp_path_factory.mktemp("adapted")
-    given = kept(make("sst2", "bert", "finetune", **TWELVE), context_of(world, out))
-    (out / "spent.json").write_text(json.dumps(given.spent))
+    context = kept(make("sst2", "bert", "finetune", **TWELVE), context_of(world, out))
+    (out / "spent.json").write_text(json.dumps(context.spent))
     return out
 
 
 @pytest.mark.parametrize(
     "way", [pytest.param(way, marks=pytest.mark.slow if way == "gates" else pytest.mark.sweep) for way in WAYS]
 )
-def test_killed_in_the_middle_it_ends_the_same(world, adapted, tmp_path, way):
+def test_a_killed_cell_resumes_and_ends_with_the_same_results(world, adapted, tmp_path, way):
     def begin(out):
         out.mkdir(exist_ok=True)
         with open(tmp_path / "log", "a") as log:
             command = [sys.executable, "-c", SCRIPT, way, world, adapted, out]
             return subprocess.Popen(command, cwd=ROOT, stderr=log, stdout=log)
 
-    def come(out):
-        """How many steps are saved, of all trainings together."""
+    def saved_steps(out):
+        """Returns the number of saved steps of all trainings together."""
         last = {}
         for path in (out / "unfinished").glob("training-*/step-*/manifest.json"):
             training, step = path.parent.parent.name, int(path.parent.name.rpartition("-")[2])
@@ -100,15 +101,15 @@ def test_killed_in_the_middle_it_ends_the_same(world, adapted, tmp_path, way):
         return sum(last.values())
 
     *_, kill = WAYS[way]
-    straight, killed = tmp_path / "straight", tmp_path / "killed"
-    assert begin(straight).wait(timeout=PATIENCE) == OK, (tmp_path / "log").read_text()
+    uninterrupted, killed = tmp_path / "straight", tmp_path / "killed"
+    assert begin(uninterrupted).wait(timeout=PATIENCE) == OK, (tmp_path / "log").read_text()
     process = begin(killed)
-    wait_for(lambda: come(killed) >= kill or process.poll() is not None)
+    wait_for(lambda: saved_steps(killed) >= kill or process.poll() is not None)
     process.kill()
     assert process.wait() == -signal.SIGKILL, (tmp_path / "log").read_text()
-    assert kill <= come(killed) < 12
+    assert kill <= saved_steps(killed) < 12
     assert begin(killed).wait(timeout=PATIENCE) == OK, (tmp_path / "log").read_text()
     assert "The cell goes on at step" in (tmp_path / "log").read_text()
-    assert (killed / "ended.json").read_text() == (straight / "ended.json").read_text()
-    ended = json.loads((straight / "ended.json").read_text())
+    assert (killed / "ended.json").read_text() == (uninterrupted / "ended.json").read_text()
+    ended = json.loads((uninterrupted / "ended.json").read_text())
     assert way != "gates" or ended["heads_kept"] < 8

@@ -1,4 +1,4 @@
-"""Cells under conditions: planned, run, recorded, shown; and the plain cells, which stay what they are."""
+"""Cells under conditions: plans, runs, records and the board. Plain cells do not change."""
 
 import dataclasses
 import gzip
@@ -38,7 +38,7 @@ from tests.leaderboard.gates import side
 
 
 class Models:
-    """The adapted models that a plan asks for."""
+    """Collects the adapted models that a plan needs."""
 
     def __init__(self):
         self.found = {}
@@ -51,6 +51,7 @@ class Models:
 
 
 def under(asked="misspellings", found=(COLA,), names=("bert", "majority"), **changes):
+    """Plans cells of the tasks ``found`` under the conditions ``asked``. Returns the cells and the adapted models."""
     models = Models()
     rows = [Row.parse(name, None if name in baselines.names() else "tiny") for name in names]
     return planned(rows, found, conditions=asked.split(","), adapted=models, **changes), models.found
@@ -59,7 +60,7 @@ def under(asked="misspellings", found=(COLA,), names=("bert", "majority"), **cha
 # Plans ---------------------------------------------------------------------------------------------------------------
 
 
-def test_every_cell_is_also_planned_under_the_condition_and_keeps_its_key():
+def test_plans_add_cells_under_the_condition_and_keep_the_keys_of_plain_cells():
     rows = [Row.parse("bert", "tiny"), Row.parse("majority", None)]
     plain = planned(rows, seeds=range(2))
     found, models = under(seeds=range(2))
@@ -71,7 +72,7 @@ def test_every_cell_is_also_planned_under_the_condition_and_keeps_its_key():
     assert len({one.key for one in found}) == len(found) and len(models) == 2
     for before, after in zip(found[::2], found[1::2], strict=True):
         assert before.predictor == after.predictor and bool(before.predictor) == (before.row.kind != "baseline")
-        if before.predictor:  # adapted once, for both
+        if before.predictor:  # adapted once for both
             assert models[before.predictor].cell.key == before.key
             assert before.predictor in before.needs and before.relation(before.predictor) == "Its adaptation"
     (left,) = {one.group for one in found if one.row.model}  # one traced step
@@ -80,19 +81,19 @@ def test_every_cell_is_also_planned_under_the_condition_and_keeps_its_key():
     assert Plan.from_json(whole.to_json()) == whole
 
 
-def test_keys_of_cells_without_a_condition_are_what_they_were():
+def test_keys_of_cells_without_a_condition_do_not_change():
     (plain, *_), _ = under()
     assert plain.predictor and plain.key == first_key(plain)
 
 
-def test_the_key_depends_on_the_condition_and_not_on_who_adapts():
+def test_the_key_depends_on_the_condition_and_not_on_the_adapted_model():
     (_, one, *_), _ = under("misspellings:share=0.2")
     assert dataclasses.replace(one, predictor="").key == one.key
     for other in ({"condition": ""}, {"condition_version": 9}, {"condition_settings": {"share": 0.3}}):
         assert dataclasses.replace(one, **other).key != one.key
 
 
-def test_a_condition_has_one_name_whatever_its_spelling():
+def test_all_spellings_of_a_condition_have_one_name():
     names = [conditions.choose(text).title for text in (
         "misspellings", "misspellings:share=0.1", "misspellings:share=0.20", "misspellings:kinds=swap+delete+share=.2",
     )]  # fmt: skip
@@ -113,12 +114,12 @@ def test_a_condition_has_one_name_whatever_its_spelling():
         ("misspellings:kinds=swap+swap", SettingError, "kinds=swap[+]swap is not valid. Expected: some of insert,"),
     ],
 )
-def test_a_condition_that_cannot_be_is_told_before_anything_runs(asked, error, told):
+def test_invalid_conditions_are_reported_before_anything_runs(asked, error, told):
     with pytest.raises(error, match=told):
         under(asked)
 
 
-def test_where_the_condition_does_not_fit_nothing_is_adapted_for_it():
+def test_no_model_is_adapted_for_tasks_that_the_condition_does_not_fit():
     found, models = under(found=(CONLL, WIKI), names=("bert",))
     assert not models and not any(one.predictor for one in found)
     assert {one.column for one in found} == {
@@ -126,13 +127,13 @@ def test_where_the_condition_does_not_fit_nothing_is_adapted_for_it():
     }  # fmt: skip
 
 
-def test_a_suite_names_its_conditions():
+def test_a_suite_lists_its_conditions_in_a_tuple():
     assert demo.SUITE.conditions == ()
     (told,) = suites._mistakes(dataclasses.replace(demo.SUITE, conditions="misspellings"))
     assert told == "SUITE.conditions is a tuple of texts, not 'misspellings'."
 
 
-def test_the_command_repeats_the_cell():
+def test_the_command_of_a_cell_names_its_condition():
     (plain, one, *_), _ = under("misspellings:share=0.2")
     job = Job(data="", source={}, command="ptmbench run demo", keep=False, length=32)
     assert job.command_of(plain).endswith("--tasks cola --adaptation finetune --seed 0")
@@ -144,7 +145,7 @@ def test_the_command_repeats_the_cell():
 
 
 def kept(cell, context):
-    """``context`` with the model of ``cell``, adapted by an artefact of its own."""
+    """Returns ``context`` with the model of ``cell``, which is adapted as a separate artefact."""
     home = context.out / "home"
     cost = cells.adapt(cell, dataclasses.replace(context, out=home))
     (folder,) = (home / "adapted").iterdir()
@@ -155,7 +156,7 @@ def kept(cell, context):
     ("task", "model", "adaptation"),
     [("sst2", "bert", "finetune"), ("stsb", "electra", "finetune"), ("copa", "gpt", "features")],
 )
-def test_the_plain_cell_scores_the_same_whoever_adapts(context, task, model, adaptation):
+def test_plain_cells_have_the_same_results_with_a_shared_adapted_model(context, task, model, adaptation):
     cell = make(task, model, adaptation)
     alone = cells.run(cell, dataclasses.replace(context, out=context.out / "alone"))
     assert alone.status == "ok", alone.reason
@@ -168,7 +169,7 @@ def test_the_plain_cell_scores_the_same_whoever_adapts(context, task, model, ada
     assert shared.cost["seconds"]["train"] > 0 and list(shared.cost["seconds"])[-1] == "total"
 
 
-def test_under_a_condition_the_same_model_answers_other_examples(context, world):
+def test_under_a_condition_the_same_model_answers_changed_examples(context, world):
     cell = make("sst2", "bert", "finetune", seed=1)
     given = kept(cell, context)
     chosen = conditions.choose("misspellings:share=1.0")
@@ -178,7 +179,7 @@ def test_under_a_condition_the_same_model_answers_other_examples(context, world)
     )
     plain, found = cells.run(dataclasses.replace(cell, predictor="x"), given), cells.run(one, given)
     assert found.status == "ok", found.reason
-    # By hand: the saved predictor, asked about misspelt examples.
+    # Expected: the answers of the saved predictor to misspelt examples.
     task = tasks.load("sst2")
     report = read(task, world, "dev")[:48]
     asked = chosen.condition.changed(task, report, chosen.settings, 1, None)
@@ -195,11 +196,11 @@ def test_under_a_condition_the_same_model_answers_other_examples(context, world)
     assert found.task["title"] == f"{task.title} under misspellings:share=1.0"
     assert found.task["condition"] == {"name": "misspellings:share=1.0", "settings": changes, "version": 1}
     assert "condition" not in plain.task and found.adaptation == plain.adaptation
-    assert found.cost["steps"] == plain.cost["steps"]  # what the score takes, whoever did it
+    assert found.cost["steps"] == plain.cost["steps"]  # the steps behind the score, wherever they were taken
     record.write(context.out, found)
-    # What was predicted is scored again as the plain task is.
+    # The predictions are rescored like those of the plain task.
     assert rescore.scored(found, [context.out]).value == pytest.approx(found.headline["value"])
-    # With --keep, the plain cell alone leaves a model: a condition changes none.
+    # With --keep, only the plain cell saves a model, because a condition does not change the model.
     again = dataclasses.replace(given, keep=True, out=context.out / "again")
     assert cells.run(one, again).status == "ok" and not (context.out / "again/adapted").exists()
     assert cells.run(dataclasses.replace(cell, predictor="x"), again).status == "ok"
@@ -216,8 +217,10 @@ def test_a_condition_that_does_not_fit_is_not_applicable(context):
     record.write(context.out, found)
 
 
-def test_a_baseline_answers_under_a_condition(context):
-    (*_, plain, one), _ = under("misspellings:share=1.0", (tasks.load("sst2"),), ("bag-of-words",), data_sha256=Same())
+def test_a_baseline_predicts_under_a_condition(context):
+    (*_, plain, one), _ = under(
+        "misspellings:share=1.0", (tasks.load("sst2"),), ("bag-of-words",), data_sha256=SameHash()
+    )
     left, right = (cells.run(each, context) for each in (plain, one))
     assert left.status == right.status == "ok"
     task = tasks.load("sst2")
@@ -228,14 +231,14 @@ def test_a_baseline_answers_under_a_condition(context):
     assert left.predictions != right.predictions and right.task["name"] == one.column
 
 
-class Same(dict):
-    """One hash for all data."""
+class SameHash(dict):
+    """Maps all data to one hash."""
 
     def __missing__(self, name):
         return "d"
 
 
-def test_costs_of_two_pieces_of_work_add_up():
+def test_costs_of_adaptation_and_evaluation_add_up():
     first = {"seconds": {"train": 1.0, "total": 1.0}, "peak_memory_bytes": 5, "energy": {"joules": 2.0, "source": "x"}}
     second = {"seconds": {"load": 0.5, "train": 0.25, "total": 0.75}, "peak_memory_bytes": 3}
     assert add_costs(first, second | {"energy": {"joules": 1.0, "source": "x"}}) == {
@@ -247,7 +250,7 @@ def test_costs_of_two_pieces_of_work_add_up():
     assert add_costs(first, second | {"energy": unknown})["energy"] == unknown
 
 
-def test_a_failed_adaptation_says_so_in_all_its_cells(tmp_path):
+def test_a_failed_adaptation_is_the_reason_in_all_its_cells(tmp_path):
     (plain, one, *_), models = under(names=("random-bert",), seeds=[0])
     (adapted,) = models.values()
     job = Job(data="", source={}, command="", keep=False, length=32)
@@ -265,14 +268,14 @@ def test_a_failed_adaptation_says_so_in_all_its_cells(tmp_path):
 
 
 def misspelt(share=0.1, version=1, **changes):
-    """A made-up record of SST-2 under misspellings."""
+    """Returns a made-up record of SST-2 under misspellings."""
     name = "misspellings" if share == 0.1 else f"misspellings:share={share}"
     about = {"name": name, "settings": {"share": share}, "version": version}
     own = {"name": f"sst2@{name}", "title": f"SST-2 under {name}", "condition": about}
     return made.record(task="sst2", task_=own, **changes)
 
 
-def test_a_score_under_a_condition_stands_in_a_column_of_its_own():
+def test_scores_under_a_condition_have_their_own_column():
     plain = [made.record(task="sst2", value=90.0, seed=seed) for seed in range(2)]
     noisy = [misspelt(share, value=value) for share, value in ((0.1, 80.0), (0.2, 60.0))]
     alone, grid = arrange(plain), arrange([*plain, *noisy])
@@ -282,15 +285,15 @@ def test_a_score_under_a_condition_stands_in_a_column_of_its_own():
     (row,) = grid.rows
     means = [grid.cells[row, column].summary.mean for column in grid.columns]
     assert means == [90.0, 80.0, 60.0] and not grid.notes
-    assert grid.macro(row) == alone.macro(alone.rows[0])  # of tasks, not of conditions
+    assert grid.macro(row) == alone.macro(alone.rows[0])  # over tasks, not over conditions
     assert list(grid.macro(row).values()) == [90.0, 90.0]
     assert "under a condition" in grid.definition() and "under a condition" not in alone.definition()
-    # Examples of two versions of a condition are not the same ones.
+    # Two versions of a condition give different examples.
     both = arrange([misspelt(value=80.0), misspelt(version=2, value=70.0, seed=1)])
     assert len(both.columns) == 2 and all("condition version" in column.part for column in both.columns)
 
 
-def test_the_gate_compares_the_same_condition(tmp_path):
+def test_the_gate_compares_only_the_same_condition(tmp_path):
     one, newer = misspelt(value=80.0), misspelt(version=2, value=80.0)
     plain = made.record(task="sst2", value=80.0)
     assert len({sides.identity_of(each) for each in (plain, one, misspelt(0.2))}) == 3
@@ -300,7 +303,7 @@ def test_the_gate_compares_the_same_condition(tmp_path):
 
 
 @pytest.mark.parametrize("broken", [{"name": "x"}, {"name": 3, "settings": {}, "version": 1}, "misspellings"])
-def test_a_record_with_half_a_condition_is_refused(tmp_path, broken):
+def test_a_record_with_an_incomplete_condition_is_rejected(tmp_path, broken):
     with pytest.raises(record.RecordError, match="condition"):
         record.write(tmp_path, made.record(task_={"condition": broken}))
 
@@ -329,8 +332,8 @@ def records(out):
 
 
 @pytest.mark.slow
-def test_a_run_killed_between_the_adapted_model_and_its_cells_goes_on_from_it(world, tmp_path):
-    """The plain cell is that of a run without conditions; the model is not adapted a second time."""
+def test_a_run_killed_between_the_adapted_model_and_its_cells_resumes_from_it(world, tmp_path):
+    """The plain cell equals that of a run without conditions. The model is not adapted a second time."""
     log = tmp_path / "log"
 
     def begin(out, *asked):

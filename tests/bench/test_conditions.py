@@ -1,4 +1,4 @@
-"""Conditions: the registry and its contract, and misspellings by hand."""
+"""Conditions: the registry, its contract, and misspellings against expected words."""
 
 import difflib
 
@@ -22,18 +22,18 @@ def example(name, *texts):
     return Example(id=name, inputs=texts or (TEXT,), gold="1")
 
 
-def changed(*examples, seed=0, **settings):
+def misspell(*examples, seed=0, **settings):
     return conditions.load("misspellings").changed(TASK, examples, Settings(**settings), seed)
 
 
 @pytest.mark.parametrize("name", conditions.names())
-def test_a_folder_holds_a_condition(name):
+def test_every_folder_defines_a_condition(name):
     found = conditions.load(name)
     assert isinstance(found, Condition) and found.summary and found.version >= 1
     assert any(found.fits(form) for form in Form)
 
 
-def test_a_broken_folder_is_named(tmp_path):
+def test_unknown_and_broken_folders_are_reported(tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty/__init__.py").write_text("")
     assert _folders.names(tmp_path) == ("empty",)
@@ -45,15 +45,15 @@ def test_a_broken_folder_is_named(tmp_path):
         _folders.load(conditions.Path(conditions.__file__).parent, "misspellings", "TRANSFORM", Transform)
 
 
-def test_keys_beside_each_other():
-    """By hand, on a QWERTY keyboard."""
+def test_neighbouring_keys_of_the_keyboard():
+    """The expected neighbours are those of a QWERTY keyboard."""
     assert set(NEIGHBOURS["g"]) == set("fhtyvb") and set(NEIGHBOURS["q"]) == set("wa")
     assert set(NEIGHBOURS["p"]) == set("ol") and set(NEIGHBOURS["m"]) == set("njk")
     assert all(letter in NEIGHBOURS[other] for letter, near in NEIGHBOURS.items() for other in near)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_one_letter_inside_a_word_is_misspelt(kind):
+def test_a_misspelling_changes_one_letter_inside_a_word(kind):
     rng, found = np.random.default_rng(0), set()
     for _ in range(200):
         word = misspelt("Plant", kind, rng)
@@ -71,19 +71,19 @@ def test_one_letter_inside_a_word_is_misspelt(kind):
         assert found == {"Plant"[: k + 1] + one + "Plant"[k + 1 :] for k, one in places}
 
 
-def test_a_share_of_the_long_words_changes_and_nothing_else():
-    (one,) = changed(example("7"), share=0.5)
+def test_only_the_given_share_of_long_words_changes():
+    (one,) = misspell(example("7"), share=0.5)
     before, after = TEXT.split(), one.inputs[0].split()
     differ = [(a, b) for a, b in zip(before, after, strict=True) if a != b]
-    assert len(differ) == 4 and one.gold == "1" and one.id == "7"  # of eight words with four letters
+    assert len(differ) == 4 and one.gold == "1" and one.id == "7"  # half of the eight words with at least four letters
     assert all(sum(c.isalpha() for c in a) >= 4 for a, _ in differ)
     assert all(difflib.SequenceMatcher(None, a, b).ratio() > 0.6 for a, b in differ)
-    assert changed(example("8", "to be or 1234"))[0].inputs == ("to be or 1234",)
-    (both,) = changed(example("9", "nothing here", "something there"), share=0.01)
+    assert misspell(example("8", "to be or 1234"))[0].inputs == ("to be or 1234",)
+    (both,) = misspell(example("9", "nothing here", "something there"), share=0.01)
     assert sum(a != b for a, b in zip(both.inputs, ("nothing here", "something there"), strict=True)) == 1
 
 
-def test_a_misspelling_follows_from_the_seed_and_the_example_alone():
-    alone, (_, among) = changed(example("7")), changed(example("6"), example("7"))
-    assert alone[0] == among and changed(example("7"), seed=1)[0] != among
-    assert changed(example("6"))[0].inputs != among.inputs
+def test_a_misspelling_depends_only_on_the_seed_and_the_example():
+    alone, (_, among) = misspell(example("7")), misspell(example("6"), example("7"))
+    assert alone[0] == among and misspell(example("7"), seed=1)[0] != among
+    assert misspell(example("6"))[0].inputs != among.inputs

@@ -1,4 +1,4 @@
-"""Progress on stderr, and what the environment says of this process."""
+"""Progress on stderr, and properties of the environment and of this process."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ from ptmbench.bench.errors import EnvironmentProblem, UsageError
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_plain_lines_come_now_and_then_and_at_the_end(
+def test_plain_progress_lines_are_printed_at_intervals_and_at_the_end(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = [100.0]
@@ -29,7 +29,7 @@ def test_plain_lines_come_now_and_then_and_at_the_end(
     assert lines[-1] == "Training: 40/40 steps, 100 %, 1 steps/s, after 40 s  loss 2"
 
 
-def test_what_an_earlier_run_did_is_no_speed_of_this_one(
+def test_work_of_an_earlier_run_does_not_count_as_speed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = [0.0]
@@ -41,7 +41,7 @@ def test_what_an_earlier_run_did_is_no_speed_of_this_one(
     assert capsys.readouterr().err.splitlines()[0] == "Cells: 92/100 cells, 92 %, 0.2 cells/s, 40 s left"
 
 
-def test_a_brief_bar_leaves_no_line_and_a_failure_no_closing_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_brief_bar_prints_no_line_and_a_failed_one_no_closing_line(capsys: pytest.CaptureFixture[str]) -> None:
     with console.progress("Part", 2, brief=True) as bar:
         bar.advance(2)
     with pytest.raises(KeyError), console.progress("Broken", 2):
@@ -50,7 +50,7 @@ def test_a_brief_bar_leaves_no_line_and_a_failure_no_closing_line(capsys: pytest
 
 
 def test_nested_bars_share_one_live_display_and_close_it() -> None:
-    """In a pseudo-terminal of its own, where the live face is chosen."""
+    """Runs in a pseudo-terminal, where the live display is chosen."""
     code = (
         "from ptmbench.bench import console\n"
         "with console.progress('outer [bold]', 2, 'cells') as outer:\n"
@@ -76,7 +76,7 @@ def test_durations(seconds: float, text: str) -> None:
     assert console.duration(seconds) == text
 
 
-def test_a_budget_reads_and_repeats_itself() -> None:
+def test_a_budget_is_parsed_validated_and_written_as_a_flag() -> None:
     assert Budget.parse(tokens="20e6") == Budget(tokens=20_000_000)
     assert Budget.parse(tokens="20e6").flag() == "--tokens 20000000"
     assert Budget.parse(flops="1.5e15").flag() == "--flops 1500000000000000.0"
@@ -88,7 +88,7 @@ def test_a_budget_reads_and_repeats_itself() -> None:
         Budget(steps=1, minutes=1.0)
 
 
-def test_the_peak_of_memory_is_seen_and_can_begin_anew() -> None:
+def test_peak_memory_is_measured_and_can_be_reset() -> None:
     code = (
         "from ptmbench.bench import environment as e\n"
         "before = e.peak_memory_bytes()\n"
@@ -102,14 +102,14 @@ def test_the_peak_of_memory_is_seen_and_can_begin_anew() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_versions_and_commit_of_a_record() -> None:
+def test_versions_and_commit_for_records() -> None:
     found = environment.versions()
     assert found["python"].startswith("3.") and found["numpy"][0].isdigit()
     assert set(environment.PACKAGES) <= set(found)
     assert environment.commit() == "unknown" or len(environment.commit().removesuffix("+changes")) == 40
 
 
-def test_only_the_lines_of_logs_are_held_back(capfd: pytest.CaptureFixture[str]) -> None:
+def test_only_log_lines_are_suppressed(capfd: pytest.CaptureFixture[str]) -> None:
     import os
 
     with environment.without_log_lines():
@@ -120,7 +120,7 @@ def test_only_the_lines_of_logs_are_held_back(capfd: pytest.CaptureFixture[str])
     assert capfd.readouterr().err == "kept\nthe reason\n"
 
 
-def test_the_cache_can_be_moved(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_cache_folder_can_be_changed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PTMBENCH_CACHE", str(tmp_path))
     assert environment.cache_folder() == tmp_path
     assert environment.cache_subfolder("corpora") == tmp_path / "corpora" and not list((tmp_path / "corpora").iterdir())

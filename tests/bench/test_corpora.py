@@ -1,4 +1,4 @@
-"""``data tokenise``, and the folders that it makes in place of text."""
+"""``data tokenise``, and the tokenised folders that commands read instead of text."""
 
 from pathlib import Path
 
@@ -25,11 +25,11 @@ def tokenise(*arguments: object) -> int:
     return main(["data", "tokenise", *map(str, arguments), "--vocabulary", "120"])
 
 
-def test_a_tokenised_folder_stands_for_its_text(text, tmp_path, capsys):
+def test_a_tokenised_folder_replaces_its_text(text, tmp_path, capsys):
     out = tmp_path / "out"
     assert tokenise(text.parent, "--out", out) == 0
-    told, said = capsys.readouterr()
-    assert told == f"{out}\n" and "70 documents" in said and "Removed" not in said
+    stdout, stderr = capsys.readouterr()
+    assert stdout == f"{out}\n" and "70 documents" in stderr and "Removed" not in stderr
     path = corpora.tokenizer([out], "wordpiece", 120)
     assert (
         path == out / "tokenizer.json" and path.read_bytes() == corpora.tokenizer([text], "wordpiece", 120).read_bytes()
@@ -41,14 +41,14 @@ def test_a_tokenised_folder_stands_for_its_text(text, tmp_path, capsys):
     assert corpora.name_of([out]) == "out"
 
 
-def test_what_is_removed_is_told(text, tmp_path, capsys):
+def test_removed_documents_are_reported(text, tmp_path, capsys):
     assert tokenise(text, "--deduplicate", "exact", "--out", tmp_path / "out") == 0
-    said = capsys.readouterr().err
-    assert "60 documents" in said and "Removed: 10 documents" in said
+    stderr = capsys.readouterr().err
+    assert "60 documents" in stderr and "Removed: 10 documents" in stderr
     assert corpora.tokenised([tmp_path / "out"])[0].about["deduplicate"] == "exact"
 
 
-def test_another_machine_takes_the_same_tokenizer(text, tmp_path):
+def test_another_folder_can_reuse_the_same_tokenizer(text, tmp_path):
     one, other = tmp_path / "one", tmp_path / "other"
     assert tokenise(text, "--out", one) == 0
     more = tmp_path / "more.txt"
@@ -69,7 +69,7 @@ def test_another_machine_takes_the_same_tokenizer(text, tmp_path):
     ],
     ids=["a shard", "the manifest", "manifest and tokenizer"],
 )
-def test_damage_is_named_and_the_same_command_mends_it(text, tmp_path, spoil, sentence):
+def test_damage_is_reported_and_repaired_by_the_same_command(text, tmp_path, spoil, sentence):
     out = tmp_path / "out"
     assert tokenise(text, "--out", out) == 0
     whole = (out / "shard-000000.safetensors").read_bytes()
@@ -85,14 +85,14 @@ def test_damage_is_named_and_the_same_command_mends_it(text, tmp_path, spoil, se
 @pytest.mark.parametrize(
     ("content", "sentence"), [(b"", "holds no text.*how it was made.$"), (b"caf\xe9", "is not UTF-8 text.*first.$")]
 )
-def test_a_file_that_cannot_be_read_says_no_more_than_that(content, sentence, tmp_path):
-    """Not that a tokenizer could not be trained, and whether there is enough text."""
+def test_an_unreadable_corpus_file_gives_only_that_error(content, sentence, tmp_path):
+    """The error does not mention training a tokenizer or the amount of text."""
     (tmp_path / "text.txt").write_bytes(content)
     with pytest.raises(CorpusError, match=f"^(The corpus file )?{tmp_path}/text.txt:? {sentence}"):
         corpora.tokenizer([tmp_path / "text.txt"], "wordpiece", 100)
 
 
-def test_what_does_not_fit_is_a_sentence(text, tmp_path, capsys):
+def test_mismatched_tokenised_folders_give_an_error_message(text, tmp_path, capsys):
     out = tmp_path / "out"
     assert tokenise(text, "--out", out) == 0
     with pytest.raises(CorpusError, match="--tokenizer wordpiece --vocabulary 120"):
@@ -114,18 +114,18 @@ def test_pretraining_reads_a_tokenised_folder(text, tmp_path):
 
 
 @pytest.mark.slow
-def test_speed_and_memory_are_measured_beside_the_peer(text, monkeypatch):
+def test_perf_corpus_measures_speed_and_memory_next_to_the_peer(text, monkeypatch):
     from ptmbench.bench.perf import corpus
 
     monkeypatch.chdir(text.parent)
     (row,) = corpus.main([Path(text.name)], [1], rounds=1, processes=1)
     assert set(row) == set(corpus.COLUMNS)
-    assert row.pop("worker") == 0  # so little text is tokenised by the command itself
+    assert row.pop("worker") == 0  # so little text is tokenised by the command itself, without workers
     assert all(value > 0 for value in row.values())
     assert row["megabytes"] == pytest.approx(1, abs=0.01)
 
 
-def test_a_named_corpus_that_is_missing_can_be_made(tmp_path):
+def test_the_error_for_a_missing_named_corpus_says_how_to_make_it(tmp_path):
     with pytest.raises(CorpusError, match=f"or make the corpus with `ptmbench data corpus english --data {tmp_path}`"):
         corpora.files_of((), ("corpora/english/corpus.txt", "corpus/*.txt"), tmp_path)
     with pytest.raises(CorpusError, match="Give files with --corpus.$"):

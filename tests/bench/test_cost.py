@@ -1,4 +1,4 @@
-"""Meters: every second in exactly one phase, and FLOPs counted over what rows really hold."""
+"""Meters: each second counts in exactly one phase, and FLOPs are counted without padding."""
 
 import time
 from types import SimpleNamespace
@@ -17,7 +17,7 @@ def rows(*lengths):
     ]
 
 
-def test_nested_phases_share_no_second_and_add_up():
+def test_nested_phases_do_not_overlap_and_add_up():
     with Meter() as meter:
         time.sleep(0.01)
         with phase("train"):
@@ -36,15 +36,15 @@ def test_nested_phases_share_no_second_and_add_up():
     assert meter.cost()["peak_memory_bytes"] > 1 << 20
 
 
-def test_a_phase_that_fails_is_counted_and_the_meter_ends():
+def test_a_failing_phase_is_counted_and_the_meter_ends():
     with pytest.raises(ValueError), Meter() as meter, phase("load"):
         raise ValueError
     assert set(meter.cost()["seconds"]) == {"other", "load", "total"}
-    with phase("load"):  # outside of a meter: just the block
+    with phase("load"):  # without a meter, the phase does nothing
         pass
 
 
-def test_tracing_and_the_first_call_are_told_apart():
+def test_tracing_and_the_first_call_are_separate_phases():
     def trace():
         time.sleep(0.02)
         return lambda x: time.sleep(x) or x
@@ -56,7 +56,7 @@ def test_tracing_and_the_first_call_are_told_apart():
     assert seconds["trace"] >= 0.02 and seconds["compile"] >= 0.03 and seconds["evaluate"] >= 0.01
 
 
-def test_flops_are_counted_at_each_rows_own_length():
+def test_flops_are_counted_at_the_length_of_each_row():
     model = SimpleNamespace(
         encoder_flops=lambda length: length * (10 + length), embedding_flops=lambda length: 7 * length
     )
@@ -68,8 +68,8 @@ def test_flops_are_counted_at_each_rows_own_length():
     assert cost.embedding_flops(model, [padded, choices]) == 7 * (3 + 2 + 1)
 
 
-def test_writing_reads_the_source_once_and_each_token_once():
-    """decode: 100 FLOPs a source token; a target 7, and 2 for each target that it sees. With two hypotheses."""
+def test_generation_reads_the_source_once_and_each_token_once():
+    """A source token costs 100 FLOPs; a target 7, and 2 for each target that it sees. One case has two hypotheses."""
     decoder = cost.Decoder(lambda length, n: 100 * length + n * (7 + 2 * n))
     written = [np.array([4, 4, 0]), np.array([4, 0, 0])]
     assert cost.writing_flops(decoder, rows(3, 5), written) == (300 + 9 + 11) + (500 + 9)

@@ -1,4 +1,4 @@
-"""A cell that was stopped goes on where it was, and ends as if it had never been stopped: bit for bit."""
+"""A stopped cell resumes where it was, and ends bit for bit as if it had never been stopped."""
 
 import signal
 
@@ -17,11 +17,11 @@ SETTINGS = Settings(epochs=3, batch=2, patience=1)
 
 
 class Killed(BaseException):
-    """As sudden as a signal."""
+    """Ends training as suddenly as a signal."""
 
 
 class Summing:
-    """Adds up what it reads; the rate adds too, and what it remembers is the longest batch."""
+    """A stand-in for a network. Its weight sums its inputs times the rate; its memory is the longest batch."""
 
     def __init__(self, kill=None):
         self.weight, self.longest, self.count, self.kill, self.step = 0.0, 0, 0, kill, self.Step(self)
@@ -75,83 +75,83 @@ class Summing:
         return 1.0
 
 
-def fitted(folder, kill=None, every=-1.0):
-    made, told = Summing(kill), []
-    bookmark = Bookmark(folder, every, told.append)
-    return made, loop.train(made, ROWS, SETTINGS, 0, lambda: made.weight % 7, bookmark), told
+def run_training(folder, kill=None, every=-1.0):
+    model, messages = Summing(kill), []
+    bookmark = Bookmark(folder, every, messages.append)
+    return model, loop.train(model, ROWS, SETTINGS, 0, lambda: model.weight % 7, bookmark), messages
 
 
-def test_stopped_after_any_step_it_ends_the_same(tmp_path):
-    straight, whole, told = fitted(None)
-    assert not told and whole.finished and whole.steps > 5
-    for kill in range(1, whole.steps):
+def test_training_stopped_after_any_step_resumes_to_the_same_result(tmp_path):
+    uninterrupted, expected, messages = run_training(None)
+    assert not messages and expected.finished and expected.steps > 5
+    for kill in range(1, expected.steps):
         with pytest.raises(Killed):
-            fitted(tmp_path / str(kill), kill)
-        made, done, told = fitted(tmp_path / str(kill))
-        assert done == whole and made.weight == straight.weight and made.longest == straight.longest
-        assert told == [f"The cell goes on at step {kill}, where it was stopped."]
-        assert made.count == whole.steps - kill  # no step was taken twice
-    made, done, told = fitted(tmp_path / "1")  # what has ended is not trained again
-    assert made.count == 0 and not told and done == whole and made.weight == straight.weight
+            run_training(tmp_path / str(kill), kill)
+        model, course, messages = run_training(tmp_path / str(kill))
+        assert course == expected and model.weight == uninterrupted.weight and model.longest == uninterrupted.longest
+        assert messages == [f"The cell goes on at step {kill}, where it was stopped."]
+        assert model.count == expected.steps - kill  # no step is repeated
+    model, course, messages = run_training(tmp_path / "1")  # a finished training is not repeated
+    assert model.count == 0 and not messages and course == expected and model.weight == uninterrupted.weight
 
 
-def test_a_damaged_state_is_named_and_the_one_before_it_used(tmp_path):
-    _, whole, _ = fitted(None)
+def test_a_damaged_state_is_reported_and_the_one_before_it_is_used(tmp_path):
+    _, expected, _ = run_training(None)
     with pytest.raises(Killed):
-        fitted(tmp_path, 4)
+        run_training(tmp_path, 4)
     folders = sorted((tmp_path / "training-1").iterdir())
     assert [folder.name for folder in folders] == ["step-000000003", "step-000000004"]
     broken = folders[-1] / "learnt.safetensors"
     broken.write_bytes(broken.read_bytes()[:-1])
-    _, done, told = fitted(tmp_path)
-    assert "learnt.safetensors is damaged" in told[0] and "goes on at step 3" in told[1] and done == whole
+    _, course, messages = run_training(tmp_path)
+    assert "learnt.safetensors is damaged" in messages[0] and "goes on at step 3" in messages[1] and course == expected
 
 
-def test_a_state_without_its_manifest_gives_way_when_its_step_comes_again(tmp_path):
-    _, whole, _ = fitted(None)
+def test_a_state_without_a_manifest_is_replaced_when_its_step_is_repeated(tmp_path):
+    _, expected, _ = run_training(None)
     with pytest.raises(Killed):
-        fitted(tmp_path, 4)
+        run_training(tmp_path, 4)
     (tmp_path / "training-1/step-000000004/manifest.json").unlink()
-    assert fitted(tmp_path)[1] == whole
+    assert run_training(tmp_path)[1] == expected
 
 
-def test_nothing_is_saved_before_its_time(tmp_path):
-    _, whole, _ = fitted(tmp_path / "cell", every=60.0)
-    assert whole.finished and not (tmp_path / "cell").exists()
+def test_no_state_is_saved_before_the_interval_is_over(tmp_path):
+    _, expected, _ = run_training(tmp_path / "cell", every=60.0)
+    assert expected.finished and not (tmp_path / "cell").exists()
 
 
-def test_each_training_of_a_cell_has_states_of_its_own(tmp_path):
+def test_each_training_of_a_cell_has_its_own_states(tmp_path):
     def both(kill=None):
-        bookmark, made = Bookmark(tmp_path, -1.0, lambda line: None), Summing(kill)
-        return made, [loop.train(made, ROWS, SETTINGS, seed, lambda: 1.0, bookmark) for seed in (0, 1)]
+        bookmark, model = Bookmark(tmp_path, -1.0, lambda line: None), Summing(kill)
+        return model, [loop.train(model, ROWS, SETTINGS, seed, lambda: 1.0, bookmark) for seed in (0, 1)]
 
     with pytest.raises(Killed):
-        both(15)  # in the second one
+        both(15)  # in the second training
     assert sorted(folder.name for folder in tmp_path.iterdir()) == ["training-1", "training-2"]
-    again, done = both()
-    straight = Summing()
-    assert done == [loop.train(straight, ROWS, SETTINGS, seed, lambda: 1.0) for seed in (0, 1)]
-    assert again.weight == straight.weight and again.count < straight.count
+    again, course = both()
+    uninterrupted = Summing()
+    assert course == [loop.train(uninterrupted, ROWS, SETTINGS, seed, lambda: 1.0) for seed in (0, 1)]
+    assert again.weight == uninterrupted.weight and again.count < uninterrupted.count
 
 
-def test_a_signal_waits_for_the_end_of_a_step_and_for_its_state(tmp_path):
+def test_a_signal_takes_effect_after_the_step_and_its_state(tmp_path):
     class Signalled(Summing):
         def rate(self, step, steps, settings):
             if step == 2:
                 signal.raise_signal(signal.SIGINT)
             return super().rate(step, steps, settings)
 
-    made = Signalled()
+    model = Signalled()
     with pytest.raises(KeyboardInterrupt):
-        loop.train(made, ROWS, SETTINGS, 0, lambda: 1.0, Bookmark(tmp_path, 60.0))
-    assert made.count == 3 and (tmp_path / "training-1/step-000000003").is_dir()
+        loop.train(model, ROWS, SETTINGS, 0, lambda: 1.0, Bookmark(tmp_path, 60.0))
+    assert model.count == 3 and (tmp_path / "training-1/step-000000003").is_dir()
 
 
-def test_seconds_of_earlier_processes_count(tmp_path):
+def test_seconds_of_earlier_processes_are_added(tmp_path):
     with Meter() as one, phase("train"), pytest.raises(Killed):
-        fitted(tmp_path, 3)
+        run_training(tmp_path, 3)
     with Meter() as other, phase("train"):
-        fitted(tmp_path)
+        run_training(tmp_path)
     saved = checkpoint.newest_intact(tmp_path / "training-1", print)[0].about["seconds"]
     assert 0 < other.earlier["train"] <= one.seconds["train"]
     seconds = other.cost()["seconds"]

@@ -17,7 +17,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_without_a_folder_ls_says_what_each_task_takes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_ls_without_a_folder_lists_the_files_of_each_task(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["data", "ls", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert {(row["task"], row["split"]) for row in rows} == {
@@ -26,7 +26,7 @@ def test_without_a_folder_ls_says_what_each_task_takes(capsys: pytest.CaptureFix
     assert all(row["files"] and row["from"] for row in rows)
 
 
-def test_check_reads_the_microworld_row_for_row(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_reads_all_rows_of_the_microworld(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["data", "check", str(world), "--json"]) == 0
     rows = {(row["task"], row["split"]): row for row in json.loads(capsys.readouterr().out)}
     cola = tasks.load("cola")
@@ -35,7 +35,7 @@ def test_check_reads_the_microworld_row_for_row(world: Path, capsys: pytest.Capt
     assert not [row for row in rows.values() if row["state"] == "malformed"]
 
 
-def test_a_damaged_file_is_named_and_the_rest_is_read(
+def test_a_damaged_file_is_reported_and_the_rest_is_read(
     world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "world"
@@ -53,9 +53,7 @@ def test_a_damaged_file_is_named_and_the_rest_is_read(
     assert states["sst2", "dev"] == "missing" and states["cola", "dev"] == "found"
 
 
-def test_the_command_that_names_what_is_missing_can_be_copied(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_suggested_command_quotes_the_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "my world"
     (folder / "glue/CoLA").mkdir(parents=True)
     (folder / "glue/CoLA/dev.tsv").write_text("gj04\t1\t\tHe goes.\n")
@@ -63,6 +61,6 @@ def test_the_command_that_names_what_is_missing_can_be_copied(
     assert f"`data ls '{folder}'` names them" in capsys.readouterr().err
 
 
-def test_a_folder_without_any_data_is_said_to_be_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_without_any_data_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["data", "check", str(tmp_path)]) == 4
     assert "holds no task's data" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""`ptmbench.dataset`: the batches of a pre-training in tf.data, and how they are saved and resumed."""
+"""`ptmbench.dataset`: the batches of a pre-training in tf.data, saved and resumed."""
 
 import subprocess
 import sys
@@ -26,29 +26,29 @@ def text(tmp_path_factory):
     return file
 
 
-def same(one, other):
+def assert_equal_batches(one, other):
     assert one.keys() == other.keys()
     for name in one:
         np.testing.assert_array_equal(np.asarray(one[name]), np.asarray(other[name]))
 
 
 def batches(model, text):
-    """Those of `bench.runs.pretrain`."""
+    """Returns the batches of `bench.runs.pretrain`, as a function of step and seed."""
     tokenizer = Tokenizer.load(corpora.tokenizer([text], "wordpiece", 120))
     network = networks.build(model, sized(load(model), "tiny", 32), tokenizer, 3)
     return network.batches(corpora.load((str(text),), tokenizer), 4, 32)
 
 
-def test_batches_are_those_of_a_pre_training(text):
+def test_batches_equal_those_of_a_pre_training(text):
     make = batches("bert", text)
     data = ptmbench.dataset("bert", corpus=[text], **OPTIONS)
     assert (
         tuple(data.element_spec["tokens"].shape) == (4, 32) and data.element_spec["masked_weights"].dtype == "float32"
     )
     for step, batch in enumerate(islice(data, 4)):
-        same(batch, make(step, 3))
+        assert_equal_batches(batch, make(step, 3))
     later = ptmbench.dataset("bert", corpus=[text], start=1000, **OPTIONS)
-    same(next(iter(later)), make(1000, 3))
+    assert_equal_batches(next(iter(later)), make(1000, 3))
     other = ptmbench.dataset("bert", corpus=[text], **OPTIONS | {"seed": 4})
     assert not np.array_equal(next(iter(other))["tokens"], next(iter(data))["tokens"])
 
@@ -63,11 +63,11 @@ def test_an_iterator_is_saved_and_restored(text, tmp_path):
         next(iterator)
     saved = tf.train.Checkpoint(batches=iterator).save(str(tmp_path / "loop"))
     for step in (3, 4):
-        same(next(iterator), make(step, 3))
+        assert_equal_batches(next(iterator), make(step, 3))
     for again in (iterator, iter(ptmbench.dataset("gpt2", corpus=[text], **OPTIONS).prefetch(2))):
         tf.train.Checkpoint(batches=again).restore(saved).assert_consumed()
         for step in (3, 4, 5, 6):
-            same(next(again), make(step, 3))
+            assert_equal_batches(next(again), make(step, 3))
 
 
 RESUMED = """
@@ -86,7 +86,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.slow
-def test_another_process_resumes(text, tmp_path):
+def test_another_process_resumes_a_saved_iterator(text, tmp_path):
     import tensorflow as tf
 
     iterator = iter(ptmbench.dataset("bert", corpus=[text], **OPTIONS))
@@ -97,7 +97,7 @@ def test_another_process_resumes(text, tmp_path):
     subprocess.run(
         [sys.executable, tmp_path / "resumed.py", text, saved, tmp_path / "next.npz"], check=True, timeout=300
     )
-    same(dict(np.load(tmp_path / "next.npz")), following)
+    assert_equal_batches(dict(np.load(tmp_path / "next.npz")), following)
 
 
 READ_AHEAD = """
@@ -117,7 +117,7 @@ if __name__ == "__main__":
 """
 
 
-def test_a_script_ends_while_tensorflow_still_reads_ahead(tmp_path):
+def test_a_script_ends_while_tensorflow_still_prefetches(tmp_path):
     (tmp_path / "script.py").write_text(READ_AHEAD)
     scripts = [
         subprocess.Popen([sys.executable, tmp_path / "script.py", how], stdout=subprocess.PIPE, text=True)
@@ -132,19 +132,19 @@ def test_a_script_ends_while_tensorflow_still_reads_ahead(tmp_path):
             script.kill()
 
 
-def test_a_checkpoint_gives_its_tokenizer(text, tmp_path):
+def test_a_checkpoint_provides_its_tokenizer(text, tmp_path):
     ptmbench.pretrain(
         "gpt2", corpus=[text], vocabulary=120, steps=1, out=tmp_path / "c", recipe={"batch": 2, "length": 32}
     )
     data = ptmbench.dataset(tmp_path / "c", corpus=[text], batch=4, length=32, seed=3)
-    same(next(iter(data)), batches("gpt2", text)(0, 3))
+    assert_equal_batches(next(iter(data)), batches("gpt2", text)(0, 3))
     with pytest.raises(UsageError, match="its own tokenizer is taken"):
         ptmbench.dataset(tmp_path / "c", corpus=[text], vocabulary=100)
     with pytest.raises(UsageError, match="reads at most"):
         ptmbench.dataset(tmp_path / "c", corpus=[text], length=1 << 12)
 
 
-def test_what_cannot_be_a_dataset(text):
+def test_invalid_arguments_of_dataset_are_rejected(text):
     with pytest.raises(UsageError, match="corpus must be a sequence"):
         ptmbench.dataset("bert", corpus="text.txt")
     with pytest.raises(UsageError, match="start is the number of the first step"):

@@ -1,4 +1,4 @@
-"""`diagnose`: effective ranks and gains from sources, of networks whose answer is known, and on the command line."""
+"""`diagnose`: effective rank and source gain, for networks with known values and on the command line."""
 
 import json
 
@@ -16,7 +16,7 @@ from tests.bench.cells import train
 from tests.models.networks import VOCABULARY, build, corpus, corpus_of, made, small, swept_model
 
 
-def test_effective_ranks_that_are_known():
+def test_effective_ranks_of_known_matrices():
     rng = np.random.default_rng(0)
     crossed = np.concatenate([np.eye(16), -np.eye(16)])
     assert diagnosis.effective_rank(crossed) == pytest.approx(16)
@@ -28,7 +28,7 @@ def test_effective_ranks_that_are_known():
     assert diagnosis.effective_rank(stretched) == pytest.approx(np.exp(-(shares * np.log(shares)).sum()))
 
 
-def test_vectors_are_those_of_the_tokens_of_the_text():
+def test_token_vectors_are_the_encoder_outputs_of_the_text():
     network, length = build(models.load("bert"), small(models.load("bert"))), 20
     found = diagnosis.token_vectors(network, corpus(), length, BERT)
     ids = corpus().ids
@@ -40,7 +40,7 @@ def test_vectors_are_those_of_the_tokens_of_the_text():
 
 @pytest.mark.sweep
 @swept_model
-def test_every_model_gives_vectors_to_text(name):
+def test_every_model_gives_token_vectors(name):
     network = made(name).built
     found = diagnosis.token_vectors(network, corpus_of(name), 20, VOCABULARY.template)
     assert found.shape[1] == network.encoder.width and np.isfinite(found).all()
@@ -52,25 +52,25 @@ def gain(network, reads=("tokens",)):
     return diagnosis.source_gain(network, corpus(), 24, reads, loss)
 
 
-def test_what_a_decoder_gains_from_its_source():
-    """Nothing, if its cross-attention adds nothing."""
+def test_the_source_gain_of_a_decoder_needs_cross_attention():
+    """The gain is 0 if the weights of cross-attention are 0."""
     module = models.load("t5")
     network = build(module, small(module))
     assert abs(gain(network)) > 1e-6
-    silenced = [v for v in network.loss.variables if "cross" in v.path]
-    assert silenced
-    for variable in silenced:
+    cross_attention = [v for v in network.loss.variables if "cross" in v.path]
+    assert cross_attention
+    for variable in cross_attention:
         variable.assign(np.zeros(variable.shape, np.float32))
     assert gain(network) == pytest.approx(0, abs=1e-6)
 
 
 @pytest.mark.parametrize("name", ["gpt", "bert"])
-def test_without_a_source_there_is_no_gain(name):
+def test_models_without_a_source_have_no_source_gain(name):
     module = models.load(name)
     assert gain(build(module, small(module))) is None
 
 
-def test_on_the_command_line_and_from_python(text, tmp_path, capsys):
+def test_diagnose_on_the_command_line_and_from_python(text, tmp_path, capsys):
     made, (path,) = train("word2vec", text, tmp_path / "made"), text.files
     frame = ptmbench.diagnose(tmp_path / "made", path, verbose=False)
     (line,) = frame.to_dict("records")
@@ -79,15 +79,15 @@ def test_on_the_command_line_and_from_python(text, tmp_path, capsys):
     assert line["loss"] > 0 and np.isnan(line["source gain"])
     capsys.readouterr()
     assert main(["diagnose", str(tmp_path / "made"), "--corpus", str(path), "--json"]) == OK
-    (told,) = json.loads(capsys.readouterr().out)
-    assert told["effective rank"] == line["effective rank"] and told["source gain"] is None
+    (printed,) = json.loads(capsys.readouterr().out)
+    assert printed["effective rank"] == line["effective rank"] and printed["source gain"] is None
     assert main(["diagnose", str(tmp_path / "made"), "--corpus", str(path)]) == OK
     header, row = capsys.readouterr().out.splitlines()
     assert header.split() == ["checkpoint", "loss", "effective", "rank", "width", "source", "gain"]
     assert row.split()[0] == "made" and row.split()[-1] == "-"
 
 
-def test_what_is_no_pretraining_is_a_sentence(text, tmp_path, monkeypatch, capsys):
+def test_checkpoints_that_are_not_pretrained_give_an_error_message(text, tmp_path, monkeypatch, capsys):
     made = train("word2vec", text, tmp_path / "made")
     monkeypatch.setattr(checkpoint, "read", lambda folder: Checkpoint(folder, made.about | {"kind": "adapted"}, {}))
     assert main(["diagnose", str(tmp_path / "made"), "--corpus", str(text.files[0])]) == ENVIRONMENT

@@ -1,4 +1,4 @@
-"""Distillation: its losses by NumPy, what a teacher says of rows, shuffled controls, and plans with teachers."""
+"""Distillation: losses against NumPy, teacher outputs of rows, shuffled controls, and plans with teachers."""
 
 import dataclasses
 
@@ -32,8 +32,8 @@ def divergence(student, teacher, temperature):
 
 
 @pytest.mark.parametrize("temperature", [1.0, 2.0, 10.0])
-def test_soft_targets_of_texts_are_hintons(temperature):
-    """Outputs that are no answer of the task have no part in it."""
+def test_the_soft_target_loss_of_texts_is_hintons(temperature):
+    """Outputs that are not answers of the task do not count."""
     rng = np.random.default_rng(0)
     student, teacher = rng.normal(0, 3, (2, 5, 4))
     unused = np.zeros((5, 4), np.float32)
@@ -43,7 +43,7 @@ def test_soft_targets_of_texts_are_hintons(temperature):
     found = network.soft(numbers, batch, temperature, "probabilities")
     assert abs(found - divergence(student[:, :3], teacher[:, :3], temperature).mean()) < 2e-5
     found = network.soft(numbers, batch, temperature, "logits")
-    assert abs(found - ((student - teacher)[:, :3] ** 2).sum(-1).mean()) < 2e-4  # 1e9 leaves them few digits
+    assert abs(found - ((student - teacher)[:, :3] ** 2).sum(-1).mean()) < 2e-4  # 1e9 leaves the logits few digits
     assert network.soft(tf.constant(batch["teacher"]), batch, temperature, "probabilities") == 0
 
 
@@ -58,20 +58,20 @@ def test_a_high_temperature_matches_logits():
     assert np.allclose(tape.gradient(loss, z), (student - teacher) / 4, atol=0.02)
 
 
-def test_the_loss_of_a_score_is_its_squared_distance():
+def test_the_loss_of_a_score_is_the_squared_error():
     batch = {"score": np.zeros(2, np.float32), "teacher": np.array([1.0, -1.0], np.float32)}
     for match in ("probabilities", "logits"):
         assert network.soft(tf.constant([[3.0], [0.0]]), batch, 2.0, match) == (4 + 1) / 2
 
 
 def tagged(tags, example=0):
-    """A row of a sentence, whose first and last tokens are no words."""
+    """Returns the row of a sentence. Its first and last tokens are not words."""
     tags = np.array([-1, *tags, -1], np.int32)
     arrays = {"tokens": np.ones(len(tags), np.int32), "tags": tags, "places": np.flatnonzero(tags >= 0)}
     return InputRow(arrays | {"unused": np.array([0, 0, 0, NONE], np.float32)}, example, note=(0, arrays["places"]))
 
 
-def test_soft_targets_of_tags_are_a_mean_over_words():
+def test_the_soft_target_loss_of_tags_is_a_mean_over_words():
     rng = np.random.default_rng(2)
     rows = [tagged([0, 2, 1, -1, 1]), tagged([1], example=1)]
     outputs = [rng.normal(0, 2, (8, 4)).astype(np.float32) + rows[0].arrays["unused"] for _ in rows]
@@ -84,7 +84,7 @@ def test_soft_targets_of_tags_are_a_mean_over_words():
     assert len(each) == 5 and abs(found - np.mean(each)) < 2e-5
 
 
-def test_what_is_dealt_out_stays_among_equals():
+def test_permutations_stay_within_equal_keys():
     keys = [i % 3 for i in range(60)]
     order = permute_within_keys(keys, 0)
     assert sorted(order) == list(range(60)) and [keys[i] for i in order] == keys
@@ -97,23 +97,25 @@ def classified(label, example, offered=(0, 1)):
     return InputRow(arrays, example, note=list(offered))
 
 
-def test_a_shuffled_teacher_says_the_same_things_of_other_rows():
+def test_a_shuffled_teacher_gives_its_outputs_to_other_rows():
     rows = [classified(i % 2, i, (0, 1) if i < 20 else (2, 3)) for i in range(30)]
     outputs = [np.full(4, i, np.float32) for i in range(30)]
 
-    def said(shuffle):
+    def teacher_outputs(shuffle):
         return [int(row.arrays["teacher"][0]) for row in taught(rows, rows, outputs, shuffle, 0)]
 
-    assert said("") == list(range(30))
+    assert teacher_outputs("") == list(range(30))
     for shuffle in ("examples", "labels"):
-        assert sorted(said(shuffle)) == list(range(30)) != said(shuffle)
-        assert all((i < 20) == (one < 20) for i, one in enumerate(said(shuffle))), "other answers are on offer there"
-    assert all(i % 2 == one % 2 for i, one in enumerate(said("labels")))
-    assert any(i % 2 != one % 2 for i, one in enumerate(said("examples")))
+        assert sorted(teacher_outputs(shuffle)) == list(range(30)) != teacher_outputs(shuffle)
+        assert all((i < 20) == (one < 20) for i, one in enumerate(teacher_outputs(shuffle))), (
+            "other answers are on offer there"
+        )
+    assert all(i % 2 == one % 2 for i, one in enumerate(teacher_outputs("labels")))
+    assert any(i % 2 != one % 2 for i, one in enumerate(teacher_outputs("examples")))
     assert "teacher" not in rows[0].arrays
 
 
-def test_of_tags_it_is_words_that_are_shuffled():
+def test_words_and_not_sentences_are_shuffled_for_tagging():
     rows = [tagged([0, 1, 1, 0]), tagged([1, 0], example=1), tagged([0, 0, 0], example=2)]
     outputs = [np.arange(32, dtype=np.float32).reshape(8, 4) + 100 * i for i in range(3)]
     for shuffle in ("examples", "labels"):
@@ -130,19 +132,19 @@ def test_of_tags_it_is_words_that_are_shuffled():
             assert [gold[tuple(word)] for word in words] == tags
 
 
-def test_rows_that_differ_are_refused():
+def test_different_rows_of_teacher_and_student_are_rejected():
     one, other = [classified(0, 0), classified(1, 1)], [classified(0, 0), classified(0, 1)]
-    said = [np.zeros(4, np.float32)] * 2
+    teacher_outputs = [np.zeros(4, np.float32)] * 2
     for read in (other, one[:1], [one[1], one[0]], [tagged([0, 1]), tagged([1, 0], 1)]):
         with pytest.raises(NotApplicable, match="in other rows"):
-            taught(one, read, said, "", 0)
+            taught(one, read, teacher_outputs, "", 0)
     scores = [InputRow({"score": np.float32(i)}, i) for i in range(2)]
     assert [row.arrays["teacher"] for row in taught(scores, scores, [[0.5], [2.5]], "", 0)] == [0.5, 2.5]
     with pytest.raises(NotApplicable, match="no labels to shuffle by"):
         taught(scores, scores, [[0.5], [2.5]], "labels", 0)
 
 
-def test_a_student_alone_has_no_teacher():
+def test_alpha_zero_means_no_teacher_and_invalid_settings_are_rejected():
     assert Own(teacher="bert-mini", alpha=0.0).of("sst2").teacher == ""
     assert Own(teacher="bert-mini").of("sst2").teacher == "bert-mini"
     for wrong in (
@@ -157,7 +159,7 @@ def test_a_student_alone_has_no_teacher():
             settings.changed(Own(), wrong)
 
 
-def test_cells_without_a_teacher_keep_their_keys():
+def test_a_teacher_changes_the_key_and_the_dependencies_of_a_cell():
     one = cell("random-bert", "sst2")
     other = dataclasses.replace(one, teacher="x")
     assert other.key != one.key and other.needs == (*one.needs, "x") and other.relation("x") == "Its teacher"
@@ -165,9 +167,9 @@ def test_cells_without_a_teacher_keep_their_keys():
 
 
 def test_a_teacher_is_adapted_once_for_all_its_students(planned):
-    asked = ("finetune", "distil:teacher=bert-mini", "distil:teacher=bert-mini+shuffle=labels", "distil:alpha=0")
+    adaptations = ("finetune", "distil:teacher=bert-mini", "distil:teacher=bert-mini+shuffle=labels", "distil:alpha=0")
     common = {"tasks": ("sst2", "conll2003", "wikitext2"), "seeds": 2}
-    whole = planned(models=("bert",), sizes=("tiny",), adaptations=asked, **common)
+    whole = planned(models=("bert",), sizes=("tiny",), adaptations=adaptations, **common)
     teachers = {one.key: one.cell for one in whole.artefacts if isinstance(one, AdaptedModel)}
     assert sorted((one.who, one.adaptation, one.task, one.seed) for one in teachers.values()) == [
         ("bert-mini", "finetune", task, seed) for task in ("conll2003", "sst2") for seed in (0, 1)
@@ -175,12 +177,12 @@ def test_a_teacher_is_adapted_once_for_all_its_students(planned):
     for one in whole.cells:
         assert bool(one.teacher) == ("teacher" in one.adaptation), one.title
         if one.teacher:
-            taught_by = teachers[one.teacher]
-            assert (taught_by.task, taught_by.seed) == (one.task, one.seed)
-            assert taught_by.pretraining != one.pretraining and taught_by.tokenizer == one.tokenizer
+            teacher_cell = teachers[one.teacher]
+            assert (teacher_cell.task, teacher_cell.seed) == (one.task, one.seed)
+            assert teacher_cell.pretraining != one.pretraining and teacher_cell.tokenizer == one.tokenizer
     assert {one.size for one in whole.pretrainings} == {"tiny", "mini"}
 
-    both = planned(models=("bert",), sizes=("tiny", "mini"), adaptations=asked[:2], **common)
+    both = planned(models=("bert",), sizes=("tiny", "mini"), adaptations=adaptations[:2], **common)
     shared = {one.key for one in both.artefacts if isinstance(one, AdaptedModel)}
     assert shared == set(teachers), "a teacher with a row of its own is trained for both"
     rows = [one for one in both.cells if one.who == "bert-mini" and one.adaptation == "finetune"]
@@ -194,7 +196,7 @@ def test_a_teacher_is_adapted_once_for_all_its_students(planned):
         planned(models=("bert",), adaptations=("distil:teacher=bert-huge",))
 
 
-def test_a_teacher_of_random_weights_is_not_pretrained(planned):
+def test_a_teacher_with_random_weights_is_not_pretrained(planned):
     whole = planned(models=("random-bert",), adaptations=("distil:teacher=random-bert-mini",), baselines=False)
     assert not whole.pretrainings and {one.teacher for one in whole.cells} == {
         one.key for one in whole.artefacts if isinstance(one, AdaptedModel)
@@ -215,7 +217,7 @@ def test_only_run_and_evaluate_train_teachers(world):
         )
 
 
-def test_the_estimate_counts_asking_the_teacher(world):
+def test_the_estimate_counts_the_predictions_of_the_teacher(world):
     taught = make("sst2", "bert", "distil", teacher="bert-mini")
     alone = dataclasses.replace(taught, settings={**taught.settings, "teacher": ""})
     (_, flops, note), (_, more, _) = (cell_cost(one, world, {}, None) for one in (alone, taught))

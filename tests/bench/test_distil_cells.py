@@ -1,4 +1,4 @@
-"""Cells of students: the teacher in their records, and a student that is killed and resumed."""
+"""Distillation cells: the teacher in the record, and a student that is killed and resumed."""
 
 import dataclasses
 import json
@@ -26,19 +26,19 @@ TEACHER = "distil:teacher=random-bert-tiny"
 
 
 @pytest.mark.slow
-def test_a_student_has_its_teacher_in_its_record(world, tmp_path):
+def test_the_record_of_a_student_describes_its_teacher(world, tmp_path):
     usual = {"suite": "demo", "data": world, "models": ("bert",), "baselines": False, "jobs": 1, "threads": 1}
     usual |= {"tasks": ("sst2", "conll2003"), "seeds": 1, "budget": Budget(steps=3), "out": tmp_path}
     usual |= {"settings": {"max_steps": 3, "length": 32}, "recipe": SHORT, "sizes": ("tiny",), "vocabulary": 300}
-    ways = (TEACHER, f"{TEACHER}+shuffle=examples", "distil:alpha=0", "finetune")
-    assert asking.run_suite(**usual, adaptations=ways) == OK
+    adaptation_names = (TEACHER, f"{TEACHER}+shuffle=examples", "distil:alpha=0", "finetune")
+    assert asking.run_suite(**usual, adaptations=adaptation_names) == OK
     found = {}
     for one in map(record.read, (tmp_path / "records").glob("*.json")):
         assert one.status == "ok", one.reason
         found[one.task["name"], one.adaptation["name"]] = one
     assert len(found) == 2 * 4
     for task in usual["tasks"]:
-        taught, shuffled, alone, tuned = (found[task, way] for way in ways)
+        taught, shuffled, alone, tuned = (found[task, way] for way in adaptation_names)
         assert (alone.scores, alone.curve, alone.cost["flops"]) == (tuned.scores, tuned.curve, tuned.cost["flops"])
         about = taught.adaptation["teacher"]
         assert about == shuffled.adaptation["teacher"] and "teacher" not in alone.adaptation
@@ -47,7 +47,7 @@ def test_a_student_has_its_teacher_in_its_record(world, tmp_path):
         assert taught.cost["flops"] == alone.cost["flops"] + taught.cost["flops_teacher"] > alone.cost["flops"]
         assert [one["loss"] for one in taught.curve] != [one["loss"] for one in alone.curve]
         assert taught.key != shuffled.key and taught.cost["flops"] == shuffled.cost["flops"]
-    assert not (tmp_path / "intermediate").exists()  # teachers are not kept
+    assert not (tmp_path / "intermediate").exists()  # teachers are not stored
 
 
 TWO_LAYERS = dataclasses.replace(SHAPE, layers=2)
@@ -81,7 +81,7 @@ here.alone(sys.argv[1], *map(Path, sys.argv[2:]))
 
 
 def alone(adaptation: str, data: Path, out: Path, teacher: Path):
-    """A student in a process of its own, which saves after every step."""
+    """Runs a student cell in a separate process, which saves its training state after every step."""
     result = cells.run(
         student(adaptation), context_of(data, out, teacher, unfinished=out / "unfinished", save_every=0.0)
     )
@@ -90,34 +90,34 @@ def alone(adaptation: str, data: Path, out: Path, teacher: Path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("adaptation", ["distil", "pkd", "tinybert"])
-def test_a_killed_student_ends_the_same(world, tmp_path, adaptation):
-    """By a signal that nothing can catch. The teacher is asked again, and says the same."""
+def test_a_killed_student_resumes_to_the_same_result(world, tmp_path, adaptation):
+    """The signal is SIGKILL, which cannot be caught. After the resume, the teacher predicts the same targets again."""
     adapting = dataclasses.replace(make("sst2", "bert", "finetune", seed=7), limit=48)
     cells.adapt(adapting, context_of(world, tmp_path / "teacher"))
     (teacher,) = (tmp_path / "teacher" / "adapted").iterdir()
-    straight = summary(cells.run(student(adaptation), context_of(world, tmp_path / "straight", teacher)))
+    uninterrupted = summary(cells.run(student(adaptation), context_of(world, tmp_path / "straight", teacher)))
     total = 24 + (18 if adaptation == "tinybert" else 0)
-    assert straight["steps"] == total and straight["flops_teacher"] > 0
+    assert uninterrupted["steps"] == total and uninterrupted["flops_teacher"] > 0
 
-    def begin():
+    def start_process():
         with open(tmp_path / "log", "a") as log:
             command = [sys.executable, "-c", SCRIPT, adaptation, world, killed, teacher]
             return subprocess.Popen(command, cwd=ROOT, stderr=log, stdout=log)
 
-    def come():
+    def last_saved_step():
         found = (killed / "unfinished").glob("training-1/step-*/manifest.json")
         return max((int(path.parent.name.rpartition("-")[2]) for path in found), default=0)
 
     killed = tmp_path / "killed"
     killed.mkdir()
-    process = begin()
-    wait_for(lambda: come() >= 5 or process.poll() is not None)
+    process = start_process()
+    wait_for(lambda: last_saved_step() >= 5 or process.poll() is not None)
     process.kill()
     assert process.wait() == -signal.SIGKILL, (tmp_path / "log").read_text()
-    assert 5 <= come() < 24
-    assert begin().wait(timeout=PATIENCE) == OK, (tmp_path / "log").read_text()
+    assert 5 <= last_saved_step() < 24
+    assert start_process().wait(timeout=PATIENCE) == OK, (tmp_path / "log").read_text()
     assert "The cell goes on at step" in (tmp_path / "log").read_text()
-    assert json.loads((killed / "answers.json").read_text()) == straight
+    assert json.loads((killed / "answers.json").read_text()) == uninterrupted
 
 
 @pytest.fixture
@@ -129,16 +129,16 @@ def taught(world, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_second_stage_of_tinybert_goes_on_where_it_was_stopped(taught, monkeypatch):
-    """After 6 steps of the first stage and 3 of the second."""
+def test_tinybert_resumes_in_its_second_stage(taught, monkeypatch):
+    """It is stopped after 6 steps of the first stage and 3 of the second."""
     cell = student("tinybert", inner_epochs=1, epochs=1)
     record = check_resumed(cell, context_of(*taught), 9, monkeypatch, "flops_teacher")
     assert record.cost["steps"] == 12
 
 
 @pytest.mark.slow
-def test_controls_of_inner_layers(taught):
-    """A student alone is fine-tuned, whatever the adaptation, and a shuffled teacher teaches something else."""
+def test_controls_of_hidden_layer_distillation(taught):
+    """With alpha=0, a student equals plain fine-tuning in both adaptations. A shuffled teacher changes the training."""
     world, out, teacher = taught
     few, one = {"epochs": 1, "max_steps": 3}, {"inner_epochs": 1}
     tuned = cells.run(student("finetune", **few), context_of(world, out))
@@ -155,7 +155,7 @@ def test_controls_of_inner_layers(taught):
 
 
 @pytest.mark.slow
-def test_a_recurrent_student_learns_the_logits_of_a_transformer(taught):
+def test_a_recurrent_student_is_trained_on_the_logits_of_a_transformer(taught):
     """BERT-to-LSTM (Tang et al., 2019)."""
     found = {
         alpha: cells.run(make("sst2", "elmo", "distil", match="logits", alpha=alpha, max_steps=3), context_of(*taught))
@@ -168,7 +168,8 @@ def test_a_recurrent_student_learns_the_logits_of_a_transformer(taught):
 
 @pytest.mark.slow
 def test_lightpaff_learns_from_a_teacher_in_both_stages(world, tmp_path):
-    """Song et al. (2020): pre-training and fine-tuning have a teacher each, which begin with the same weights."""
+    """Song et al. (2020): both stages have a teacher. That of fine-tuning is the teacher of pre-training,
+    fine-tuned."""
     way = "distil:teacher=bert-tiny+temperature=1"
     usual = {"suite": "demo", "data": world, "models": ("lightpaff",), "baselines": False, "jobs": 1, "threads": 1}
     usual |= {"tasks": ("sst2",), "seeds": 1, "budget": Budget(steps=3), "out": tmp_path, "sizes": ("tiny",)}
@@ -182,7 +183,7 @@ def test_lightpaff_learns_from_a_teacher_in_both_stages(world, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_convolutional_student_learns_the_logits_of_a_transformer(taught):
+def test_a_convolutional_student_is_trained_on_the_logits_of_a_transformer(taught):
     """Transformer-to-CNN (Chia et al., 2019)."""
     given = {"match": "logits", "max_steps": 3}
     both, alone = (

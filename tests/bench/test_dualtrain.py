@@ -1,4 +1,4 @@
-"""DualTrain in the harness: a student with a vocabulary of its own, from plan to prediction."""
+"""DualTrain in the harness: a student with its own vocabulary, from the plan to the scores."""
 
 from types import SimpleNamespace
 
@@ -30,7 +30,7 @@ def teacher(text, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def small(text):
-    """The text in a vocabulary of 200."""
+    """The text, tokenized with a vocabulary of 200."""
     tokenizer = Tokenizer.load(corpora.tokenizer(text.files, "wordpiece", 200))
     return SimpleNamespace(
         files=text.files, tokenizer=tokenizer, corpus=corpora.load(tuple(map(str, text.files)), tokenizer)
@@ -42,7 +42,7 @@ def student(small, teacher, tmp_path_factory):
     return train("dualtrain", small, tmp_path_factory.mktemp("student") / "student", teacher=teacher)
 
 
-# In the graph --------------------------------------------------------------------------------------------------------
+# Planning ------------------------------------------------------------------------------------------------------------
 
 
 def test_a_run_plans_two_vocabularies(planned):
@@ -56,7 +56,7 @@ def test_a_run_plans_two_vocabularies(planned):
         cells = [cell for cell in whole.cells if cell.row.name == row]
         assert all(cell.tokenizer == pretraining.tokenizer_key for cell in cells)
     alone = planned(models=("bert",), vocabulary=3000).pretrainings
-    assert alone == (first,)  # which a student with another vocabulary leaves as it is
+    assert alone == (first,)  # a student with another vocabulary does not change it
 
 
 def test_a_given_teacher_keeps_its_vocabulary(planned, teacher, student):
@@ -72,17 +72,17 @@ def test_a_given_teacher_keeps_its_vocabulary(planned, teacher, student):
     assert only.tokenizer_key == student.about["tokenizer"]["sha256"] != teacher.about["tokenizer"]["sha256"]
 
 
-def test_a_dry_run_counts_the_training_of_the_teacher(world, tmp_path, capsys):
+def test_a_dry_run_lists_the_student(world, tmp_path, capsys):
     usual = {"suite": "demo", "data": world, "models": ("dualtrain",), "tasks": ("sst2",), "out": tmp_path}
     usual |= {"budget": Budget(steps=5), "recipe": SHORT, "vocabulary": 300, "dry_run": True}
     assert asking.run_suite(**usual) == OK
     assert "dualtrain-tiny" in capsys.readouterr().out
 
 
-# Trained -------------------------------------------------------------------------------------------------------------
+# Training ------------------------------------------------------------------------------------------------------------
 
 
-def test_the_checkpoint_is_the_student_alone(student, small, text, teacher):
+def test_the_checkpoint_contains_only_the_student(student, small, text, teacher):
     about, module = student.about, models.load("dualtrain")
     assert about["tokenizer"] == small.tokenizer.about
     assert about["teacher"]["tokenizer"] == teacher.about["tokenizer"] == text.tokenizer.about
@@ -93,44 +93,46 @@ def test_the_checkpoint_is_the_student_alone(student, small, text, teacher):
     assert arrays.keys() == {variable.path for variable in network.loss.variables}
     assert about["parameters"] == sum(array.size for array in arrays.values())
     assert arrays["encoder/embeddings/tokens/table"].shape == (small.tokenizer.vocabulary.size, 64)
-    assert checkpoint.read(teacher.folder).weights_sha256 == teacher.weights_sha256  # a copy of it was trained
+    assert checkpoint.read(teacher.folder).weights_sha256 == teacher.weights_sha256  # a copy of it is trained
 
 
-def test_the_training_of_both_is_counted(student, small, teacher):
+def test_training_flops_count_student_and_teacher(student, small, teacher):
     module = models.load("dualtrain")
     words = small.tokenizer.with_teacher(Tokenizer.load(teacher.path("tokenizer.json")).vocabulary).vocabulary
     described = module.describe(networks.sized(module, "tiny", 32), words)
     rows = described.forward_flops(32) + described.teacher.forward_flops(32)
     assert student.about["flops"] == pytest.approx(3 * 3 * (4 * rows + described.weight_flops))
     assert described.teacher.heads[0].vocabulary == teacher.about["tokenizer"]["size"] + words.size - 37
-    told = student.about["including"]
-    assert told["flops"] == pytest.approx(student.about["flops"] + teacher.about["flops"]) and told["steps"] == 6
+    including = student.about["including"]
+    assert (
+        including["flops"] == pytest.approx(student.about["flops"] + teacher.about["flops"]) and including["steps"] == 6
+    )
 
 
-def test_a_stopped_training_goes_on_to_the_same_weights(student, small, teacher, tmp_path, monkeypatch):
-    """The teacher and the projections are part of the training state."""
-    taken, step = [], TrainStep.__call__
+def test_a_stopped_training_resumes_to_the_same_weights(student, small, teacher, tmp_path, monkeypatch):
+    """The training state contains the teacher and the projections."""
+    calls, step = [], TrainStep.__call__
 
-    def killing(self, *given):
-        if len(taken) == 2:
-            taken.append("killed")
+    def interrupted_step(self, *given):
+        if len(calls) == 2:
+            calls.append("killed")
             raise KeyboardInterrupt
-        taken.append("step")
+        calls.append("step")
         return step(self, *given)
 
-    monkeypatch.setattr(TrainStep, "__call__", killing)
+    monkeypatch.setattr(TrainStep, "__call__", interrupted_step)
     with pytest.raises(KeyboardInterrupt):
         train("dualtrain", small, tmp_path / "out", teacher=teacher, save_every=0.0)
     _, found = checkpoint.newest_intact(tmp_path / "out.training", print)
     assert {path.partition("/")[0] for path in found["weights"]} >= {"encoder", "mlm", "teacher", "projections"}
     again = train("dualtrain", small, tmp_path / "out", teacher=teacher)
-    assert taken.count("step") == 3
-    straight = student.arrays()
-    assert all(np.array_equal(array, straight[path]) for path, array in again.arrays().items())
+    assert calls.count("step") == 3
+    uninterrupted = student.arrays()
+    assert all(np.array_equal(array, uninterrupted[path]) for path, array in again.arrays().items())
 
 
 @pytest.mark.slow
-def test_a_student_continues_with_new_projections(student, small, teacher, tmp_path):
+def test_pretraining_continues_from_a_student_checkpoint(student, small, teacher, tmp_path):
     second = train("dualtrain", small, tmp_path / "second", teacher=teacher, base=student, budget=Budget(steps=1))
     assert second.about["including"]["steps"] == 3 + 3 + 1 and second.arrays().keys() == student.arrays().keys()
 
@@ -140,7 +142,7 @@ def test_the_student_is_loaded_with_its_own_vocabulary(student, small):
     assert encoder.tokenizer.fingerprint == small.tokenizer.fingerprint
 
 
-def test_what_does_not_fit_is_told(text, small, teacher, student, tmp_path):
+def test_unsuitable_teachers_tokenizers_and_strategies_raise_errors(text, small, teacher, student, tmp_path):
     usual = {"model": "dualtrain", "corpus": text.files, "budget": Budget(steps=2), "recipe": SHORT}
     usual |= {"out": tmp_path / "out"}
     with pytest.raises(UsageError, match="dualtrain tiny learns from a teacher, bert tiny. Pre-train that first"):
@@ -157,7 +159,7 @@ def test_what_does_not_fit_is_told(text, small, teacher, student, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_pretrain_trains_the_smaller_tokenizer(text, teacher, tmp_path):
+def test_pretrain_trains_the_smaller_tokenizer_of_the_student(text, teacher, tmp_path):
     usual = {"model": "dualtrain", "corpus": text.files, "budget": Budget(steps=1), "recipe": SHORT}
     assert asking.pretrain(**usual, teachers=(teacher.folder,), vocabulary=180, out=tmp_path / "out") == OK
     about = checkpoint.read(tmp_path / "out").about
@@ -165,15 +167,15 @@ def test_pretrain_trains_the_smaller_tokenizer(text, teacher, tmp_path):
 
 
 @pytest.mark.slow
-def test_killed_by_the_system_and_resumed(tmp_path):
+def test_a_training_killed_repeatedly_ends_with_the_same_weights(tmp_path):
     text = made_text(tmp_path / "corpus.txt")
     assert start(text, tmp_path / "teacher", "--steps", "20").wait(timeout=PATIENCE) == 0
     more = ("--teacher", str(tmp_path / "teacher"), "--steps", "60", "--vocabulary", "200")
 
-    def begin(out, *further):
+    def start_student(out, *further):
         return start(text, out, *more, *further, model="dualtrain")
 
-    check_killed_again_and_again(begin, tmp_path, 2)
+    check_killed_again_and_again(start_student, tmp_path, 2)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""DynaBERT: which sub-networks there are, what they compute and learn, and what is taken out in the end."""
+"""DynaBERT: the choice of sub-networks, their outputs, their training, and their extraction."""
 
 import dataclasses
 
@@ -24,7 +24,7 @@ SETTINGS = transforms.load("dynabert").settings
 
 
 def adapted(tokenizer, shape=None):
-    """A new classifier without dropout, whose weights are large enough for its units to be unlike."""
+    """Builds a classifier without dropout, whose weights are so large that its units differ clearly."""
     settings = dataclasses.replace(baked(defaults(CLASSES, "finetune")), dropout=0.0, head_dropout=0.0)
     found = built.traced.__wrapped__("bert", DEEP, tokenizer, CLASSES, "finetune", 2, settings, (), (), shape)
     rng = np.random.default_rng(3)
@@ -44,20 +44,20 @@ def rows(world, tokenizer):
     return heads.of(CLASSES, "finetune").Codec(task, tokenizer, defaults(CLASSES, "finetune"), examples).rows(examples)
 
 
-# Which sub-networks --------------------------------------------------------------------------------------------------
+# Choice of sub-networks ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("depth", "kept"),
     [(1, list(range(12))), (0.75, [0, 1, 2, 4, 5, 6, 8, 9, 10]), (0.5, [0, 2, 4, 6, 8, 10]), (0.25, [0, 4, 8])],
 )
-def test_the_layers_that_stay_are_those_of_the_authors_code(depth, kept):
+def test_kept_layers_match_the_authors_code(depth, kept):
     from ptmbench.bench.adapt.transforms.elastic import kept_layers
 
     assert kept_layers(12, depth) == kept
 
 
-def test_every_share_of_every_number_of_layers_is_a_choice_of_layers():
+def test_kept_layers_are_sorted_unique_and_include_the_first():
     from ptmbench.bench.adapt.transforms.elastic import kept_layers
 
     for layers in range(1, 25):
@@ -77,7 +77,7 @@ def test_widths_are_shares_of_the_units_of_each_block():
     assert scaled(shared, 0.5, 0.67) == ((2, 12), (2, 12), None)
 
 
-def test_shares_are_checked():
+def test_width_and_depth_settings_are_validated():
     for wrong in ("", "0.5", "1/0.5", "0.5/0.5/1", "0/1", "0.5/2", "a/1", "0.5 /1"):
         with pytest.raises(SettingError):
             transforms.choose(f"dynabert:widths={wrong}")
@@ -87,21 +87,21 @@ def test_shares_are_checked():
     assert (first.settings.by, second.settings.width, second.settings.depth) == ("random", 0.25, 0.5)
 
 
-def test_lessons_are_of_the_same_width_and_each_is_there_once():
+def test_lessons_have_the_width_of_their_teacher_and_no_duplicates():
     from ptmbench.bench.adapt.transforms.dynabert.network import lessons_of
     from ptmbench.bench.adapt.transforms.elastic import scaled
 
     shape = shapes.StackShape(layers=2, heads=(2, 2), inner=(8, 8))
     wide, deep = lessons_of(shape, SETTINGS())
     assert {one.teacher for one in wide} == {scaled(shape, 1)} and len(wide) == 4
-    assert len(deep) == 8  # 0.75 of two layers are two
+    assert len(deep) == 8  # a depth of 0.75 keeps both of two layers
     assert all(one.teacher == tuple(w or one.student[0] for w in one.student) for one in deep)
 
 
-# What they compute ---------------------------------------------------------------------------------------------------
+# Outputs -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_sub_network_computes_what_is_taken_out(whole, rows, tokenizer):
+def test_a_sub_network_equals_the_extracted_network(whole, rows, tokenizer):
     from ptmbench.bench.adapt.transforms.elastic import SharedBlocks, Width, extract_subnetwork
 
     chosen = (Width(3, 7), None, Width(1, 24))
@@ -115,7 +115,7 @@ def test_a_sub_network_computes_what_is_taken_out(whole, rows, tokenizer):
     smaller.assign(arrays)
     assert np.abs(smaller.forward(batch) - ours).max() <= 1e-5
     assert flops == pytest.approx(smaller.forward_flops(rows)) and flops < whole.forward_flops(rows)
-    # And what the whole network gives with the other units set to zero, in NumPy, of the layers that are kept.
+    # It also equals the kept layers of the whole network in NumPy, with the other units set to zero.
     gates, weights = open_gates(), exact(whole)
     for layer, width in enumerate(chosen):
         if width:
@@ -127,7 +127,7 @@ def test_a_sub_network_computes_what_is_taken_out(whole, rows, tokenizer):
     assert np.abs(whole.forward(batch) - ours).max() > 1e-2
 
 
-def test_rewiring_keeps_what_the_network_computes(whole, rows):
+def test_rewiring_does_not_change_the_outputs(whole, rows):
     from ptmbench.bench.adapt.transforms.elastic import ranked
 
     rng = np.random.default_rng(1)
@@ -138,18 +138,18 @@ def test_rewiring_keeps_what_the_network_computes(whole, rows):
     found = whole.forward(batch)
     whole.assign(before)
     assert np.abs(found - expected).max() <= 1e-5
-    # The first neuron is the best one, with both of its vectors.
+    # The neuron with the highest score comes first, with its input and output weights.
     name, best = "encoder/stack/layer_1/feed_forward", int(np.argmax(scores["inner"][1]))
     assert np.array_equal(arrays[f"{name}/inner/kernel"][:, 0], before[f"{name}/inner/kernel"][:, best])
     assert np.array_equal(arrays[f"{name}/outer/kernel"][0], before[f"{name}/outer/kernel"][best])
 
 
-# What they learn -----------------------------------------------------------------------------------------------------
+# Training ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
-def begun(tokenizer):
-    """A training of one narrow and shallow sub-network by one of its width, and the weights of its network."""
+def teaching_and_weights(tokenizer):
+    """A `Teaching` of one narrow and shallow sub-network by one of its width, and the weights of the network."""
     from ptmbench.bench.adapt.transforms.dynabert.network import Lesson, Teaching
     from ptmbench.bench.adapt.transforms.elastic import SharedBlocks, Width
 
@@ -161,26 +161,27 @@ def begun(tokenizer):
 
 
 @pytest.fixture
-def learner(begun):
-    """The training as it begins."""
-    found, weights = begun
+def teaching(teaching_and_weights):
+    """The `Teaching` with its initial weights."""
+    found, weights = teaching_and_weights
     found.adapted.assign(weights)
     return found
 
 
 def hidden(weights, row, gates, layers, begin=None):
-    """What goes into each of ``layers``, and what the last one gives, [T, D] each. If ``begin`` is given, the first one
-    gets it in place of the embeddings."""
+    """The input of each of ``layers`` and the output of the last one, [T, D] each. ``begin``, if given, replaces the
+    embeddings."""
     found = []
     logits(weights, row, gates, layers=layers, seen=found, begin=begin)
     return found
 
 
-def test_the_loss_is_that_of_the_paper(learner, rows):
-    """The reference is BERT in NumPy, for texts one by one; the means of states are over all tokens of the batch."""
-    found = learner.adapted
+def test_the_loss_is_that_of_the_paper_in_numpy(teaching, rows):
+    """The reference is BERT in NumPy, for one text at a time. Losses of states are means over all tokens of the
+    batch."""
+    found = teaching.adapted
     batch = {name: tf.constant(array) for name, array in stack(rows, multiple=1).items()}
-    # The student's weights are others than those that are kept for the teacher.
+    # The student's weights differ from the copy that the teacher uses.
     theirs = exact(found)
     rng = np.random.default_rng(5)
     found.assign({name: v + rng.normal(0, 0.02, v.shape) for name, v in found.arrays().items()})
@@ -192,23 +193,23 @@ def test_the_loss_is_that_of_the_paper(learner, rows):
         z, y = logits(theirs, row, gates), logits(ours, row, gates, layers=(0, 2))
         p = np.exp(z) / np.exp(z).sum()
         entropies.append(np.sum(p * (np.log(p) - y + np.log(np.exp(y).sum()))))
-        told, said = hidden(theirs, row, gates, (0, 1, 2)), hidden(ours, row, gates, (0, 2))
-        squares += [np.sum((said[a] - told[b]) ** 2) for a, b in ((0, 0), (1, 2), (2, 3))]
+        teacher_states, student_states = hidden(theirs, row, gates, (0, 1, 2)), hidden(ours, row, gates, (0, 2))
+        squares += [np.sum((student_states[a] - teacher_states[b]) ** 2) for a, b in ((0, 0), (1, 2), (2, 3))]
     tokens = sum(row.tokens for row in rows) * DEEP.width
     expected = np.mean(entropies) + 0.3 * np.sum(squares / tokens)
-    assert abs(float(learner.losses(batch, None)["loss"]) - expected) <= 2e-5
+    assert abs(float(teaching.losses(batch, None)["loss"]) - expected) <= 2e-5
 
 
-def test_a_step_reaches_the_units_of_the_sub_network_alone(learner, rows):
-    found = learner.adapted
-    found.assign({name: v + 0.01 for name, v in found.arrays().items()})  # a loss above 0
+def test_a_step_updates_only_the_units_of_the_sub_network(teaching, rows):
+    found = teaching.adapted
+    found.assign({name: v + 0.01 for name, v in found.arrays().items()})  # so that the loss is above 0
     before = found.arrays()
-    learner.step(stack(rows), (0, 0), 1e-3)
+    teaching.step(stack(rows), (0, 0), 1e-3)
     after = found.arrays()
     inner = "encoder/stack/layer_0/feed_forward/inner/bias"
     assert np.flatnonzero(before[inner] != after[inner]).tolist() == list(range(9))
     kernel = "encoder/stack/layer_2/attention/projection/kernel"
-    # Weight decay moves what has no gradient too, but by less than Adam's first step.
+    # Weight decay also changes weights without a gradient, but by less than Adam's first step.
     moved = np.abs(before[kernel] - after[kernel]).max(1) > 5e-4
     assert np.flatnonzero(moved).tolist() == list(range(16))
     skipped = "encoder/stack/layer_1/norm/bias"
@@ -216,8 +217,8 @@ def test_a_step_reaches_the_units_of_the_sub_network_alone(learner, rows):
     assert not np.array_equal(before["adapted/000"], after["adapted/000"])
 
 
-def test_scores_and_tags_are_targets_too():
-    """Of scores [B, 1] and of tags [B, T, C]; losses of equal outputs are 0."""
+def test_regression_scores_and_tags_are_targets_too():
+    """Scores are [B, 1] and tags [B, T, C]. The loss of equal outputs is 0."""
     from ptmbench.bench.adapt.distil.network import soft
     from ptmbench.bench.adapt.transforms.dynabert.network import targets
 
@@ -233,18 +234,18 @@ def test_scores_and_tags_are_targets_too():
         assert float(soft(numbers[::-1], given, 1.0, "probabilities")) > 0.1
 
 
-def test_flops_are_those_of_all_sub_networks(learner, rows):
+def test_training_flops_count_students_and_teachers(teaching, rows):
     T, D, K = np.array([row.tokens for row in rows]), DEEP.width, 8
     layer = float(np.sum(2 * T * (4 * D * 2 * K + 2 * D * 9) + 4 * T * T * 2 * K))
     pooler = 2 * D * D * len(rows)
-    assert learner.training_flops(rows) == pytest.approx(3 * (2 * layer + pooler) + 3 * layer + pooler)
+    assert teaching.training_flops(rows) == pytest.approx(3 * (2 * layer + pooler) + 3 * layer + pooler)
 
 
 # Cells ---------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
-def test_what_cannot_be_made_adaptive_says_why(context):
+def test_dynabert_does_not_apply_to_choice_tasks(context):
     given = dataclasses.replace(context, shape=DEEP)
     cell = make("copa", "bert", "finetune")
     with pytest.raises(NotApplicable, match="because finetune on a choice task gives no logits to learn from"):
@@ -252,12 +253,12 @@ def test_what_cannot_be_made_adaptive_says_why(context):
 
 
 @pytest.mark.slow
-def test_a_cell_is_trained_once_and_its_sub_networks_are_taken_out(context, tmp_path):
+def test_a_cell_is_trained_once_and_its_sub_networks_are_extracted(context, tmp_path):
     given = dataclasses.replace(context, shape=DEEP)
     cell = make("sst2", "bert", "finetune")
     ready = kept(cell, given)
-    asked = "dynabert:widths=0.5/1+depths=0.67/1+width_epochs=1+depth_epochs=1+examples=8"
-    one, trained = transformed(asked, cell, dataclasses.replace(ready, out=tmp_path / "trained"))
+    transform = "dynabert:widths=0.5/1+depths=0.67/1+width_epochs=1+depth_epochs=1+examples=8"
+    one, trained = transformed(transform, cell, dataclasses.replace(ready, out=tmp_path / "trained"))
     found = record.read(record.write(tmp_path, cells.run(one, trained)))
     assert found.status == "ok", found.reason
     about = found.adaptation["transform"]
@@ -268,12 +269,12 @@ def test_a_cell_is_trained_once_and_its_sub_networks_are_taken_out(context, tmp_
     assert (
         steps == found.curve[-1]["step"] - cells.run(dataclasses.replace(cell, predictor="x"), ready).curve[-1]["step"]
     )
-    chain = f"{asked}+subnetwork:width=0.5+depth=0.67"
+    chain = f"{transform}+subnetwork:width=0.5+depth=0.67"
     two, small = transformed(chain, cell, dataclasses.replace(trained, out=tmp_path / "small"))
-    taken = cells.run(two, small)
-    assert taken.status == "ok", taken.reason
+    extracted_record = cells.run(two, small)
+    assert extracted_record.status == "ok", extracted_record.reason
     stored = predictor.load(small.predictor)
     assert dataclasses.astuple(stored.shape) == (2, (2, 2), (12, 12))
-    assert taken.cost["parameters"] < found.cost["parameters"]
-    assert taken.cost["flops_per_example"] < found.cost["flops_per_example"]
-    assert small.spent["transform"]["flops"] == trained.spent["transform"]["flops"]  # taking out costs nothing
+    assert extracted_record.cost["parameters"] < found.cost["parameters"]
+    assert extracted_record.cost["flops_per_example"] < found.cost["flops_per_example"]
+    assert small.spent["transform"]["flops"] == trained.spent["transform"]["flops"]  # extraction costs no FLOPs

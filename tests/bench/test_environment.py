@@ -1,4 +1,4 @@
-"""The machine below a run: what `prepare` settles and refuses."""
+"""`environment.prepare` in scripts that start processes, with and without a guarded entry point."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ print(process.exitcode)
 """
 
 
-def test_a_script_without_a_guarded_entry_point_is_told(tmp_path):
+def test_a_script_without_a_guarded_entry_point_gets_a_hint(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300, check=True)

@@ -1,4 +1,4 @@
-"""A model that reads entities, from a plain text to a score: annotated, pre-trained, killed, resumed, evaluated."""
+"""A model that reads entities: annotation of a text, pre-training that is killed and resumed, and evaluation."""
 
 import json
 import random
@@ -21,8 +21,10 @@ WIDTH = 20
 
 
 def transe(triples: np.ndarray, entities: int, steps: int = 300, rate: float = 0.05) -> np.ndarray:
-    """Vectors [entities, WIDTH] with h + r near t for the ``triples`` (h, t) of one relation, further from random
-    tails: Bordes et al. (2013), with squared distances and a margin of 1, in plain gradient steps."""
+    """TransE (Bordes et al., 2013) for one relation, with squared distances, a margin of 1 and plain gradient descent.
+
+    Returns vectors [entities, WIDTH] in which h + r is closer to t than to random tails, for the ``triples`` (h, t).
+    """
     rng = np.random.default_rng(0)
     vectors, relation = rng.normal(0, 0.5, (entities, WIDTH)), rng.normal(0, 0.5, WIDTH)
     for _ in range(steps):
@@ -46,20 +48,20 @@ def ptmbench(*arguments: object) -> str:
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory):
-    """A microworld text, with its people and places annotated; their vectors come from which are told of together."""
+    """A microworld text with annotated people and places. Their vectors are trained on co-mentions in a line."""
     rng, words = random.Random("entities"), lexicon(0)
     there = world(rng, words, people=30)
-    lines = [line for told in documents.corpus(documents.Teller(rng, words, there), tokens=9000, foreign=0.0)
-             for line in (*told, "")]  # fmt: skip
+    lines = [line for document in documents.corpus(documents.Teller(rng, words, there), tokens=9000, foreign=0.0)
+             for line in (*document, "")]  # fmt: skip
     names = {" ".join(person.name.words): "PER" for person in there.people}
     names |= {" ".join(place.words): "LOC" for place in words.places}
     pattern = re.compile(r"\b(" + "|".join(sorted(map(re.escape, names), key=len, reverse=True)) + r")\b")
     spans = {n: [[*m.span(), m[0], m[0]] for m in pattern.finditer(line)] for n, line in enumerate(lines, 1)}
     said = sorted({span[2] for found in spans.values() for span in found})
     index = {name: number for number, name in enumerate(said)}
-    together = [(index[a[2]], index[b[2]]) for found in spans.values() for a in found for b in found if a[0] < b[0]]
-    assert len(said) > 20 and len(together) > 20
-    vectors = transe(np.array(together), len(said))
+    co_mentions = [(index[a[2]], index[b[2]]) for found in spans.values() for a in found for b in found if a[0] < b[0]]
+    assert len(said) > 20 and len(co_mentions) > 20
+    vectors = transe(np.array(co_mentions), len(said))
     folder = tmp_path_factory.mktemp("text")
     path, annotation, known = folder / "world.txt", folder / "lines.jsonl", folder / "transe"
     path.write_text("\n".join(lines) + "\n")
@@ -74,10 +76,10 @@ def text(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_killed_and_resumed_it_ends_with_the_same_weights_and_a_score(text, tmp_path):
-    """Its frozen vectors are in the checkpoint; a task without entities is answered."""
-    straight, out = tmp_path / "straight", tmp_path / "killed"
-    whole = start(text, straight, "--steps", "40", model="ernie_thu")
+def test_a_killed_pretraining_resumes_to_the_same_weights_and_is_scored(text, tmp_path):
+    """The checkpoint contains the frozen entity vectors. A task without entities can be evaluated."""
+    uninterrupted, out = tmp_path / "straight", tmp_path / "killed"
+    whole = start(text, uninterrupted, "--steps", "40", model="ernie_thu")
     assert whole.wait(timeout=PATIENCE) == 0, whole.stderr.read()
     process = start(text, out, "--steps", "40", "--save-every", "0.01", model="ernie_thu")
     wait_for(lambda: len(states(out)) > 1 or process.poll() is not None)
@@ -87,7 +89,7 @@ def test_killed_and_resumed_it_ends_with_the_same_weights_and_a_score(text, tmp_
     last = start(text, out, "--steps", "40", model="ernie_thu")
     _, said = last.communicate(timeout=PATIENCE)
     assert last.returncode == 0, said
-    one, other = checkpoint.read(straight), checkpoint.read(out)
+    one, other = checkpoint.read(uninterrupted), checkpoint.read(out)
     assert one.weights_sha256 == other.weights_sha256
     symbols = json.loads((out / "tokenizer.json").read_text())["symbols"]["entities"]
     rows = dict(zip(

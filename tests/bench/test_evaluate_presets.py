@@ -1,4 +1,4 @@
-"""`evaluate` with what keras-hub saves: a preset of a backbone is adapted, and a classifier is scored as it is."""
+"""`evaluate` with presets of keras-hub: a backbone is adapted, and a classifier is scored without training."""
 
 import json
 
@@ -18,7 +18,7 @@ WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 
 def classifier(world, classes=2, activation=None, preprocessor=True, balanced=True):
-    """BERT as keras-hub computes it, with a vocabulary of the words of SST-2 and random weights of some size."""
+    """A BERT classifier of keras-hub with large random weights, whose vocabulary is the words of SST-2."""
     import keras_hub
 
     texts = [" ".join(one.inputs) for one in loaded_task("sst2").examples(world, "dev")]
@@ -51,7 +51,7 @@ def predictions_of(out, record):
     return [json.loads(line)["prediction"] for line in lines]
 
 
-def test_a_classifier_is_scored_as_keras_hub_predicts(tmp_path, world):
+def test_a_classifier_is_scored_with_the_predictions_of_keras_hub(tmp_path, world):
     found = classifier(world)
     found.save_to_preset(str(tmp_path / "our-classifier"))
     assert evaluate(tmp_path / "our-classifier", world, tmp_path / "run", "--tasks", "sst2,mnli,stsb") == 0
@@ -68,7 +68,7 @@ def test_a_classifier_is_scored_as_keras_hub_predicts(tmp_path, world):
     assert by_task["mnli"].reason["text"] == "because our-classifier has 2 classes and MNLI-m asks for 3 labels."
     assert by_task["stsb"].reason["text"] == "because our-classifier has 2 classes and STS-B asks for a number."
     options = {"tasks": ["sst2"], "data": world, "name": "our-classifier", "out": tmp_path / "object"}
-    frame, again = (ptmbench.evaluate(found, **options) for _ in range(2))  # the object itself
+    frame, again = (ptmbench.evaluate(found, **options) for _ in range(2))  # takes the object instead of its folder
     assert frame.score.tolist() == [record.headline["value"]] and frame.key.tolist() == again.key.tolist()
     (other,) = load([tmp_path / "object"]).records
     assert other.row["external"]["sha256"] == record.row["external"]["sha256"], "whenever and wherever it is saved"
@@ -76,7 +76,7 @@ def test_a_classifier_is_scored_as_keras_hub_predicts(tmp_path, world):
     assert f"evaluate {preset} --name our-classifier" in frame.command[0]
 
 
-def test_pairs_probabilities_and_numbers(tmp_path, world):
+def test_text_pairs_softmax_outputs_and_regression_are_scored(tmp_path, world):
     found = classifier(world, activation="softmax")
     frame = ptmbench.evaluate(found, tasks=["mrpc"], data=world, limit=64, name="pairs", out=tmp_path / "run")
     examples = loaded_task("mrpc").examples(world, "dev")[:64]
@@ -121,7 +121,7 @@ def test_presets_of_backbones_are_adapted(tmp_path, world):
     assert len(load([tmp_path / "run"]).records) == 1, "the same cell as of the imported checkpoint"
 
 
-def test_what_is_no_classifier_of_texts(tmp_path, world, capsys):
+def test_models_other_than_text_classifiers_are_refused(tmp_path, world, capsys):
     import keras_hub
 
     network = presets.save("gpt2", tmp_path / "p")
@@ -145,7 +145,7 @@ def test_what_is_no_classifier_of_texts(tmp_path, world, capsys):
     assert "--adaptation is for checkpoints, and this model is already trained" in capsys.readouterr().err
 
 
-def test_damaged_and_foreign_classifiers(tmp_path, world, capsys):
+def test_damaged_classifiers_and_custom_code_give_errors(tmp_path, world, capsys):
     folder, out = tmp_path / "c", tmp_path / "run"
     classifier(world, balanced=False).save_to_preset(str(folder))
     content = (folder / "task.json").read_text()

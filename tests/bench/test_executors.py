@@ -1,4 +1,4 @@
-"""Workers of both kinds: the same records wherever they live, and no death goes unnoticed."""
+"""Local workers and Ray workers: both give the same records, and the death of a worker is detected."""
 
 import contextlib
 import json
@@ -34,7 +34,7 @@ FLOOR = {"suite": "demo", "models": ("majority",), "baselines": False}
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, which only Linux has")
-def test_what_a_worker_says_is_read_to_its_end_where_the_disk_is_full(tmp_path, capsys):
+def test_the_stderr_of_a_worker_is_read_to_its_end_on_a_full_disk(tmp_path, capsys):
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "worker-0.log").symlink_to("/dev/full")
     Local(tmp_path, 1, 1)._listen(0, SimpleNamespace(stderr=["one\n", "two\n"]))
@@ -46,7 +46,7 @@ def records(out):
 
 
 class Doomed:
-    """One worker that dies over every piece of which ``fatal`` says so; the others it only pretends to do."""
+    """An executor with one worker, which dies on each ``fatal`` piece and only pretends to run the others."""
 
     workers = 1
 
@@ -71,7 +71,7 @@ class Doomed:
         self.events.append(Ready(worker))
 
 
-def test_a_piece_that_kills_two_workers_is_a_failure_with_a_reason(world, tmp_path, monkeypatch, capsys):
+def test_a_piece_that_kills_two_workers_fails_with_a_reason(world, tmp_path, monkeypatch, capsys):
     doomed = Doomed(lambda piece: piece.task == "cola")
     monkeypatch.setattr(execute, "executor_of", lambda *_: doomed)
     assert run_suite(**FLOOR, tasks=("cola", "sst2"), out=tmp_path, data=world) == CELLS_FAILED
@@ -79,8 +79,12 @@ def test_a_piece_that_kills_two_workers_is_a_failure_with_a_reason(world, tmp_pa
     (found,) = records(tmp_path).values()
     assert found.task["name"] == "cola" and found.status == "failed" and found.reason["code"] == "worker-died"
     assert "2 workers ended while running it" in found.reason["text"] and found.device is None
-    said = capsys.readouterr().err
-    assert "tried once more" in said and "not tried again" in said and "Run the same command again to resume" in said
+    messages = capsys.readouterr().err
+    assert (
+        "tried once more" in messages
+        and "not tried again" in messages
+        and "Run the same command again to resume" in messages
+    )
 
 
 def test_workers_that_cannot_start_end_the_run(world, tmp_path, monkeypatch, capsys):
@@ -91,11 +95,11 @@ def test_workers_that_cannot_start_end_the_run(world, tmp_path, monkeypatch, cap
     assert list((tmp_path / "run" / "logs").glob("worker-0.log"))
 
 
-def test_a_killed_process_costs_nothing(world, tmp_path):
-    """A local worker, killed while it waits: what it is given next goes to the one that takes its place."""
+def test_a_killed_worker_is_replaced_and_no_cell_fails(world, tmp_path):
+    """A local worker is killed while it is idle. Its replacement runs the next piece."""
     from ptmbench.bench.runs.executors.local import Local
 
-    class Nervous(Local):
+    class LocalWithKill(Local):
         def give(self, worker, piece):
             if not (tmp_path / "killed").exists():
                 (tmp_path / "killed").touch()
@@ -105,7 +109,7 @@ def test_a_killed_process_costs_nothing(world, tmp_path):
 
     from ptmbench.bench.runs.executors import local
 
-    before, local.Local = local.Local, Nervous
+    before, local.Local = local.Local, LocalWithKill
     try:
         assert run_suite(**FLOOR, tasks=("cola", "sst2"), out=tmp_path, data=world, jobs=1) == OK
     finally:
@@ -113,18 +117,18 @@ def test_a_killed_process_costs_nothing(world, tmp_path):
     assert {found.status for found in records(tmp_path).values()} == {"ok"}
 
 
-def test_a_worker_that_dies_over_its_answer_is_missed(tmp_path, monkeypatch):
+def test_a_worker_that_dies_in_the_middle_of_its_answer_is_detected(tmp_path, monkeypatch):
     from ptmbench.bench.runs.executors.local import Local
 
-    half = tmp_path / "half"
-    half.write_text("#!/bin/sh\nprintf '{\"said\": nul'\n")
-    half.chmod(0o755)
-    monkeypatch.setattr("ptmbench.bench.runs.executors.local.sys.executable", str(half))
+    script = tmp_path / "half"
+    script.write_text("#!/bin/sh\nprintf '{\"said\": nul'\n")
+    script.chmod(0o755)
+    monkeypatch.setattr("ptmbench.bench.runs.executors.local.sys.executable", str(script))
     with Local(tmp_path, 1, 1) as local:
         assert isinstance(local.event(timeout=20.0), Died)
 
 
-def test_where_the_time_went_is_noted(world, tmp_path):
+def test_start_work_and_idle_times_are_recorded(world, tmp_path):
     assert run_suite(**FLOOR, tasks=("cola", "sst2"), out=tmp_path, data=world, jobs=1) == OK
     (line,) = (tmp_path / execute.TIMES).read_text().splitlines()
     times = json.loads(line)
@@ -139,7 +143,7 @@ def test_two_runs_in_one_folder_are_refused(world, tmp_path):
         run_suite(**FLOOR, tasks=("cola",), out=tmp_path, data=world)
 
 
-def test_what_travels_arrives_whole_and_records_are_never_replaced(tmp_path):
+def test_transferred_files_are_complete_and_records_are_never_replaced(tmp_path):
     there, here = tmp_path / "there", tmp_path / "here"
     files = {
         "records/a.json": b"1",
@@ -166,8 +170,8 @@ def test_a_record_arrives_after_its_checkpoint(tmp_path, monkeypatch):
     assert not (tmp_path / "records").exists()
 
 
-def test_other_data_beside_a_cell_are_noticed(world):
-    """What a multi-task cell learns besides has to be the same on every machine, too."""
+def test_changed_data_of_auxiliary_tasks_are_detected(world):
+    """The auxiliary tasks of a multi-task cell must have the same data on every machine."""
     data = {name: fingerprint(tasks.load(name), world) for name in ("sst2", "cola")}
     job = {"data": str(world), "source": {}, "command": "run", "keep": False, "length": 32}
     for beside, problem in ((data["cola"], ""), ("other", "is not what the plan was made with")):
@@ -178,7 +182,7 @@ def test_other_data_beside_a_cell_are_noticed(world):
         remote.close()
 
 
-def test_ray_that_is_missing_or_unreachable_is_told(world, tmp_path, monkeypatch):
+def test_a_missing_or_unreachable_ray_raises_an_error(world, tmp_path, monkeypatch):
     with pytest.raises(EnvironmentProblem, match="no Ray cluster at 127.0.0.1:1"):
         on_ray._check_reachable("127.0.0.1:1")
     monkeypatch.setitem(sys.modules, "ray", None)
@@ -189,8 +193,8 @@ def test_ray_that_is_missing_or_unreachable_is_told(world, tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize(("told", "tries"), [("The current node timed out during startup.", 3), ("No memory.", 1)])
-def test_ray_that_does_not_start_is_told(tmp_path, monkeypatch, capsys, told, tries):
-    """A machine that is too busy is no error of this project."""
+def test_the_start_of_ray_is_retried_only_after_a_timeout(tmp_path, monkeypatch, capsys, told, tries):
+    """A timeout means that the machine is busy, so the start is retried."""
     started = []
 
     def init(**options):
@@ -213,8 +217,8 @@ def command(out, data, *more):
     return [*start, *SMALL, *more]
 
 
-def same(found):
-    """What has to be alike: all of a record but what clocks, processes and machines say."""
+def reproducible_fields(found):
+    """The fields of a record that do not depend on clocks, processes and machines."""
     made = None
     if found.pretraining:
         made = {name: found.pretraining[name] for name in ("weights_sha256", "steps", "tokens", "flops", "loss")}
@@ -222,8 +226,8 @@ def same(found):
     return found.status, found.reason, found.scores, found.curve, found.predictions, found.seed, found.row, made, cost
 
 
-def finished(*arguments):
-    """Runs a command of ours to its end, which has to be a good one."""
+def run_command(*arguments):
+    """Runs a command of ptmbench, which must succeed."""
     pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
     done = subprocess.run(arguments, cwd=ROOT, timeout=PATIENCE, **pipes)
     assert done.returncode == OK, done.stderr
@@ -232,15 +236,15 @@ def finished(*arguments):
 @pytest.mark.slow
 def test_two_ray_workers_give_the_records_of_a_sequential_run(world, tmp_path):
     pytest.importorskip("ray", reason="ray is not installed: pip install -e '.[ray]'")
-    alone, spread = tmp_path / "alone", tmp_path / "spread"
-    finished(*command(alone, world, "--jobs", "1"))
-    finished(*command(spread, world, "--executor", "ray", "--workers", "2"))
-    one, two = records(alone), records(spread)
+    sequential, distributed = tmp_path / "alone", tmp_path / "spread"
+    run_command(*command(sequential, world, "--jobs", "1"))
+    run_command(*command(distributed, world, "--executor", "ray", "--workers", "2"))
+    one, two = records(sequential), records(distributed)
     assert len(one) == 8 and one.keys() == two.keys()
     for key, found in one.items():
-        assert same(found) == same(two[key]), found.file_name
+        assert reproducible_fields(found) == reproducible_fields(two[key]), found.file_name
         path = found.predictions["file"]
-        assert (alone / path).read_bytes() == (spread / path).read_bytes()
+        assert (sequential / path).read_bytes() == (distributed / path).read_bytes()
 
 
 TAUGHT = ("--models", "distilbert", "--no-baselines", "--tasks", "sst2", "--seeds", "1", "--steps", "5")
@@ -249,54 +253,56 @@ TAUGHT += ("--set", "max_steps=8", "--transform", "int8,prune:frequency=2+max_st
 
 
 @pytest.mark.slow
-def test_a_killed_ray_run_of_teachers_and_transforms_ends_as_a_local_run(world, tmp_path):
-    """Every link travels: from the teacher to the student, its adapted model, two transforms of that and a chain. The
-    run is killed when the adapted model is made. What was made until then is not made again."""
+def test_a_killed_ray_run_of_teachers_and_transforms_matches_a_local_run(world, tmp_path):
+    """Every dependency is transferred: the teacher, the student, its adapted model, two transforms of it and a chain of
+    transforms. The run is killed when the adapted model exists. Finished artefacts are not made again."""
     pytest.importorskip("ray", reason="ray is not installed: pip install -e '.[ray]'")
-    alone, spread = tmp_path / "alone", tmp_path / "spread"
+    sequential, distributed = tmp_path / "alone", tmp_path / "spread"
     run = [sys.executable, "-m", "ptmbench", "run", "demo", "--data", str(world), "--threads", "1", *TAUGHT, "--out"]
-    on_two = [*run, str(spread), "--executor", "ray", "--workers", "2"]
-    finished(*run, str(alone), "--jobs", "1")
+    on_two = [*run, str(distributed), "--executor", "ray", "--workers", "2"]
+    run_command(*run, str(sequential), "--jobs", "1")
 
     log = tmp_path / "log"
     with open(log, "w") as file:
         process = subprocess.Popen(on_two, cwd=ROOT, stderr=file)
     try:
         made = "intermediate/*/adapted/*/manifest.json"
-        wait_for(lambda: list(spread.glob(made)) or process.poll() is not None)
+        wait_for(lambda: list(distributed.glob(made)) or process.poll() is not None)
         started = psutil.Process(process.pid).children(recursive=True)
     finally:
         process.kill()
     assert process.wait() == -signal.SIGKILL, log.read_text()
-    assert psutil.wait_procs(started, timeout=PATIENCE)[1] == []  # Ray ends with the process that started it
-    sealed = {path: path.stat().st_mtime_ns for path in spread.glob("*/**/manifest.json")}
-    assert len(sealed) >= 3 and len(records(spread)) < 3
+    assert psutil.wait_procs(started, timeout=PATIENCE)[1] == []  # Ray stops with the process that started it
+    sealed = {path: path.stat().st_mtime_ns for path in distributed.glob("*/**/manifest.json")}
+    assert len(sealed) >= 3 and len(records(distributed)) < 3
 
-    finished(*on_two)
-    assert sealed.items() <= {path: path.stat().st_mtime_ns for path in spread.glob("*/**/manifest.json")}.items()
-    one, two = records(alone), records(spread)
-    kinds = [artefact.kind for artefact in Plan.from_json((spread / "plan.json").read_text()).artefacts]
+    run_command(*on_two)
+    assert sealed.items() <= {path: path.stat().st_mtime_ns for path in distributed.glob("*/**/manifest.json")}.items()
+    one, two = records(sequential), records(distributed)
+    kinds = [artefact.kind for artefact in Plan.from_json((distributed / "plan.json").read_text()).artefacts]
     assert [kinds.count(kind) for kind in ("pretraining", "adapted", "transformed", "cell")] == [2, 1, 3, 3]
     assert one.keys() == two.keys() and {found.status for found in two.values()} == {"ok"}
-    assert (alone / "plan.json").read_bytes() == (spread / "plan.json").read_bytes()
+    assert (sequential / "plan.json").read_bytes() == (distributed / "plan.json").read_bytes()
     for key, found in one.items():
-        assert same(found) == same(two[key]), found.file_name
+        assert reproducible_fields(found) == reproducible_fields(two[key]), found.file_name
         assert found.pretraining["teacher"]["weights_sha256"] == two[key].pretraining["teacher"]["weights_sha256"]
         for name in ("bits_per_weight", "zero_weights", "disk_bytes", "disk_bytes_compressed"):
             assert found.cost[name] == two[key].cost[name], name
-        assert (alone / found.predictions["file"]).read_bytes() == (spread / found.predictions["file"]).read_bytes()
+        assert (sequential / found.predictions["file"]).read_bytes() == (
+            distributed / found.predictions["file"]
+        ).read_bytes()
 
 
 @pytest.mark.slow
-def test_ray_tries_recipes_as_local_workers_do(world, tmp_path):
+def test_tuning_with_ray_gives_the_results_of_local_workers(world, tmp_path):
     pytest.importorskip("ray", reason="ray is not installed: pip install -e '.[ray]'")
     tune = [sys.executable, "-m", "ptmbench", "tune", "demo", "--data", str(world), "--models", "word2vec"]
     tune += ["--vocabulary", "300", "--recipe", "batch=4", "--tokens", "18000", "--trials", "4", "--share", "1"]
     tune += ["--held-out", "2000", "--threads", "1", "--out"]
-    alone, spread = tmp_path / "alone", tmp_path / "spread"
-    finished(*tune, str(alone), "--jobs", "1")
-    finished(*tune, str(spread), "--executor", "ray", "--workers", "2")
-    one, two = ({k: v for k, v in Tuned.read(out).body.items() if k != "seconds"} for out in (alone, spread))
+    sequential, distributed = tmp_path / "alone", tmp_path / "spread"
+    run_command(*tune, str(sequential), "--jobs", "1")
+    run_command(*tune, str(distributed), "--executor", "ray", "--workers", "2")
+    one, two = ({k: v for k, v in Tuned.read(out).body.items() if k != "seconds"} for out in (sequential, distributed))
     assert one == two and one["models"][0]["trials"] == 4
 
 
@@ -307,18 +313,18 @@ def test_a_ray_worker_that_is_killed_is_replaced(world, tmp_path):
     process = subprocess.Popen(arguments, cwd=ROOT, stderr=subprocess.PIPE, text=True)
     try:
         wait_for(lambda: any(actors(process.pid)) or process.poll() is not None)
-        time.sleep(5)  # amid its first piece
+        time.sleep(5)  # during its first piece
         next(actors(process.pid)).kill()
-        _, said = process.communicate(timeout=PATIENCE)
+        _, messages = process.communicate(timeout=PATIENCE)
     finally:
         process.kill()
-    assert process.returncode == OK, said
-    assert "tried once more" in said
+    assert process.returncode == OK, messages
+    assert "tried once more" in messages
     assert {found.status for found in records(tmp_path).values()} == {"ok"}
 
 
 @pytest.mark.slow
-def test_ctrl_c_stops_ray_and_keeps_what_is_done(world, tmp_path):
+def test_ctrl_c_stops_ray_and_keeps_finished_records(world, tmp_path):
     pytest.importorskip("ray", reason="ray is not installed: pip install -e '.[ray]'")
     arguments = command(tmp_path, world, "--executor", "ray", "--workers", "2")
     process = subprocess.Popen(arguments, cwd=ROOT, stderr=subprocess.DEVNULL)
@@ -333,6 +339,6 @@ def test_ctrl_c_stops_ray_and_keeps_what_is_done(world, tmp_path):
 def actors(pid):
     """Processes of Ray actors below ``pid``."""
     for child in psutil.Process(pid).children(recursive=True):
-        with contextlib.suppress(psutil.Error):  # it has just ended
+        with contextlib.suppress(psutil.Error):  # the process has just ended
             if "ray::Remote" in " ".join(child.cmdline()):
                 yield child

@@ -1,4 +1,4 @@
-"""The tokenizer of an exported network, and a program that answers with both and without ptmbench."""
+"""The tokenizer of an exported network, and a program that predicts with the two files and without ptmbench."""
 
 import dataclasses
 import json
@@ -28,34 +28,34 @@ TEMPLATES = ("BERT", "ROBERTA", "PROPHETNET", "T5", "PEGASUS", "XLNET", "PLAIN")
 _ = adapted  # a fixture
 
 
-def same(read, ours, texts, length):
-    """Whether the package's encoding of ``texts`` is the row that the harness makes."""
+def rows_agree(read, ours, texts, length):
+    """Whether the package `tokenizers` encodes ``texts`` as the row that the harness makes."""
     one, row = read.encode(*texts), layout(ours.vocabulary, ours.encode(texts), length)
     return one.ids == row["tokens"].tolist() and one.type_ids == row["segments"].tolist()
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_file_gives_the_rows_of_the_harness(kind, text, tmp_path):
+def test_the_exported_tokenizer_gives_the_rows_of_the_harness(kind, text, tmp_path):
     made = Tokenizer.train(kind, [path.read_text() for path in text.files], 300)
     tokenizer_file.write(made, tmp_path / "t.json", 24)
     read = tokenizers.Tokenizer.from_file(str(tmp_path / "t.json"))
     hard = [one for one in hard_texts.texts(500, seed=1) if one]
-    assert max(len(ids) for ids in made.encode(hard)) > 22  # some are cut
-    assert all(same(read, made, [one], 24) for one in hard)
-    assert same(read, made, ["a b", "c"], 24)
+    assert max(len(ids) for ids in made.encode(hard)) > 22  # some are truncated
+    assert all(rows_agree(read, made, [one], 24) for one in hard)
+    assert rows_agree(read, made, ["a b", "c"], 24)
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
-def test_it_has_the_special_tokens_of_the_model(name, tokenizer, tmp_path):
+def test_the_exported_tokenizer_adds_the_special_tokens_of_the_model(name, tokenizer, tmp_path):
     laid = dataclasses.asdict(getattr(template, name))
     published = Tokenizer("wordpiece", tokenizer.spec, {"template": laid})
     tokenizer_file.write(published, tmp_path / "t.json", 16)
     read = tokenizers.Tokenizer.from_file(str(tmp_path / "t.json"))
-    assert same(read, published, ["the cat"], 16) and same(read, published, ["the cat", "a dog"], 16)
-    assert same(read, published, ["the cat sat on the mat " * 9], 16)
+    assert rows_agree(read, published, ["the cat"], 16) and rows_agree(read, published, ["the cat", "a dog"], 16)
+    assert rows_agree(read, published, ["the cat sat on the mat " * 9], 16)
 
 
-def test_a_file_that_is_read_otherwise_is_not_written(tokenizer, tmp_path, monkeypatch):
+def test_a_tokenizer_file_with_other_token_ids_is_not_written(tokenizer, tmp_path, monkeypatch):
     content = tokenizer_file._content
     monkeypatch.setattr(tokenizer_file, "_content", lambda *given: content(*given) | {"normalizer": None})
     lower = Tokenizer.train("wordpiece", ["The cat sat . "] * 9, 60, lowercase=True)
@@ -65,8 +65,8 @@ def test_a_file_that_is_read_otherwise_is_not_written(tokenizer, tmp_path, monke
 
 
 @pytest.mark.slow
-def test_a_program_answers_without_ptmbench(adapted, world, tmp_path):  # noqa: F811
-    """The example of the documentation. Where ai-edge-litert is missing, TensorFlow's interpreter takes its place."""
+def test_a_program_predicts_without_ptmbench(adapted, world, tmp_path):  # noqa: F811
+    """The example of the documentation. Without ai-edge-litert, TensorFlow's interpreter takes its place."""
     source, out, answers = adapted("sst2"), tmp_path / "out", tmp_path / "predictions.jsonl"
     ptmbench.export(source, format="litert", out=out, verbose=False)
     path = [] if find_spec("ai_edge_litert") else [str(tmp_path)]

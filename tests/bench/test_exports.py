@@ -1,4 +1,4 @@
-"""Exports: files of engines answer as the model does, and what differs or cannot be written is refused."""
+"""Exports: exported files predict as the model does, and files that differ and unsuitable models are refused."""
 
 import dataclasses
 import hashlib
@@ -33,7 +33,7 @@ TEXTS = ["the cat sat on the mat .", "a dog", "fish swim in the sea all day long
 
 @pytest.fixture
 def adapted(world, tokenizer, tmp_path):
-    """Writes an adapted checkpoint with large random weights, whose outputs are unlike for unlike texts."""
+    """Writes an adapted checkpoint with large random weights, so that different texts have different outputs."""
 
     def write(task, adaptation="finetune", layers=1, **changes):
         found = tasks.load(task)
@@ -65,8 +65,8 @@ def litert(folder):
 OPENED = {"saved_model": saved_model, "litert": litert}
 
 
-def laid(tokenizer, text, length):
-    """The inputs of ``text`` as a user of the exported file makes them: ids between [CLS] and [SEP], then zeros."""
+def inputs_of(tokenizer, text, length):
+    """The inputs for ``text`` as a user of the exported file makes them: ids between [CLS] and [SEP], then zeros."""
     vocabulary = tokenizer.vocabulary
     (ids,) = tokenizer.encode([text])
     tokens = [vocabulary.cls, *ids, vocabulary.sep]
@@ -75,16 +75,16 @@ def laid(tokenizer, text, length):
     return {"tokens": row, "segments": np.zeros_like(row)}
 
 
-# What files answer ----------------------------------------------------------------------------------------------------
+# Outputs --------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("format", ["saved_model", pytest.param("litert", marks=pytest.mark.slow)])
-def test_a_classifier_answers_as_predict_does(format, adapted, tokenizer, tmp_path):
+def test_an_exported_classifier_gives_the_labels_of_predict(format, adapted, tokenizer, tmp_path):
     source = adapted("sst2")
     manifest = ptmbench.export(source, format=format, out=tmp_path / "out", verbose=False)
     run = OPENED[format](tmp_path / "out")
     texts = [f"{a} {b}" for a in TEXTS for b in TEXTS]
-    found = [run(laid(tokenizer, text, LENGTH)) for text in texts]
+    found = [run(inputs_of(tokenizer, text, LENGTH)) for text in texts]
     labels = [manifest["labels"][int(np.argmax(one["logits"]))] for one in found]
     assert labels == ptmbench.predict(source, texts, verbose=False)["prediction"].tolist()
     assert len({float(one["logits"][0, 0]) for one in found}) == len(texts)
@@ -92,7 +92,7 @@ def test_a_classifier_answers_as_predict_does(format, adapted, tokenizer, tmp_pa
     assert manifest["check"]["difference"] < 1e-5 and manifest["check"]["same_decisions"] == 1.0
 
 
-def test_a_score_is_in_the_unit_of_the_task(adapted, tmp_path):
+def test_an_exported_regression_score_is_in_the_unit_of_the_task(adapted, tmp_path):
     source = adapted("stsb")
     manifest = ptmbench.export(source, format="saved_model", out=tmp_path / "out", verbose=False)
     run = saved_model(tmp_path / "out")
@@ -107,7 +107,7 @@ def test_a_score_is_in_the_unit_of_the_task(adapted, tmp_path):
     assert manifest["labels"] == [] and manifest["check"]["same_decisions"] is None
 
 
-def test_a_tagger_answers_examples_of_its_task(adapted, world, tmp_path):
+def test_an_exported_tagger_gives_the_tags_of_the_model(adapted, world, tmp_path):
     source = adapted("conll2003")
     manifest = ptmbench.export(source, format="litert", data=world, out=tmp_path / "out", verbose=False)
     assert manifest["check"]["inputs"].startswith("conll2003 ") and manifest["check"]["difference"] < 1e-5
@@ -125,7 +125,7 @@ def test_a_tagger_answers_examples_of_its_task(adapted, world, tmp_path):
 
 
 @pytest.mark.parametrize("format", ["litert", pytest.param("saved_model", marks=pytest.mark.slow)])
-def test_an_encoder_gives_the_vectors_of_encode(format, tokenizer, tmp_path):
+def test_an_exported_encoder_gives_the_vectors_of_encode(format, tokenizer, tmp_path):
     built = networks.build("bert", SHAPE, tokenizer, 3)
     about = {"kind": "pretrained", "model": "bert", "shape": dataclasses.asdict(SHAPE)}
     arrays = {"weights": networks.weights(built.loss.variables)}
@@ -133,12 +133,12 @@ def test_an_encoder_gives_the_vectors_of_encode(format, tokenizer, tmp_path):
     manifest = ptmbench.export(tmp_path / "c", format=format, length=32, out=tmp_path / "out", verbose=False)
     run, wanted = OPENED[format](tmp_path / "out"), ptmbench.encode(tmp_path / "c", TEXTS, by="token", verbose=False)
     for text, vectors in zip(TEXTS, wanted, strict=True):
-        found = run(laid(tokenizer, text, 32))["tokens"][0]
+        found = run(inputs_of(tokenizer, text, 32))["tokens"][0]
         assert np.abs(found[: len(vectors)] - vectors).max() < 2e-5
     assert manifest["outputs"]["pooled"] == {"shape": [1 if format == "litert" else None, 32], "dtype": "float32"}
 
 
-def test_a_file_of_int8_is_smaller_and_says_how_far_it_is_off(adapted, tmp_path):
+def test_an_int8_file_is_smaller_and_its_difference_is_reported(adapted, tmp_path):
     source = adapted("sst2")
     sizes, differences = [], []
     for quantize in (None, "int8"):
@@ -153,7 +153,7 @@ def test_a_file_of_int8_is_smaller_and_says_how_far_it_is_off(adapted, tmp_path)
 
 
 @pytest.mark.slow
-def test_a_model_of_int8_is_exported_with_its_codes(adapted, tmp_path):
+def test_a_model_with_int8_weights_is_exported(adapted, tmp_path):
     engines.save_int8(network.of(adapted("sst2")), tmp_path / "int8")
     assert network.of(tmp_path / "int8").rounds
     manifest = ptmbench.export(tmp_path / "int8", format="litert", out=tmp_path / "out", verbose=False)
@@ -175,7 +175,7 @@ def test_transformed_models_are_exported(context, tmp_path):
 
 @needs_onnx
 @pytest.mark.parametrize("quantize", [None, "int8"])
-def test_onnx(quantize, adapted, tmp_path):
+def test_an_onnx_file_gives_the_outputs_of_the_model_unless_it_is_quantized(quantize, adapted, tmp_path):
     source = adapted("sst2")
     manifest = ptmbench.export(
         source, format="onnx", quantize=quantize, tolerance=0.5, out=tmp_path / "out", verbose=False
@@ -186,7 +186,7 @@ def test_onnx(quantize, adapted, tmp_path):
 # The manifest ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_manifest_says_what_is_beside_it(adapted, tmp_path, capsys):
+def test_the_manifest_describes_the_exported_file(adapted, tmp_path, capsys):
     source, out = adapted("sst2"), tmp_path / "out"
     for _ in range(2):  # an older export is replaced
         assert main(["export", str(source), "--format", "litert", "--out", str(out)]) == OK
@@ -227,13 +227,13 @@ def test_a_file_that_differs_from_the_model_is_not_kept(adapted, tmp_path, monke
         ("sst2", "fastbert", {"layers": 2}, "fastbert decides while it predicts"),
     ],
 )
-def test_models_of_other_kinds_are_refused(task, adaptation, changes, told, adapted, tmp_path):
+def test_models_that_cannot_be_exported_are_refused(task, adaptation, changes, told, adapted, tmp_path):
     source = adapted(task, adaptation=adaptation, **changes)
     with pytest.raises(UsageError, match=told):
         ptmbench.export(source, format="saved_model", out=tmp_path / "out", verbose=False)
 
 
-def test_mistakes_are_sentences(adapted, tmp_path, capsys, monkeypatch):
+def test_invalid_options_give_clear_errors(adapted, tmp_path, capsys, monkeypatch):
     source = str(adapted("sst2"))
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
@@ -255,7 +255,7 @@ def test_mistakes_are_sentences(adapted, tmp_path, capsys, monkeypatch):
 
 
 def portable_of(function, *specs):
-    """``function`` after `portable.graph_of`, and the operators of its graph."""
+    """Converts ``function`` with `portable.graph_of`. Returns it and the operators of its graph."""
     concrete = tf.function(function, autograph=False).get_concrete_function(*specs)
     graph, inputs, outputs = portable.graph_of(concrete)
 
@@ -265,7 +265,7 @@ def portable_of(function, *specs):
     return tf.function(run, autograph=False, input_signature=specs), {node.op for node in graph.node}
 
 
-def test_what_engines_lack_is_computed_by_other_operators():
+def test_operators_that_engines_lack_are_replaced_by_equivalent_ones():
     from ptmbench.models.layers.operations import gelu
 
     rng, floats = np.random.default_rng(0), tf.TensorSpec([None, 16], tf.float32)
@@ -273,7 +273,7 @@ def test_what_engines_lack_is_computed_by_other_operators():
     for function in (gelu, tf.math.erfc, lambda x: gelu(2.0 * gelu(x)) + tf.math.erfc(x)):
         run, operators = portable_of(function, floats)
         assert np.abs(run(x).numpy() - function(tf.constant(x)).numpy()).max() < 2e-6
-        assert not {"Erfc", "IdentityN"} & operators or "_gradient_op_type" not in operators
+        assert "Erfc" not in operators
     for limit, narrow in ((2.0, True), (5.0, False), (0.3, True)):
 
         def rounded(x, limit=limit, narrow=narrow):
@@ -286,7 +286,7 @@ def test_what_engines_lack_is_computed_by_other_operators():
         assert np.abs(run(x).numpy() - wanted).max() < 1e-6 and len(np.unique(wanted)) > 30
 
 
-def test_products_of_codes_are_exact():
+def test_products_of_int8_codes_are_exact():
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-127, 128, (1, 12, 96)).astype(np.int8) for _ in range(2))
     spec = tf.TensorSpec([1, None, 96], tf.int8)
@@ -299,7 +299,7 @@ def test_products_of_codes_are_exact():
 # Latency --------------------------------------------------------------------------------------------------------------
 
 
-def test_engines_take_turns():
+def test_engines_are_timed_in_turns():
     with servant("slow", 0.5) as slow, servant("fast", 0.125) as fast:
         for worker in (slow, fast):
             worker.spent = 0.0
@@ -310,7 +310,7 @@ def test_engines_take_turns():
 
 
 def counting(worker):
-    """`Worker.ask` of one that spends twice its wall time as processor time."""
+    """`Worker.ask` of a ``worker`` whose processor time is twice its wall time."""
     ask = type(worker).ask
 
     def asked(job, times, keep=True):

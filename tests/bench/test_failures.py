@@ -1,4 +1,4 @@
-"""Failures of what others need: told in the records of cells, and made again by the next run."""
+"""Failed dependencies: the records of cells give the reason, and the next run tries them again."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ from tests.bench.test_schedule import BERT, CELLS, WORDS
 JOB = Job(data="", source={}, command="run", keep=False, length=32)
 
 
-def test_failures_go_down_the_graph_with_their_reasons(tmp_path):
+def test_failures_propagate_through_the_graph_with_their_reasons(tmp_path):
     second = replace(BERT, base=BERT.key)
     third = replace(BERT, base=second.key)
     cell = replace(CELLS[0], pretraining=third.key)
@@ -27,8 +27,8 @@ def test_failures_go_down_the_graph_with_their_reasons(tmp_path):
     assert failure_of(tmp_path, BERT).name == f"bert-tiny.{BERT.key[:12]}.failed.json"
     for one in (second, third, cell):
         assert one.key not in settled(tmp_path, plan)
-        said = worker.do(one.key)
-        assert said.startswith(one.title) and "Two workers died." in said
+        message = worker.do(one.key)
+        assert message.startswith(one.title) and "Two workers died." in message
     assert settled(tmp_path, plan) == {BERT.key, second.key, third.key, cell.key}
     found = record.read(cell.place(tmp_path))
     assert (found.status, found.reason["code"]) == ("failed", "worker-died")
@@ -38,20 +38,20 @@ def test_failures_go_down_the_graph_with_their_reasons(tmp_path):
     assert not settled(tmp_path, plan)
 
 
-def test_a_tokenizer_that_cannot_be_trained_ends_the_run_with_its_sentence(world, tmp_path, capfd):
+def test_a_tokenizer_that_cannot_be_trained_ends_the_run_with_an_error(world, tmp_path, capfd):
     bad = tmp_path / "bad.txt"
     bad.write_bytes(b"caf\xe9 au lait\n" * 9)
     from ptmbench.bench.__main__ import main
 
     command = ["run", "demo", "--models", "random-word2vec", "--no-baselines", "--tasks", "cola", "--seeds", "1"]
     command += ["--corpus", str(bad), "--data", str(world), "--out", str(tmp_path / "out"), "--jobs", "1"]
-    for _ in range(2):  # the second time as well, with the same corpus
+    for _ in range(2):  # the second run with the same corpus fails, too
         assert main(command) == 4
         assert "is not UTF-8" in capfd.readouterr().err.splitlines()[-1]
     assert not list(tmp_path.glob("out/records/*")) and not list(tmp_path.glob("out/tokenizers/*.json"))
 
 
-def test_a_run_whose_base_diverges_records_its_cells_so(world, tmp_path, monkeypatch):
+def test_cells_are_recorded_as_diverged_if_their_base_diverges(world, tmp_path, monkeypatch):
     stage = Stage(budget=Budget(steps=4), corpus=("corpus/*.txt",), recipe={"learning_rate": 1e30})
     monkeypatch.setattr(demo, "SUITE", replace(demo.SUITE, base=stage))
     options = {"models": ("word2vec",), "tasks": ("cola",), "seeds": 1, "baselines": False, "jobs": 1, "threads": 1}

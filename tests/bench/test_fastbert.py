@@ -1,4 +1,4 @@
-"""FastBERT against the paper's equations in numpy; early exit against all layers; what it costs."""
+"""FastBERT: the paper's equations in NumPy, early exits against a pass through all layers, and FLOPs."""
 
 import dataclasses
 
@@ -31,7 +31,7 @@ SHAPE = Size(layers=4, width=12, heads=2, inner=16, length=16)
 W = 6  # the width of a branch, three heads
 
 
-CLASSES = 3  # of the four outputs
+CLASSES = 3  # of the head's four outputs
 
 
 def row(label, *tokens):
@@ -56,7 +56,7 @@ def made(name="bert", shape=SHAPE):
 
 
 def spread(name="bert"):
-    """A network as if it had learnt, with weights so large that its branches differ, and are more or less certain."""
+    """A network with large random weights, whose branches differ and are more or less certain, as after training."""
     found, rng = made(name), np.random.default_rng(0)
     for variable in found.own:
         variable.assign(rng.normal(0.0, 0.9, variable.shape).astype(np.float32))
@@ -89,7 +89,7 @@ def linear(x, layer):
 
 
 def branch(h, layer, place):
-    """Section 3.1: narrow, self-attention of all tokens to all, the vector at ``place``, one more layer; h [T, D]."""
+    """Section 3.1 for h [T, D]: a narrowing layer, full self-attention, the vector at ``place``, and one more layer."""
     h = np.tanh(linear(h, layer.narrow))
     q, k, v = np.split(linear(h, layer.attention.query_key_value), 3, axis=-1)
     heads = [
@@ -99,8 +99,8 @@ def branch(h, layer, place):
     return np.tanh(linear(linear(np.concatenate(heads, -1), layer.attention.projection)[place], layer.dense))
 
 
-def said(found, one):
-    """The probabilities of the task's classes by each branch for a row, [L, N]."""
+def branch_probabilities(found, one):
+    """The probabilities of the task's classes from each branch for the row ``one``, [L, N]."""
     batch = tensors(stack([one], multiple=1))
     layers = found.network.encoder({name: batch[name] for name in ("tokens", "segments")}).layers[1:]
     reading, head = found.reading, found.head
@@ -119,7 +119,7 @@ def kl(p, q):
     return sum(p[c] * np.log(p[c] / q[c]) for c in range(CLASSES))
 
 
-def share(p):
+def normalised_entropy(p):
     """Equation 7."""
     return sum(p[c] * np.log(p[c]) for c in range(CLASSES)) / np.log(1 / CLASSES)
 
@@ -129,10 +129,10 @@ def test_branches_losses_and_uncertainties_are_the_papers(name):
     found = spread(name)
     batch = tensors(stack(ROWS))
     logits = found._outputs(batch, None)
-    wanted = np.stack([said(found, one) for one in ROWS])  # [B, L, N]
+    wanted = np.stack([branch_probabilities(found, one) for one in ROWS])  # [B, L, N]
     given = tf.nn.softmax(tf.concat([logits.students, logits.teacher[:, None]], 1)).numpy()
     assert np.abs(given[:, :, :CLASSES] - wanted).max() <= 2e-5 and not given[:, :, CLASSES:].any()
-    # Equation 6, a mean over the batch; the cross-entropy of the teacher; and what the authors' code minimises.
+    # Equation 6 as a mean over the batch, the divergence that the authors' code minimises, and the teacher's loss.
     students = np.mean([sum(kl(p, one[-1]) for p in one[:-1]) for one in wanted])
     assert abs(float(distilled(logits, "student")) - students) <= 2e-5 * students
     reverse = np.mean([sum(kl(one[-1], p) for p in one[:-1]) for one in wanted])
@@ -141,10 +141,10 @@ def test_branches_losses_and_uncertainties_are_the_papers(name):
     assert abs(float(found.head.loss(logits, batch)) - np.mean(labels)) <= 2e-5 * np.mean(labels)
     for place in range(SHAPE.layers - 1):
         shares = uncertainty(logits.students[:, place], logits.unused)
-        assert np.abs(shares - [share(one[place]) for one in wanted]).max() <= 2e-5
+        assert np.abs(shares - [normalised_entropy(one[place]) for one in wanted]).max() <= 2e-5
 
 
-def test_uncertainty_is_0_where_there_is_no_doubt_and_1_where_there_is_nothing_else():
+def test_uncertainty_is_0_for_certain_and_1_for_uniform_predictions():
     unused = tf.constant([[0.0, 0.0, 0.0, -1e9]] * 3 + [[0.0, -1e9, -1e9, -1e9]])
     logits = tf.constant([[200.0, 0, 0, 0], [3.0, 3, 3, 0], [1.0, 1, -300, 0], [5.0, 0, 0, 0]]) + unused
     assert np.allclose(uncertainty(logits, unused), [0.0, 1.0, np.log(2) / np.log(3), 0.0], atol=1e-6)
@@ -162,7 +162,7 @@ def test_the_teacher_does_not_learn_from_its_students():
 # Training ------------------------------------------------------------------------------------------------------------
 
 
-def test_first_encoder_and_teacher_learn_and_then_the_students_alone():
+def test_encoder_and_teacher_are_trained_first_and_then_only_the_students():
     found, batch, steps = made(), stack(ROWS), 6
     variables = {v.path: v for v in (*found.network.encoder.trainable_variables, *found.own)}
     later = {v.path for v in found.adaptation.second(found.reading, found.head)}
@@ -176,14 +176,14 @@ def test_first_encoder_and_teacher_learn_and_then_the_students_alone():
             assert found.second == found.by_loss == bool(stage)
         moved = {path for path, v in variables.items() if not np.array_equal(before[path], v.numpy())}
         assert moved == expected and np.isfinite(loss)
-    # The students' loss has neither labels nor dropout, and falls.
+    # The students' loss uses neither labels nor dropout, and it decreases.
     found.network.encoder.dropout = 0.5
     unlabelled = batch | {"label": batch["label"] * 0 - 1}
     losses = [float(found.step(unlabelled, (0, n), 1e-2)["loss"]) for n in range(20)]
     assert losses[-1] < 0.5 * losses[0] and abs(found.mean_loss(ROWS) - losses[-1]) < 0.5 * losses[-1]
 
 
-def test_each_stage_has_its_rates():
+def test_each_stage_has_its_own_learning_rates():
     found, own = made(), dataclasses.replace(OWN, warmup=0.5, learning_rate=1.0, student_rate=4.0)
     assert [found.rate(n, 8, own) for n in range(8)] == [0.5, 1.0, 1.0, 0.5, 2.0, 4.0, 4.0, 2.0]
     assert [found.adaptation.second_stage_start(n, OWN) for n in (1, 2, 3, 8)] == [1, 1, 1, 4]
@@ -193,12 +193,12 @@ def test_each_stage_has_its_rates():
 # Early exit ----------------------------------------------------------------------------------------------------------
 
 
-def afterwards(found, speed):
-    """All layers and branches are computed, and the exits chosen of them: logits and layers."""
+def exits_after_all_layers(found, speed):
+    """Computes all layers and branches, then chooses the exits. Returns logits, exit layers and uncertainties."""
     logits = found._outputs(tensors(stack(ROWS)), None)
     everything = tf.concat([logits.students, logits.teacher[:, None]], 1).numpy()
     shares = np.stack([uncertainty(everything[:, n], logits.unused) for n in range(SHAPE.layers)], 1)
-    shares[:, -1] = -1  # nothing comes after the teacher
+    shares[:, -1] = -1  # all remaining rows exit at the teacher
     left = np.argmax(shares < speed, axis=1)
     return everything[np.arange(len(ROWS)), left], left + 1, shares[:, :-1]
 
@@ -207,11 +207,11 @@ SPEEDS = (0.15, 0.5, 0.65, 0.85)
 
 
 @pytest.mark.parametrize("name", ["bert", "albert", "gpt", pytest.param("t5", marks=pytest.mark.slow)])
-def test_who_leaves_early_says_what_it_would_have_said_after_all_layers(name):
+def test_early_exits_give_the_logits_of_a_pass_through_all_layers(name):
     found, seen = spread(name), []
     for speed in SPEEDS:
-        logits, left, shares = afterwards(found, speed)
-        assert np.abs(shares - speed).min() > 1e-5  # nobody stands on the threshold
+        logits, left, shares = exits_after_all_layers(found, speed)
+        assert np.abs(shares - speed).min() > 1e-5  # no uncertainty is at the threshold
         found.set_prediction_settings(dataclasses.replace(OWN, speed=speed), 0)
         given = found.answered(stack(ROWS))
         assert np.array_equal(given[:, -1], left) and np.allclose(given[:, :-1], logits, atol=1e-4, rtol=1e-5)
@@ -221,14 +221,14 @@ def test_who_leaves_early_says_what_it_would_have_said_after_all_layers(name):
     assert means == sorted(means, reverse=True) and means[-1] < means[0]
 
 
-def test_a_layer_reads_only_the_rows_that_are_still_there(bert, monkeypatch):
+def test_a_layer_computes_only_the_rows_that_have_not_exited(bert, monkeypatch):
     read, step = [], Stack.step
 
-    def watched(self, index, x, bias, rows, *given):
+    def recording_step(self, index, x, bias, rows, *given):
         read.append((index, x.shape[0] // int(rows.tokens), int(rows.batch)))
         return step(self, index, x, bias, rows, *given)
 
-    monkeypatch.setattr(Stack, "step", watched)
+    monkeypatch.setattr(Stack, "step", recording_step)
     batch = tensors(stack(ROWS))
     for speed in (0.5, 1.1):
         read.clear()
@@ -247,7 +247,7 @@ def test_speed_0_is_the_teacher(bert):
     assert np.allclose(given[:, :-1], teacher, atol=1e-4)
 
 
-def test_while_it_learns_the_teacher_answers(bert):
+def test_the_teacher_predicts_during_training(bert):
     bert.set_prediction_settings(dataclasses.replace(OWN, speed=1.0), 0)
     assert set(bert.answered(stack(ROWS))[:, -1]) == {1}
     bert.weights_owner = None
@@ -258,7 +258,7 @@ def test_while_it_learns_the_teacher_answers(bert):
 
 
 def by_hand(n):
-    """FLOPs over n tokens: of the network, of a layer, of a branch."""
+    """FLOPs for n tokens of the network, of a layer and of a branch."""
     D, F = SHAPE.width, SHAPE.inner
     layer = n * (8 * D * D + 4 * D * F + 4 * n * D)
     narrow, pair = 2 * n * D * W, 2 * n * W * 2 * W
@@ -266,7 +266,7 @@ def by_hand(n):
     return SHAPE.layers * layer + 2 * D * D, layer, branch  # with BERT's pooler
 
 
-def test_what_a_row_costs_depends_on_where_it_leaves(bert):
+def test_the_flops_of_a_row_depend_on_its_exit_layer(bert):
     rows = ROWS[:4]
     outputs = [np.array([0, 0, 0, 0, left]) for left in (1, 3, 4, 2)]
     bert.set_prediction_settings(dataclasses.replace(OWN, speed=0.5), 0)
@@ -283,7 +283,7 @@ def test_what_a_row_costs_depends_on_where_it_leaves(bert):
     assert bert.adaptation.flops(bert, rows[:1], [np.array([0, 0, 0, 0, 4])]) == whole + branch
 
 
-def test_what_branches_add_and_what_training_costs():
+def test_parameters_of_branches_and_training_flops_by_hand():
     found = made()
     D = SHAPE.width
     assert found.added == SHAPE.layers * (D * W + W + 3 * W * W + 3 * W + W * W + W + W * W + W)
@@ -293,7 +293,7 @@ def test_what_branches_add_and_what_training_costs():
     assert found.second and found.training_flops(ROWS) == sums[0] + sums[2] + 3 * (SHAPE.layers - 1) * sums[2]
 
 
-def test_the_estimate_is_of_both_stages_and_of_answers_that_do_not_leave():
+def test_the_flops_estimate_has_both_stages_and_no_early_exits():
     whole, _, branch = by_hand(16)
     network = Network(model("bert"), SHAPE, TOKENIZER.vocabulary)
     learning, answering = dataclasses.replace(OWN, distilling=0.25).flops(network, Form.CLASSIFICATION)
@@ -302,12 +302,12 @@ def test_the_estimate_is_of_both_stages_and_of_answers_that_do_not_leave():
     assert dataclasses.replace(OWN, speed=0.0).flops(network, Form.CLASSIFICATION)[1] == whole + branch
 
 
-def test_a_branch_is_a_sixth_as_wide_and_its_heads_divide_it():
+def test_a_branch_has_a_sixth_of_the_width_which_its_heads_divide():
     assert [Own().branch_width(width) for width in (768, 512, 256, 128, 4)] == [128, 86, 42, 22, 2]
     assert Own(branch=64, branch_heads=3).branch_width(768) == 63
 
 
-# What cannot be ------------------------------------------------------------------------------------------------------
+# Errors --------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -319,7 +319,7 @@ def test_a_branch_is_a_sixth_as_wide_and_its_heads_divide_it():
         ("bert", {"layers": 1}, "of one layer has no earlier exit"),
     ],
 )
-def test_where_no_text_can_leave_it_says_why(name, changes, told):
+def test_models_without_early_exits_are_not_applicable(name, changes, told):
     with pytest.raises(NotApplicable, match=told):
         made(name, dataclasses.replace(SHAPE, **changes))
 

@@ -1,4 +1,4 @@
-"""Cells of FastBERT: stopped and killed in either stage, kept, and faster with fewer FLOPs."""
+"""FastBERT cells: stopped or killed in both stages, kept, and evaluated at several speeds."""
 
 import dataclasses
 import gzip
@@ -28,16 +28,16 @@ from tests.bench.processes import PATIENCE, ROOT, wait_for
 DEEP = Size(layers=3, width=32, heads=2, inner=64, length=96)
 
 
-def asked(**changes):
+def fastbert_cell(**changes):
     return make("sst2", "bert", "fastbert", **{"epochs": 4, "batch": 16, "learning_rate": 3e-3} | changes)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kill", [2, 9], ids=["first stage", "second stage"])
-def test_a_cell_that_was_stopped_in_either_stage_ends_the_same(context, kill, monkeypatch):
+def test_a_cell_stopped_in_either_stage_resumes_to_the_same_record(context, kill, monkeypatch):
     deep = dataclasses.replace(context, shape=DEEP)
-    straight = check_resumed(asked(), deep, kill, monkeypatch, "mean_exit_layer")
-    assert straight.cost["steps"] == 12 and len(straight.curve) == 4  # six of each stage
+    uninterrupted = check_resumed(fastbert_cell(), deep, kill, monkeypatch, "mean_exit_layer")
+    assert uninterrupted.cost["steps"] == 12 and len(uninterrupted.curve) == 4  # six steps of each stage
 
 
 SCRIPT = """
@@ -49,45 +49,45 @@ here.alone(*map(Path, sys.argv[1:]))
 
 
 def alone(data, out):
-    """A cell in a process of its own, which saves after every step; its answers go to a file."""
+    """Runs a cell in a separate process, which saves after every step, and writes its results to a file."""
     vocabulary = Tokenizer.load(corpora.tokenizer([data / "corpus"], "wordpiece", 400))
     given = Context(data=data, out=out, shape=DEEP, tokenizer=vocabulary, unfinished=out / "unfinished", save_every=0.0)
-    result = cells.run(dataclasses.replace(asked(), limit=48), given)
+    result = cells.run(dataclasses.replace(fastbert_cell(), limit=48), given)
     kept = {"scores": dict(result.scores), "curve": list(result.curve), "sha": result.predictions["sha256"]}
     (out / "answers.json").write_text(json.dumps(kept | {"exit": result.cost["mean_exit_layer"]}))
 
 
 @pytest.mark.slow
-def test_killed_in_the_middle_of_each_stage_it_ends_the_same(world, tmp_path):
-    """By a signal that nothing can catch, first in one stage, then in the other."""
+def test_a_cell_killed_in_both_stages_resumes_to_the_same_result(world, tmp_path):
+    """The signal is SIGKILL, which cannot be caught: first in one stage, then in the other."""
 
-    def begin(out):
+    def start_process(out):
         out.mkdir(exist_ok=True)
         with open(tmp_path / "log", "a") as log:
             return subprocess.Popen([sys.executable, "-c", SCRIPT, world, out], cwd=ROOT, stderr=log, stdout=log)
 
-    def come(out):
+    def last_saved_step(out):
         found = (out / "unfinished").glob("training-1/step-*/manifest.json")
         return max((int(path.parent.name.rpartition("-")[2]) for path in found), default=0)
 
-    straight, killed = tmp_path / "straight", tmp_path / "killed"
-    assert begin(straight).wait(timeout=PATIENCE) == OK, (tmp_path / "log").read_text()
+    uninterrupted, killed = tmp_path / "straight", tmp_path / "killed"
+    assert start_process(uninterrupted).wait(timeout=PATIENCE) == OK, (tmp_path / "log").read_text()
     for stage in (2, 8):
-        process = begin(killed)
-        wait_for(lambda stage=stage, process=process: come(killed) >= stage or process.poll() is not None)
+        process = start_process(killed)
+        wait_for(lambda stage=stage, process=process: last_saved_step(killed) >= stage or process.poll() is not None)
         process.kill()
         assert process.wait() == -signal.SIGKILL, (tmp_path / "log").read_text()
-        assert stage <= come(killed) < (7 if stage == 2 else 12)
-    assert begin(killed).wait(timeout=PATIENCE) == OK, (tmp_path / "log").read_text()
+        assert stage <= last_saved_step(killed) < (7 if stage == 2 else 12)
+    assert start_process(killed).wait(timeout=PATIENCE) == OK, (tmp_path / "log").read_text()
     assert "The cell goes on at step" in (tmp_path / "log").read_text()
-    assert (killed / "answers.json").read_text() == (straight / "answers.json").read_text()
+    assert (killed / "answers.json").read_text() == (uninterrupted / "answers.json").read_text()
 
 
 @pytest.mark.slow
-def test_the_faster_the_fewer_flops_and_what_is_kept_answers_as_before(context, world, tokenizer):
-    """One network is adapted, kept, and asked at several speeds; it answers misspelt texts too."""
+def test_higher_speeds_need_fewer_flops_and_a_kept_model_predicts_as_before(context, world, tokenizer):
+    """One network is adapted, kept, and evaluated at several speeds and on misspelt texts."""
     deep = dataclasses.replace(context, shape=DEEP, keep=True)
-    cell = asked(speed=0.5)
+    cell = fastbert_cell(speed=0.5)
     result = cells.run(cell, deep)
     assert result.status == "ok", result.reason
     plain = cells.run(make("sst2", "bert", "finetune"), dataclasses.replace(deep, keep=False))
@@ -97,13 +97,13 @@ def test_the_faster_the_fewer_flops_and_what_is_kept_answers_as_before(context, 
     record.write(context.out, result)
 
     (folder,) = (context.out / "adapted").iterdir()
-    traced.cache_clear()  # as in a process of its own
+    traced.cache_clear()  # as in a new process
     kept = predictor.load(checkpoint.read(folder))
     task = load("sst2")
     examples = task.examples(world, task.report)[:48]
     answers = kept.answer(examples)
-    told = [line["prediction"] for line in lines(context.out, result)]
-    assert answers.predictions == told
+    recorded_predictions = [line["prediction"] for line in lines(context.out, result)]
+    assert answers.predictions == recorded_predictions
     assert answers.extra_costs == {name: result.cost[name] for name in ("mean_exit_layer", "mean_flops")}
 
     means, spent = [], []
@@ -119,7 +119,7 @@ def test_the_faster_the_fewer_flops_and_what_is_kept_answers_as_before(context, 
     assert means == sorted(means, reverse=True) and spent[1:] == sorted(spent[1:], reverse=True)
     assert spent[-1] < 0.5 * spent[0] < spent[1] and min(answers.probabilities[0].values()) > 0
 
-    # The gradients are the teacher's, whatever the speed.
+    # The gradients are the teacher's at every speed.
     (found,) = kept.gradients(examples[:1])
     assert found.shape[1] == DEEP.width and np.abs(found).max() > 0
 

@@ -1,4 +1,4 @@
-"""``data fetch`` against a server that misbehaves: each fault has its own message, and nothing stays."""
+"""``data fetch`` from a faulty server: each fault has its own message, and no file is left."""
 
 import threading
 import time
@@ -35,10 +35,11 @@ def circle(request: BaseHTTPRequestHandler) -> None:
 
 
 def drip(*pieces: bytes, every: float, until: int = 200) -> Callable[[BaseHTTPRequestHandler], None]:
-    """``pieces``, the last one again and again ``every`` so many seconds: a server that never is silent."""
+    """A server that is never silent: it sends ``pieces``, then the last one ``until`` times, each after ``every``
+    seconds."""
 
     def answer(request: BaseHTTPRequestHandler) -> None:
-        with suppress(OSError):  # the other side has left
+        with suppress(OSError):  # the client has closed the connection
             for piece in (*pieces, *[pieces[-1]] * until):
                 request.wfile.write(piece)
                 request.wfile.flush()
@@ -96,7 +97,7 @@ FAULTS = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("known", [True, False], ids=["sum known", "sum unknown"])
-def test_each_fault_has_its_own_message_and_leaves_nothing(
+def test_each_fault_has_its_own_message_and_leaves_no_file(
     fault: str, known: bool, server: Server, tmp_path: Path
 ) -> None:
     if fault in ("another sum", "another size") and not known:
@@ -112,7 +113,7 @@ def test_each_fault_has_its_own_message_and_leaves_nothing(
     assert left_in(tmp_path) == []
 
 
-def test_no_connection_and_an_empty_file_are_said(server: Server, tmp_path: Path) -> None:
+def test_no_connection_and_an_empty_file_raise_fetch_error(server: Server, tmp_path: Path) -> None:
     url = server.says("/file", reply(b""))
     with pytest.raises(FetchError, match="an empty file"):
         get(Download(url=url, to="x"), tmp_path)
@@ -123,12 +124,12 @@ def test_no_connection_and_an_empty_file_are_said(server: Server, tmp_path: Path
     assert left_in(tmp_path) == []
 
 
-def test_the_text_of_a_redirection_is_not_read(server: Server, tmp_path: Path) -> None:
-    """urllib reads it to its end, of which there may be none; here it goes on for 20 s at least."""
+def test_the_body_of_a_redirection_is_not_read(server: Server, tmp_path: Path) -> None:
+    """urllib reads the body to its end, but it may be endless. Here it takes at least 20 s."""
     over, read_through = threading.Event(), []
 
     def answer(request: BaseHTTPRequestHandler) -> None:
-        with suppress(OSError):  # the other side has left
+        with suppress(OSError):  # the client has closed the connection
             request.wfile.write(b"HTTP/1.1 302 Found\r\nLocation: /other\r\n\r\n")
             for _ in range(1000):
                 request.wfile.write(b"x" * 4000)
@@ -143,13 +144,13 @@ def test_the_text_of_a_redirection_is_not_read(server: Server, tmp_path: Path) -
     assert not read_through
 
 
-def test_a_packed_file_may_be_called_encoded(server: Server, tmp_path: Path) -> None:
-    """Servers that know the ending .gz name the file's own packing."""
+def test_a_compressed_file_may_have_a_content_encoding(server: Server, tmp_path: Path) -> None:
+    """For files that end in .gz, some servers name the compression of the file itself."""
     url = server.says("/x.tar.gz", reply(**{"Content-Encoding": "x-gzip"}))
     assert get(Download(url=url, to="x"), tmp_path).read_bytes() == BODY
 
 
-def test_an_xml_file_is_no_page(server: Server, tmp_path: Path) -> None:
+def test_an_xml_file_is_not_mistaken_for_a_web_page(server: Server, tmp_path: Path) -> None:
     body = b'<?xml version="1.0"?>\n<sentences><head>x</head></sentences>'
     url = server.says("/x.xml", reply(body, kind="text/xml"))
     assert get(Download(url=url, to="x.xml"), tmp_path).read_bytes() == body

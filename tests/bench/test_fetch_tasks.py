@@ -1,4 +1,4 @@
-"""``data fetch TASK``: archives are unpacked and checked, and files that change afterwards are noticed."""
+"""``data fetch TASK``: archives are unpacked and checked, and files that change afterwards are detected."""
 
 import hashlib
 import io
@@ -41,15 +41,15 @@ def _task(name: str, *downloads: Download) -> Task:
 
 
 @pytest.fixture
-def made_up(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+def register_tasks(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     known: dict[str, Task] = {}
     monkeypatch.setattr(tasks, "load", lambda name: known[name])
     return lambda *made: known.update({task.name: task for task in made})
 
 
-def test_tasks_are_fetched_checked_and_left_alone_when_there(server: Server, tmp_path: Path, made_up) -> None:
+def test_tasks_that_are_there_are_only_fetched_with_again(server: Server, tmp_path: Path, register_tasks) -> None:
     url = server.says("/one.zip", reply(_zipped({"one/train.tsv": b"t", "one/dev.tsv": b"d", "__MACOSX/x": b"?"})))
-    made_up(_task("one", Download(url=url, to="sets", unpack=True)), _task("two"))
+    register_tasks(_task("one", Download(url=url, to="sets", unpack=True)), _task("two"))
     fetch(["one"], tmp_path)
     assert left_in(tmp_path) == ["downloads.json", "sets", "sets/one", "sets/one/dev.tsv", "sets/one/train.tsv"]
     fetch(["one"], tmp_path)
@@ -58,9 +58,9 @@ def test_tasks_are_fetched_checked_and_left_alone_when_there(server: Server, tmp
     assert len(server.ranges) == 2
 
 
-def test_data_behind_a_licence_say_where_to_ask(server: Server, tmp_path: Path, made_up) -> None:
+def test_data_on_request_name_the_address_to_ask(server: Server, tmp_path: Path, register_tasks) -> None:
     url = server.says("/one.zip", reply(_zipped({"train.tsv": b"t", "dev.tsv": b"d"})))
-    made_up(_task("one", Download(url=url, to="sets/one", unpack=True)), _task("two"))
+    register_tasks(_task("one", Download(url=url, to="sets/one", unpack=True)), _task("two"))
     expected = (
         r"TWO cannot be fetched \(terms: on request\).*example.org/ask.*sets/two.*: train.tsv, dev.tsv or valid.tsv"
     )
@@ -69,16 +69,20 @@ def test_data_behind_a_licence_say_where_to_ask(server: Server, tmp_path: Path, 
     assert (tmp_path / "sets" / "one" / "train.tsv").exists(), "the others are fetched first"
 
 
-def test_an_archive_without_the_task_s_files_is_said(server: Server, tmp_path: Path, made_up) -> None:
+def test_an_archive_without_the_files_of_the_task_raises_fetch_error(
+    server: Server, tmp_path: Path, register_tasks
+) -> None:
     url = server.says("/one.zip", reply(_zipped({"one/train.tsv": b"t"})))
-    made_up(_task("one", Download(url=url, to="sets", unpack=True)))  # whose reported split is dev
+    register_tasks(_task("one", Download(url=url, to="sets", unpack=True)))  # whose reported split is dev
     with pytest.raises(FetchError, match="dev.tsv of the dev split is missing.*do not contain it"):
         fetch(["one"], tmp_path)
 
 
-def test_the_command_line(server: Server, tmp_path: Path, made_up, capsys: pytest.CaptureFixture[str]) -> None:
+def test_exit_statuses_and_output_of_data_fetch(
+    server: Server, tmp_path: Path, register_tasks, capsys: pytest.CaptureFixture[str]
+) -> None:
     url = server.says("/one.zip", reply(_zipped({"one/train.tsv": b"t", "one/dev.tsv": b"d"})))
-    made_up(_task("one", Download(url=url, to="sets", unpack=True)), _task("two"))
+    register_tasks(_task("one", Download(url=url, to="sets", unpack=True)), _task("two"))
     data = tmp_path / "new"
     assert main(["data", "fetch", "one", "--data", str(data)]) == 0
     assert capsys.readouterr().out.strip() == str(data / "sets")
@@ -91,8 +95,8 @@ def test_the_command_line(server: Server, tmp_path: Path, made_up, capsys: pytes
     assert main(["data", "fetch", "--data", str(data)]) == 2
 
 
-def test_what_tasks_name_can_be_fetched() -> None:
-    """Addresses are https, sums are whole, and targets stay inside the data folder."""
+def test_the_downloads_of_all_tasks_are_well_formed() -> None:
+    """Addresses use https, checksums are complete, and targets stay inside the data folder."""
     for task in map(tasks.load, tasks.names()):
         for one in task.downloads:
             assert one.url.startswith("https://"), one.url
@@ -100,16 +104,16 @@ def test_what_tasks_name_can_be_fetched() -> None:
             assert not Path(one.to).is_absolute() and ".." not in Path(one.to).parts
 
 
-def _tell(data: Path) -> dict[str, str]:
-    """What `data check` says of each split of the task "one"."""
+def _check_splits(data: Path) -> dict[str, str]:
+    """The state or the problem that `data check` reports for each split of the task "one"."""
     from ptmbench.bench.commands.data import _read as check
 
     return {row["split"]: row["problem"] or row["state"] for row in check(data)}
 
 
 @pytest.mark.parametrize("way", ["archive", "files", "files with sums"])
-def test_a_file_that_changes_after_its_fetch_is_told(
-    way: str, server: Server, tmp_path: Path, made_up, capsys, monkeypatch
+def test_a_file_that_changes_after_its_fetch_is_detected(
+    way: str, server: Server, tmp_path: Path, register_tasks, capsys, monkeypatch
 ) -> None:
     parts = {"train.tsv": b"train", "dev.tsv": b"dev"}
     if way == "archive":
@@ -123,15 +127,15 @@ def test_a_file_that_changes_after_its_fetch_is_told(
             for name, content in parts.items()
         ]  # fmt: skip
     task = _task("one", *downloads)
-    made_up(task)
+    register_tasks(task)
     monkeypatch.setattr(tasks, "names", lambda: ("one",))
     fetch(["one"], tmp_path)
-    assert _tell(tmp_path) == {"train": "ok", "dev": "ok"}
+    assert _check_splits(tmp_path) == {"train": "ok", "dev": "ok"}
     (tmp_path / "sets/one/train.tsv").write_bytes(b"trein")
-    told = _tell(tmp_path)
-    assert told["dev"] == "ok" and "train.tsv has changed since it was fetched" in told["train"]
+    states = _check_splits(tmp_path)
+    assert states["dev"] == "ok" and "train.tsv has changed since it was fetched" in states["train"]
     assert main(["data", "check", str(tmp_path)]) == 4
-    _forget_what_was_read()
+    _clear_example_cache()
     with pytest.raises(DataError, match=r"train.tsv has changed since .*data fetch one --again"):
         examples.read(task, tmp_path, "train")
     assert examples.read(task, tmp_path, "dev")
@@ -139,33 +143,35 @@ def test_a_file_that_changes_after_its_fetch_is_told(
     fetch(["one"], tmp_path)
     assert "all files are there. But " in capsys.readouterr().err
     fetch(["one"], tmp_path, again=True)
-    assert _tell(tmp_path) == {"train": "ok", "dev": "ok"}
+    assert _check_splits(tmp_path) == {"train": "ok", "dev": "ok"}
     (tmp_path / "sets/one/train.tsv").unlink()
-    assert _tell(tmp_path)["dev"] == "ok"
+    assert _check_splits(tmp_path)["dev"] == "ok"
     (tmp_path / "downloads.json").unlink()
     (tmp_path / "sets/one/dev.tsv").write_bytes(b"mine")
-    assert _tell(tmp_path)["dev"] == "ok", "nobody fetched it"
-    _forget_what_was_read()
+    assert _check_splits(tmp_path)["dev"] == "ok", "nobody fetched it"
+    _clear_example_cache()
 
 
-def _forget_what_was_read() -> None:
+def _clear_example_cache() -> None:
     examples._read.cache_clear()
 
 
-def test_a_later_archive_may_bring_the_same_file(server: Server, tmp_path: Path, made_up) -> None:
+def test_a_later_archive_may_replace_a_file_of_an_earlier_one(server: Server, tmp_path: Path, register_tasks) -> None:
     first = server.says("/1.zip", reply(_zipped({"train.tsv": b"1", "dev.tsv": b"d"})))
     second = server.says("/2.zip", reply(_zipped({"train.tsv": b"2"})))
     task = _task("one", *(Download(url=url, to="sets/one", unpack=True) for url in (first, second)))
-    made_up(task)
+    register_tasks(task)
     fetch(["one"], tmp_path)
     assert examples.read(task, tmp_path, "train")[0].inputs == ("2",)
-    _forget_what_was_read()
+    _clear_example_cache()
 
 
-def test_a_redirection_to_no_address_is_a_sentence(server: Server, tmp_path: Path, made_up, capsys) -> None:
-    """It was an error of this program, status 70."""
+def test_a_redirection_to_an_invalid_address_gives_a_clear_error(
+    server: Server, tmp_path: Path, register_tasks, capsys
+) -> None:
+    """It used to be an internal error, status 70."""
     url = server.says("/one.zip", redirect("http://[bad/"))
-    made_up(_task("one", Download(url=url, to="sets", unpack=True)))
+    register_tasks(_task("one", Download(url=url, to="sets", unpack=True)))
     assert main(["data", "fetch", "one", "--data", str(tmp_path / "new")]) == 4
     assert "is not the address of a file" in capsys.readouterr().err
 

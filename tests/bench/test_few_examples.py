@@ -1,4 +1,4 @@
-"""Tasks with few training examples: what is drawn, what stops the training, what is reported, and what records say."""
+"""Tasks with few training examples: sampling, early stopping, the reported split, and records."""
 
 from pathlib import Path
 
@@ -35,13 +35,15 @@ def cell(task: str, row: str = "gpt", seed: int = 0, limit: int = 0, **changes: 
     )  # fmt: skip
 
 
-def parts(world: Path, asked: Cell):
-    return parts_of(asked, world, tasks.load(asked.task), adaptation_settings.read(asked.adaptation, asked.settings))
+def parts(world: Path, chosen: Cell):
+    return parts_of(
+        chosen, world, tasks.load(chosen.task), adaptation_settings.read(chosen.adaptation, chosen.settings)
+    )
 
 
 @pytest.mark.parametrize("task", ["sst2", "conll2003"])
-def test_few_examples_are_drawn_from_the_seed_and_a_tenth_stops_the_training(world: Path, task: str) -> None:
-    """Also where the task has a dev set to stop by, whose labels would be many more."""
+def test_few_examples_depend_on_the_seed_and_a_tenth_is_for_early_stopping(world: Path, task: str) -> None:
+    """Early stopping does not use a dev set of the task, because this would add many labels."""
     whole, few = parts(world, cell(task)), parts(world, cell(f"{task}-50"))
     drawn = [*few.train, *few.selection]
     every = {example.id for example in tasks.load(task).examples(world, "train")}
@@ -54,19 +56,19 @@ def test_few_examples_are_drawn_from_the_seed_and_a_tenth_stops_the_training(wor
     assert {e.id for e in other.train} != {e.id for e in few.train} and other.report == few.report
 
 
-def test_a_limit_of_training_examples_comes_after_the_draw(world: Path) -> None:
+def test_train_limit_is_applied_after_the_few_examples_are_drawn(world: Path) -> None:
     few, fewer = parts(world, cell("sst2-50")), parts(world, cell("sst2-50", train_limit=20))
     assert len(fewer.train) == 20 and {e.id for e in fewer.train} < {e.id for e in few.train}
 
 
-def test_a_training_split_that_is_too_small_is_told(world: Path) -> None:
+def test_a_training_split_that_is_too_small_is_not_applicable(world: Path) -> None:
     with pytest.raises(NotApplicable, match="SST-2, 500 training examples cannot be drawn .* of 120") as found:
         parts(world, cell("sst2-500"))
     assert found.value.code == "few-examples"
     assert len(parts(world, cell("sst2-500", limit=30)).train) == 27, "a quick run takes what there is"
 
 
-def test_the_record_is_of_a_task_of_its_own_on_the_same_data(world: Path, tmp_path: Path) -> None:
+def test_the_record_names_a_separate_task_on_the_same_data(world: Path, tmp_path: Path) -> None:
     few, whole = tasks.load("sst2-50"), tasks.load("sst2")
     assert fingerprint(few, world) == fingerprint(whole, world)
     context = Context(data=world, out=tmp_path, source={"name": "microworld"})

@@ -1,4 +1,4 @@
-"""Few-shot episodes: rows, prototypes against numpy, and a cell that learns."""
+"""Few-shot episodes: rows, prototypes against NumPy, and a cell."""
 
 import json
 
@@ -22,8 +22,8 @@ from ptmbench.tasks.task import Example
 TOKENIZER = Tokenizer.train("word", ["Ann * lives in # Oslo and works for Acme"] * 3, 200)
 
 
-def episode(query, *solved, gold="P1"):
-    return Example(id="0", inputs=(query, *solved), gold=gold)
+def episode(query, *support, gold="P1"):
+    return Example(id="0", inputs=(query, *support), gold=gold)
 
 
 def text(words, name=None):
@@ -40,7 +40,7 @@ def codec(**changes):
     return few_shot.Codec(load("fewrel"), TOKENIZER, Settings(**changes), EPISODES)
 
 
-def test_rows_hold_the_question_first_and_where_its_marks_are():
+def test_rows_have_the_query_first_and_the_positions_of_entity_marks():
     made = codec()
     assert made.outputs == 4
     rows = made.rows(EPISODES)
@@ -55,14 +55,14 @@ def test_rows_hold_the_question_first_and_where_its_marks_are():
 
 
 @pytest.mark.parametrize(("length", "second"), [(5, "[CLS]"), (7, "[CLS]"), (8, "#")])
-def test_marks_that_are_cut_off_are_spoken_for_by_the_first_token(length, second):
+def test_truncated_entity_marks_are_replaced_by_the_first_token(length, second):
     row = codec(length=length).rows(EPISODES)[0]
     assert TOKENIZER.pieces(row.arrays["tokens"][0][row.arrays["marks"][0]]) == ["*", second]
 
 
-def test_scores_are_distances_to_means_as_numpy_counts_them():
+def test_scores_are_negative_distances_to_class_means_as_in_numpy():
     rng, head = np.random.default_rng(0), few_shot.Head(4)
-    tokens = rng.normal(size=(2 * 5, 6, 3)).astype(np.float32)  # 2 episodes: a question and 2 x 2 solved texts
+    tokens = rng.normal(size=(2 * 5, 6, 3)).astype(np.float32)  # 2 episodes: a query and 2 x 2 support texts
     batch = {
         "marks": np.pad(rng.integers(0, 6, (2, 5, 2)), [(0, 0), (0, 0), (0, 2)]).astype(np.int32),
         "classes": np.array([[0, 0, 1, 1], [0, 1, 0, 1]], np.int32),
@@ -80,14 +80,14 @@ def test_scores_are_distances_to_means_as_numpy_counts_them():
     assert float(head.loss(found, batch)) == pytest.approx(np.mean(losses), rel=1e-5)
 
 
-def test_episodes_of_a_batch_lie_side_by_side():
+def test_episodes_are_stacked_to_a_batch():
     batch = stack(codec().rows(EPISODES))
     assert batch["tokens"].shape[:2] == (2, 3) and batch["marks"].shape[:2] == (2, 3)
     assert batch["classes"].tolist() == [[0, 1, -1, -1]] * 2
 
 
 @pytest.mark.parametrize("model, adaptation", [("bert", "finetune"), ("gpt", "features")])
-def test_a_cell_learns_from_episodes_and_is_recorded(model, adaptation, tmp_path, monkeypatch):
+def test_a_cell_is_trained_on_episodes_and_recorded(model, adaptation, tmp_path, monkeypatch):
     monkeypatch.setattr(fewrel, "EPISODES", {"train": 24, "dev": 12})
     words = ["Ann", "lives", "in", "Oslo", "and", "works", "for", "Acme"]
     ends = {"h": ["", "", [[0]]], "t": ["", "", [[2]]]}

@@ -1,5 +1,4 @@
-"""A translator beside a frozen encoder: the paper's equations in numpy, BART's layers, and one way of computing against
-another."""
+"""A translator that attends to a frozen encoder: the paper's equations in NumPy, BART's layers, and cached decoding."""
 
 import dataclasses
 from types import SimpleNamespace
@@ -41,7 +40,7 @@ TARGETS = np.array([[2, 30, 31], [2, 33, 3]], np.int32)
 
 
 def drawn(*layers):
-    """Weights large enough to tell every term of a sum."""
+    """Draws weights that are large enough for every term of a sum to matter."""
     rng = np.random.default_rng(5)
     for variable in {id(v): v for layer in layers for v in layer.trainable_variables}.values():
         variable.assign(rng.normal(float(variable.path.endswith("/scale")), 0.4, variable.shape))
@@ -66,46 +65,46 @@ def linear(x, layer):
 
 
 def attended(q, k, v, seen, attention):
-    """Head by head: q [S, D], k and v [T, D], seen [S, T]."""
+    """Attention, computed head by head: q [S, D], k and v [T, D], seen [S, T]."""
     parts = []
     for head in np.split(np.arange(8), 2):
-        scores = np.where(seen, q[:, head] @ k[:, head].T / 2.0, -np.inf)  # the root of 4 columns
+        scores = np.where(seen, q[:, head] @ k[:, head].T / 2.0, -np.inf)  # the square root of the 4 columns of a head
         weights = np.exp(scores - scores.max(-1, keepdims=True))
         parts.append(weights / weights.sum(-1, keepdims=True) @ v[:, head])
     return linear(np.concatenate(parts, -1), attention.projection)
 
 
-def looked(x, memory, seen, attention):
+def cross_attended(x, memory, seen, attention):
     return attended(linear(x, attention.query), *np.split(linear(memory, attention.key_value), 2, -1), seen, attention)
 
 
-def fed(x, w):
+def feed_forward(x, w):
     inner = linear(x, w.feed_forward.inner)
     return normalised(x + linear(inner * (1 + erf(inner / 2**0.5)) / 2, w.feed_forward.outer), w.norm)
 
 
 def by_hand(encoder, decoder, source, target, memory, share):
-    """Logits [S, V] of one row by equations 1 and 2, ``share`` of them attn_M; only what is no padding is there."""
+    """Logits [S, V] of one row without its padding by equations 1 and 2. ``share`` is the weight of attn_M."""
     source = source[source > 0]
     memory, here = memory[: len(source)], np.ones((1, len(source)), bool)
 
-    def begun(layer, tokens):
+    def embedded(layer, tokens):
         positions = layer.embeddings.positions.table.numpy()[: len(tokens)]
         return normalised(encoder.token_embedding.numpy()[tokens] + positions, layer.embeddings.norm)
 
     def mixed(own, other):
         return (1 - share) * own + share * other
 
-    x = begun(encoder, source)
+    x = embedded(encoder, source)
     for w in encoder.stack:
         own = attended(*np.split(linear(x, w.attention.query_key_value), 3, -1), here, w.attention)
-        x = fed(normalised(x + mixed(own, looked(x, memory, here, w.other)), w.attention_norm), w)
-    y, past = begun(decoder, target), np.tri(len(target), dtype=bool)
+        x = feed_forward(normalised(x + mixed(own, cross_attended(x, memory, here, w.other)), w.attention_norm), w)
+    y, past = embedded(decoder, target), np.tri(len(target), dtype=bool)
     for w in decoder.stack:
         own = attended(*np.split(linear(y, w.attention.query_key_value), 3, -1), past, w.attention)
         y = normalised(y + own, w.attention_norm)
-        both = mixed(looked(y, x, here, w.cross), looked(y, memory, here, w.other))
-        y = fed(normalised(y + both, w.cross_norm), w)
+        both = mixed(cross_attended(y, x, here, w.cross), cross_attended(y, memory, here, w.other))
+        y = feed_forward(normalised(y + both, w.cross_norm), w)
     return y @ encoder.token_embedding.numpy().T
 
 
@@ -125,7 +124,7 @@ def test_layers_are_the_papers_equations(counts):
         assert found[row] == pytest.approx(expected, abs=2e-4)
 
 
-def test_without_the_memory_it_is_barts_network():
+def test_without_memory_the_network_is_barts():
     encoder, decoder, memory = small()
     encoder.fused.assign(0.0)
     reader, writer = encoder_decoders.bart(SMALL, WORDS.size)
@@ -140,13 +139,13 @@ def test_without_the_memory_it_is_barts_network():
     assert logits(encoder, decoder, memory) == pytest.approx(expected, abs=1e-5)
 
 
-def test_drop_net_takes_one_the_other_or_both():
+def test_drop_net_takes_either_attention_or_the_mean_of_both():
     own, other, both = (2.0, 4.0), (6.0, 0.0), (4.0, 2.0)
     seeds = tf.stack([tf.ones(1000, tf.int32), tf.range(1000)], axis=1)
 
     @tf.function
     def drawn_at(seeds, fused, drop_net):
-        """[N, 2, D]: what two layers take at each of N steps."""
+        """[N, 2, D]: the outputs of two layers at each of N steps."""
         pair = tf.constant([own]), tf.constant([other])
         return tf.map_fn(
             lambda seed: tf.concat(
@@ -161,9 +160,9 @@ def test_drop_net_takes_one_the_other_or_both():
 
     found = taken(seeds, 1.0, 0.6)
     shares = [sum(layer == value for step in found for layer in step) / 2000 for value in (own, other, both)]
-    assert sum(shares) == 1.0 and shares == pytest.approx([0.3, 0.3, 0.4], abs=0.045)  # four deviations
+    assert sum(shares) == 1.0 and shares == pytest.approx([0.3, 0.3, 0.4], abs=0.045)  # four standard deviations
     alike = sum(first == second for first, second in found) / 1000
-    assert alike == pytest.approx(0.3**2 + 0.3**2 + 0.4**2, abs=0.065)  # layers draw for themselves
+    assert alike == pytest.approx(0.3**2 + 0.3**2 + 0.4**2, abs=0.065)  # layers draw independently
     assert {layer for step in taken(seeds[:50], 1.0, 0.0) for layer in step} == {both}
     assert {layer for step in taken(seeds[:50], 1.0, 1.0) for layer in step} == {own, other}
     assert {layer for step in taken(seeds[:50], 0.0, 1.0) for layer in step} == {own}  # the first stage
@@ -171,7 +170,7 @@ def test_drop_net_takes_one_the_other_or_both():
     assert tuple(writing.numpy()[0].tolist()) == both
 
 
-def test_only_who_learns_draws_and_the_draw_follows_from_the_seed():
+def test_drop_net_draws_only_in_training_and_depends_on_the_seed():
     encoder, decoder, memory = small(drop_net=1.0)
     seeds = None, tf.constant([0, 1]), tf.constant([0, 9])
     still, one, two = (logits(encoder, decoder, memory, seed) for seed in seeds)
@@ -189,12 +188,12 @@ def decoding(name, **changes):
     return network, made
 
 
-def test_one_token_at_a_time_is_all_at_once():
+def test_decoding_token_by_token_equals_decoding_the_whole_text():
     _, made = decoding("bert")
-    steps = [  # what two hypotheses say, and in whose column each place of the second one stands
+    steps = [  # the tokens of two hypotheses, and the cache column of each position of the second one
         ([[2], [2]], [1]),
         ([[2, 30], [2, 33]], [1, 1]),
-        ([[2, 30, 31], [2, 30, 35]], [1, 0, 1]),  # it goes on from the first one
+        ([[2, 30, 31], [2, 30, 35]], [1, 0, 1]),  # it continues the first one
         ([[2, 30, 31, 32], [2, 30, 35, 36]], [1, 0, 1, 1]),
     ]
     memory, past = made.writer.begin(SOURCES)
@@ -207,7 +206,7 @@ def test_one_token_at_a_time_is_all_at_once():
             assert found[:, k].numpy() == pytest.approx(whole.numpy(), abs=2e-4)
 
 
-def test_the_frozen_encoder_has_no_gradient_and_what_is_new_has():
+def test_new_weights_have_gradients_and_the_frozen_encoder_has_none():
     network, made = decoding("bert", drop_net=0.0)
     assert not {id(v) for v in network.encoder.variables} & {id(v) for v in made.own}
     assert len({v.path for v in made.own}) == len({id(v) for v in made.own}) == len(made.own)
@@ -222,7 +221,7 @@ def test_the_frozen_encoder_has_no_gradient_and_what_is_new_has():
     assert np.abs(made.decode({"tokens": SOURCES, "targets": TARGETS}).numpy() - before).max() > 1e-3
 
 
-def test_the_second_stage_begins_half_way_with_a_rate_of_its_own():
+def test_the_second_stage_begins_halfway_with_its_own_learning_rate():
     switch = tf.Variable(1.0)
     named = SimpleNamespace(path="fused_encoder/fused", assign=switch.assign)
     step = SimpleNamespace(variables=[SimpleNamespace(path="fused_encoder/tokens"), named])
@@ -231,14 +230,14 @@ def test_the_second_stage_begins_half_way_with_a_rate_of_its_own():
     def at(number, **changes):
         return fused.rate(step, number, 200, dataclasses.replace(chosen, **changes)), float(switch)
 
-    # Each stage has 100 steps, over 10 of which the rate rises; then it falls with the root of the steps.
+    # Each stage has 100 steps: a warm-up of 10, then decay with the inverse square root of the steps.
     assert at(4) == (pytest.approx(0.5), 0.0) and at(99) == (pytest.approx(0.1**0.5), 0.0)
     assert at(104) == (pytest.approx(0.5), 1.0) and at(199) == (pytest.approx(0.1**0.5), 1.0)
     assert at(9, stages=1) == (pytest.approx(0.5), 1.0) and at(79, stages=1) == (pytest.approx(0.25**0.5), 1.0)
-    assert fused.rate(step, 0, 1, chosen) == pytest.approx(1.0) and float(switch) == 1.0  # no half of one step
+    assert fused.rate(step, 0, 1, chosen) == pytest.approx(1.0) and float(switch) == 1.0  # one step cannot be halved
 
 
-def test_a_translator_has_a_shape_of_its_own():
+def test_a_translator_has_its_own_shape():
     network, made = decoding("word2vec")
     assert made.size == Size(layers=1, width=32, heads=1, inner=128, length=96)
     _, made = decoding("bert", own_layers=3, own_width=48)
@@ -249,11 +248,11 @@ def test_a_translator_has_a_shape_of_its_own():
 
 
 def test_flops_by_hand():
-    """A layer of width 4, inner width 16, over a memory of width 6; 5 tokens of source, 3 of target, 60 words."""
+    """One layer of width 4 and inner width 16, a memory of width 6, 5 source tokens, 3 target tokens, and 60 words."""
     shape = Size(layers=1, width=4, heads=1, inner=16, length=10)
     products = [(5, 4, 12), (5, 4, 4), (5, 4, 4), (5, 6, 8), (5, 4, 4), (5, 4, 16), (5, 16, 4)]  # the encoder's
     products += [(5, 4, 5), (5, 5, 4)] * 2  # its two attentions: scores and sums, all heads together
-    products += [(5, 4, 8), (5, 6, 8)]  # keys and values that the decoder looks at
+    products += [(5, 4, 8), (5, 6, 8)]  # keys and values that the decoder attends to
     products += [(3, 4, 12), (3, 4, 4), *[(3, 4, 4)] * 4, (3, 4, 16), (3, 16, 4), (3, 4, 60)]
     products += [(3, 4, 3), (3, 3, 4), *[(3, 4, 5), (3, 5, 4)] * 2]
     alone = sum(2 * a * b * c for a, b, c in products)
@@ -271,24 +270,24 @@ def test_settings_out_of_range_are_refused(name, value):
     assert {"drop_net", "stages"} <= set(settings.recorded(settings.defaults(Form.GENERATION, "fused")))
 
 
-def test_other_forms_are_not_for_it():
+def test_other_forms_are_not_applicable():
     with pytest.raises(NotApplicable, match="because the adaptation fused is for generation tasks"):
         heads.of(Form.TAGGING, "fused")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["bert", "elmo", "word2vec"])
-def test_search_writes_what_reading_again_writes(name):
+def test_beam_search_with_cached_states_equals_decoding_the_whole_text(name):
     _, made = decoding(name)
     kept = Generator(made, WORDS, Writing(beam=3))(SOURCES, 6)
     again = Generator(SimpleNamespace(decode=made.decode, writer=None), WORDS, Writing(beam=3))(SOURCES, 6)
     assert np.array_equal(kept.ids, again.ids)
     assert kept.scores == pytest.approx(again.scores, abs=1e-4)
-    assert np.abs(kept.scores[0] - kept.scores[1]).max() > 1e-3  # the source counts
+    assert np.abs(kept.scores[0] - kept.scores[1]).max() > 1e-3  # the text depends on the source
 
 
 @pytest.mark.slow
-def test_a_cell_leads_from_data_to_a_score_and_leaves_the_encoder_alone(tmp_path):
+def test_a_cell_is_trained_and_scored_with_a_frozen_encoder(tmp_path):
     microworld.make(tmp_path / "data")
     tokenizer = Tokenizer.load(corpora.tokenizer([tmp_path / "data" / "corpus"], "wordpiece", 400))
     shape = dataclasses.replace(SHAPE, layers=1)
@@ -323,8 +322,8 @@ def test_a_cell_leads_from_data_to_a_score_and_leaves_the_encoder_alone(tmp_path
     assert not {v.path for v in network.learning} & set(first)
 
 
-def test_a_step_goes_back_through_what_learns_alone():
-    """Three forward passes for the translator, one for the frozen encoder."""
+def test_training_flops_have_no_backward_pass_of_the_frozen_encoder():
+    """A step costs three forward passes of the translator and one of the frozen encoder."""
     tokenizer = Tokenizer.train("wordpiece", ["one two three four five six seven eight"] * 20, 90)
     chosen = settings.defaults(Form.GENERATION, "fused")
     network = adapted("bert", SHAPE, tokenizer, Form.GENERATION, "fused", 0.0, settings.baked(chosen))

@@ -1,4 +1,4 @@
-"""`gate` and `accept` on the command line: exit statuses, files, GitHub, and predictions of real tasks."""
+"""`gate` and `accept` on the command line: exit statuses, output files, GitHub, and predictions of real tasks."""
 
 import gzip
 import hashlib
@@ -30,7 +30,7 @@ N = 400
 
 
 def run(folder: Path, task: str = "sst2", rate: float = 0.9, seeds: int = 5, first: int = 0) -> Path:
-    """A run folder with predictions that are right at ``rate``, more or less by seed."""
+    """Writes a run folder with predictions whose accuracy is about ``rate`` and varies by seed."""
     loaded = tasks.load(task)
     for seed in range(first, first + seeds):
         rng = np.random.default_rng([seed, round(1000 * rate)])
@@ -56,14 +56,15 @@ def run(folder: Path, task: str = "sst2", rate: float = 0.9, seeds: int = 5, fir
         (0.895, ["--strict", "--margin", "sst2=40", "--margin", "macro=40"], 0, "PASS"),
     ],
 )
-def test_statuses(tmp_path, capsys, rate, options, status, words):
+def test_exit_statuses_of_gate(tmp_path, capsys, rate, options, status, words):
     base, head = run(tmp_path / "base"), run(tmp_path / "head", rate=rate)
     assert main(["gate", str(base), str(head), *options]) == status
     assert words in capsys.readouterr().out
 
 
-def test_the_spread_between_pretrainings_can_be_stated(tmp_path, capsys):
-    """A drop of three points with other weights is open by default, and a regression if pre-trainings hardly differ."""
+def test_the_sd_between_pretrainings_can_be_given(tmp_path, capsys):
+    """With other weights, a drop of four points is inconclusive by default, and a regression if the given SD is
+    small."""
     base, head = run(tmp_path / "base"), run(tmp_path / "head", rate=0.86)
     for path in head.glob("records/*.json"):
         found = read(path)
@@ -94,15 +95,15 @@ def test_the_spread_between_pretrainings_can_be_stated(tmp_path, capsys):
         (["gate", "run", "cola"], 4, "not in HEAD"),
     ],
 )
-def test_what_is_wrong_is_a_sentence(tmp_path, monkeypatch, capsys, arguments, status, words):
+def test_invalid_arguments_give_clear_errors(tmp_path, monkeypatch, capsys, arguments, status, words):
     monkeypatch.chdir(tmp_path)
     run(Path("run"), seeds=2), run(Path("cola"), "cola", seeds=2), Path("empty").mkdir()
     assert main(arguments) == status
-    said = capsys.readouterr()
-    assert words in said.out + said.err and "Traceback" not in said.err
+    output = capsys.readouterr()
+    assert words in output.out + output.err and "Traceback" not in output.err
 
 
-def test_accept_then_gate_then_tamper(tmp_path, monkeypatch, capsys):
+def test_an_accepted_baseline_passes_until_its_files_are_changed(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     run(Path("run"))
     assert main(["accept", "run", "--reason", "As published."]) == 0
@@ -115,7 +116,7 @@ def test_accept_then_gate_then_tamper(tmp_path, monkeypatch, capsys):
     assert "is not what was accepted" in capsys.readouterr().err
 
 
-def test_files_and_github(tmp_path, monkeypatch, capsys):
+def test_junit_markdown_json_and_github_output(tmp_path, monkeypatch, capsys):
     base, head = run(tmp_path / "base"), run(tmp_path / "head", rate=0.6)
     summary = tmp_path / "summary.md"
     summary.write_text("before\n")
@@ -143,8 +144,8 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_kept_predictions_are_scored_again_as_they_were(tmp_path, name):
-    """Every form, through the file and back; a mean over examples is known as one, F1 and its like are not."""
+def test_stored_predictions_give_the_recorded_score_again(tmp_path, name):
+    """Several forms. Only a score that is a mean over examples, unlike F1, has a value for each example."""
     gold, guesses, mean = CASES[name]
     task = tasks.load(name)
     examples = [
@@ -163,9 +164,9 @@ def test_kept_predictions_are_scored_again_as_they_were(tmp_path, name):
     assert (found.groups is not None) == (name == "squad11")
 
 
-def wholes(name):
-    """Gold that belongs together and predictions, some with probabilities, for the headline to depend on which rows are
-    whole: a guess at random over 12 wholes of three or four rows."""
+def grouped_examples(name):
+    """Gold labels and predictions, some with probabilities. For multirc, sentihood and semeval14_restaurants they are
+    random, for 12 wholes of three to five rows, and the headline depends on which rows form a whole."""
     rng = np.random.default_rng(7)
     if name.startswith("hotpotqa"):
         facts = [("Vodia", 0), ("Zürich", 2), ("Zürich", 3)]
@@ -184,10 +185,10 @@ def wholes(name):
 
 
 @pytest.mark.parametrize("name", ["multirc", "sentihood", "semeval14_restaurants", "hotpotqa", "squad20"])
-def test_what_belongs_together_is_kept_with_the_predictions(tmp_path, name):
-    """Every score of the record, not the headline alone, follows from the file; without what is beside gold and
-    prediction, as in files from before, most do not, and such a file is only used where its headline does."""
-    gold, guesses = wholes(name)
+def test_stored_predictions_keep_what_grouped_scores_need(tmp_path, name):
+    """All scores of the record, not only the headline, follow from the file. Without the fields other than gold and
+    prediction, as in older files, most do not. Such a file is used only if the headline follows from it."""
+    gold, guesses = grouped_examples(name)
     task = tasks.load(name)
     examples = [Example(id=str(i), inputs=("x",), gold=one) for i, one in enumerate(gold)]
     made = record(task=name, scores=score.scores(task, examples, guesses))
@@ -213,7 +214,7 @@ def test_what_belongs_together_is_kept_with_the_predictions(tmp_path, name):
     assert (rescore.scored(old, [tmp_path]) is not None) == usable == (name in ("semeval14_restaurants", "squad20"))
 
 
-def test_predictions_that_cannot_be_trusted_are_not_used(tmp_path):
+def test_damaged_or_inconsistent_predictions_are_not_used(tmp_path):
     made = record(value=50.0)
     assert rescore.scored(made, [tmp_path]) is None
     gold = [Example(id=str(i), inputs=("x",), gold="1") for i in range(4)]
@@ -227,8 +228,8 @@ def test_predictions_that_cannot_be_trusted_are_not_used(tmp_path):
     assert rescore.scored(right, [tmp_path]) is None
 
 
-def test_the_project_s_own_baseline_is_whole_small_and_of_its_suite():
-    """After a change of the suite, or of a task's version, the baseline has to be accepted anew."""
+def test_the_projects_own_baseline_is_complete_small_and_matches_its_suite():
+    """After a change of the suite or of a task's version, a new baseline must be accepted."""
     baseline, suite = verify(perf.OWN), regress.SUITE
     assert baseline and sum(path.stat().st_size for path in perf.OWN.rglob("*") if path.is_file()) < 2**20
     records = load([perf.OWN]).records
@@ -242,14 +243,14 @@ def test_the_project_s_own_baseline_is_whole_small_and_of_its_suite():
     assert main(["gate", str(perf.OWN), str(perf.OWN), "--strict"]) == 0
 
 
-def test_the_gate_is_measured_from_any_folder(tmp_path, monkeypatch, capsys):
+def test_perf_gate_runs_in_any_folder(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(perf, "calibrate", lambda side: [])  # what comes after takes a minute
+    monkeypatch.setattr(perf, "calibrate", lambda side: [])  # the simulation after it takes a minute
     assert main(["perf", "gate"]) == 4
     assert "has no cell with right-or-wrong predictions" in capsys.readouterr().err
 
 
-def test_imitated_cells_are_like_the_real_ones():
+def test_imitated_cells_have_the_statistics_of_real_ones():
     rng = np.random.default_rng(0)
     real = perf.Cell(accuracy=0.85, sd=2.0, shared=0.5, examples=4000)
     found = [perf.imitate(real.draw(rng, 12, rng.standard_normal(4000)) > 50) for _ in range(20)]
@@ -262,7 +263,7 @@ def test_imitated_cells_are_like_the_real_ones():
 
 @pytest.mark.slow
 def test_false_alarms_power_and_coverage():
-    """What `perf gate` prints, held to what is promised: at most 5 % false regressions, at least 93 % coverage."""
+    """The promises about the numbers of `perf gate`: at most 5 % false regressions, at least 93 % coverage."""
     rng = np.random.default_rng(0)
     cells = [perf.Cell(accuracy=0.7 + 0.02 * i, sd=1.0 + 0.2 * i, shared=0.5, examples=300, task=f"t{i % 4}")
              for i in range(12)]  # fmt: skip
@@ -278,8 +279,8 @@ def test_false_alarms_power_and_coverage():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seeds", [2, 3])
-def test_false_alarms_of_few_seeds_in_pairs(seeds):
-    """Of two seeds, degrees of freedom after Satterthwaite alone raise one in a quarter of such gates."""
+def test_false_alarms_of_gates_with_few_paired_seeds(seeds):
+    """With two seeds, Satterthwaite's degrees of freedom alone give a false alarm in a quarter of such gates."""
     cells = [replace(cell, sd=3.0) for cell in perf.alike(10)]
     found = perf.simulated(np.random.default_rng(0), cells, gates=300, seeds=seeds, diverging=0.0, paired=True)
     assert found[REGRESSION] <= 0.05
@@ -287,7 +288,7 @@ def test_false_alarms_of_few_seeds_in_pairs(seeds):
 
 @pytest.mark.slow
 def test_false_alarms_of_gates_with_other_weights():
-    """They are held to 5 % if the spread between pre-trainings is stated or measured; without it they are not."""
+    """They are at most 5 % if the spread between pre-trainings is given or measured. Otherwise they are more."""
 
     def alarms(sd, **how):
         found = perf.simulated(np.random.default_rng(0), perf.alike(3), gates=400, seeds=5, pretraining=sd, **how)
@@ -300,6 +301,6 @@ def test_false_alarms_of_gates_with_other_weights():
 
 @pytest.mark.slow
 def test_a_drop_in_one_of_ten_cells_never_passes():
-    """Two points on one task hardly move the mean of ten: the gate passes on average, and not as a whole."""
+    """Two points on one task hardly change the mean of ten. So the gate passes on average, but not as a whole."""
     found = perf.simulated(np.random.default_rng(0), perf.alike(10), gates=100, seeds=5, one=2.0, diverging=0.0)
     assert found[PASS] == 0 and found[ON_AVERAGE] > 0.3

@@ -1,4 +1,4 @@
-"""docs/gate/own-repository: the workflow's own commands in a small git repository that knows nothing of ptmbench."""
+"""docs/gate/own-repository: runs the workflow's commands in a small git repository that does not contain ptmbench."""
 
 import os
 import re
@@ -29,7 +29,7 @@ with open("data/glue/SST-2/dev.tsv", newline="", encoding="utf-8") as rows, open
 
 
 def steps() -> list[str]:
-    """The commands of the workflow's steps that record and compare."""
+    """The commands of the workflow's steps that record predictions and compare them."""
     text = (DOCS / "own-repository.yml").read_text(encoding="utf-8")
     found = re.findall(r"        run: \|\n((?:          .*\n)+)", text)
     return [re.sub(r"^          ", "", one, flags=re.MULTILINE) for one in found if "-m ptmbench" in one]
@@ -41,7 +41,7 @@ def git(*arguments: str) -> None:
 
 
 def workflow(tmp_path: Path) -> tuple[int, str]:
-    """Runs the steps as the workflow's shell does, in the working directory; the exit status and the verdict."""
+    """Runs the steps like the workflow's shell, in the working directory. Returns the exit status and the output."""
     about = {"TASK": "sst2", "DATA": "data", "NAME": "our-net", "SEEDS": "0 1 2 3 4"}
     environment = os.environ | about | {"GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md")}
     for step in steps():
@@ -53,7 +53,7 @@ def workflow(tmp_path: Path) -> tuple[int, str]:
 
 
 def version(rate: float) -> None:
-    """Commits a system that is right at ``rate``."""
+    """Commits a system with an accuracy of ``rate``."""
     Path("predict.py").write_text(PREDICT.format(rate=rate))
     git("add", "predict.py")
     git("commit", "-m", f"A system that is right at {rate}")
@@ -61,7 +61,7 @@ def version(rate: float) -> None:
 
 
 @pytest.mark.slow
-def test_a_baseline_a_pass_a_regression_and_what_is_inconclusive(tmp_path, world, monkeypatch):
+def test_the_workflow_gives_pass_regression_and_inconclusive(tmp_path, world, monkeypatch):
     assert len(steps()) == 2
     repository = tmp_path / "repository"
     repository.mkdir()
@@ -78,13 +78,13 @@ def test_a_baseline_a_pass_a_regression_and_what_is_inconclusive(tmp_path, world
     git("commit", "-m", "The accepted baseline")
 
     subprocess.run(["rm", "-rf", "run"], check=True)
-    status, said = workflow(tmp_path)
-    assert (status, "PASS" in said) == (0, True), said
+    status, output = workflow(tmp_path)
+    assert (status, "PASS" in output) == (0, True), output
     version(0.6)
-    status, said = workflow(tmp_path)
-    assert (status, "REGRESSION" in said) == (1, True), said
+    status, output = workflow(tmp_path)
+    assert (status, "REGRESSION" in output) == (1, True), output
     assert "regression" in Path("verdict/gate.md").read_text().lower()
     version(0.885)
-    status, said = workflow(tmp_path)
-    assert (status, "INCONCLUSIVE" in said) == (0, True), said
+    status, output = workflow(tmp_path)
+    assert (status, "INCONCLUSIVE" in output) == (0, True), output
     assert main(["gate", "baseline", "run", "--strict"]) == 3

@@ -1,4 +1,4 @@
-"""L0 gates of attention heads: their distribution, what training with them computes, and what is left."""
+"""L0 gates of attention heads: their distribution, the training with them, and the heads that are kept."""
 
 import dataclasses
 
@@ -32,8 +32,8 @@ def rows(world, tokenizer):
 
 
 @pytest.fixture(scope="module")
-def learner(tokenizer):
-    """A training whose network has large weights and no dropout."""
+def gating(tokenizer):
+    """A `Gating` whose network has large weights and no dropout."""
     from ptmbench.bench.adapt.transforms.gates.network import Gating
 
     settings = dataclasses.replace(baked(defaults(CLASSES, "finetune")), dropout=0.0, head_dropout=0.0)
@@ -44,7 +44,7 @@ def learner(tokenizer):
 
 
 def test_gates_have_the_distribution_of_the_paper():
-    """Shares of exact zeros and ones, and the expected number of open gates, against draws with NumPy's logarithms."""
+    """The gates, their shares of exact zeros and ones, and the probability that one is open, against draws in NumPy."""
     from ptmbench.bench.adapt.transforms.gates.network import drawn, open_probability
 
     u = (np.arange(100_000) + 0.5) / 100_000
@@ -58,14 +58,14 @@ def test_gates_have_the_distribution_of_the_paper():
         assert log_a or abs(one - zero) <= 2e-4
 
 
-def test_a_head_stays_if_its_gate_is_more_likely_open_and_one_always_does():
+def test_heads_whose_gates_are_probably_open_are_kept_and_at_least_one():
     from ptmbench.bench.adapt.transforms.gates.network import open_heads
 
     assert open_heads(np.array([1.0, -0.1, 0.3])).tolist() == [0, 2]
     assert open_heads(np.array([-2.0, -0.1, -0.3])).tolist() == [1]
 
 
-def test_the_loss_is_that_of_the_gated_network_and_the_penalty(learner, rows, monkeypatch):
+def test_the_loss_is_that_of_the_gated_network_plus_the_penalty(gating, rows, monkeypatch):
     """The reference is BERT in NumPy, with a factor for each head."""
     from ptmbench.bench.adapt.transforms.gates import network
 
@@ -73,54 +73,54 @@ def test_the_loss_is_that_of_the_gated_network_and_the_penalty(learner, rows, mo
     rng = np.random.default_rng(5)
     gates["heads"][:] = np.round(rng.random(gates["heads"].shape), 3)
     log_a = rng.normal(size=gates["heads"].shape).astype(np.float32)
-    for variable, value in zip(learner.log_a, log_a, strict=True):
+    for variable, value in zip(gating.log_a, log_a, strict=True):
         variable.assign(value)
     factors = iter(gates["heads"])
     monkeypatch.setattr(network, "drawn", lambda *given: tf.constant(next(factors), tf.float32))
     batch = {name: tf.constant(array) for name, array in stack(rows, multiple=1).items()}
-    found = float(learner.losses(batch, tf.constant([0, 0]))["loss"])
-    weights = exact(learner.adapted)
+    found = float(gating.losses(batch, tf.constant([0, 0]))["loss"])
+    weights = exact(gating.adapted)
     task = np.mean([loss(weights, row, gates) for row in rows])
     closed = 1 / (1 + np.exp(log_a - 0.33 * np.log(0.1 / 1.1)))
     assert abs(found - (task + 0.2 * np.sum(1 - closed))) <= 2e-5
-    projections = [block.attention.projection for block in learner.adapted.network.encoder.stack.blocks]
-    assert not any(one.extensions("input") for one in projections)  # outside of the training there are no gates
+    projections = [block.attention.projection for block in gating.adapted.network.encoder.stack.blocks]
+    assert not any(one.extensions("input") for one in projections)  # gates exist only during training
 
 
-def test_scores_are_those_of_the_network_without_closed_heads(learner, rows):
+def test_scores_are_those_of_the_network_without_closed_heads(gating, rows):
     gates = open_gates()
-    for number, variable in enumerate(learner.log_a):
+    for number, variable in enumerate(gating.log_a):
         variable.assign([1.0, -1.0, 2.0, -3.0 if number else 3.0])
         gates["heads"][number] = [1, 0, 1, 0 if number else 1]
-    weights, before = exact(learner.adapted), learner.adapted.forward(stack(rows))
-    with learner.closed():
-        inside = learner.adapted.forward(stack(rows))
+    weights, before = exact(gating.adapted), gating.adapted.forward(stack(rows))
+    with gating.closed():
+        inside = gating.adapted.forward(stack(rows))
     losses = np.log(np.exp(inside[:, :2]).sum(-1)) - inside[np.arange(len(rows)), [row.arrays["label"] for row in rows]]
     assert np.abs(losses - [loss(weights, row, gates) for row in rows]).max() <= 2e-5
-    assert np.array_equal(learner.adapted.forward(stack(rows)), before) and np.abs(inside - before).max() > 1e-3
+    assert np.array_equal(gating.adapted.forward(stack(rows)), before) and np.abs(inside - before).max() > 1e-3
 
 
-def test_gates_learn_faster_than_weights_and_only_the_end_counts(learner, rows):
-    before, states = [one.numpy() for one in learner.log_a], learner.state()
-    learner.step(stack(rows), (0, 1), 1e-4)
-    moved = max(np.abs(one.numpy() - old).max() for one, old in zip(learner.log_a, before, strict=True))
-    assert 5e-3 <= moved <= 1.01e-2  # Adam's first step is the rate, and the gates' is 100 times as high
-    assert [step for step in range(1, 11) if learner.ready(step)] == [10]
-    learner.restore(states)
-    assert all(np.array_equal(a, b) for a, b in zip(learner.state(), states, strict=True))
+def test_gates_have_a_higher_rate_and_only_the_last_step_is_eligible(gating, rows):
+    before, states = [one.numpy() for one in gating.log_a], gating.state()
+    gating.step(stack(rows), (0, 1), 1e-4)
+    moved = max(np.abs(one.numpy() - old).max() for one, old in zip(gating.log_a, before, strict=True))
+    assert 5e-3 <= moved <= 1.01e-2  # Adam's first step equals the rate, and gates have 100 times the rate
+    assert [step for step in range(1, 11) if gating.ready(step)] == [10]
+    gating.restore(states)
+    assert all(np.array_equal(a, b) for a, b in zip(gating.state(), states, strict=True))
 
 
 @pytest.mark.slow
-def test_a_cell_ends_smaller_and_goes_on_where_it_was_stopped(context, tmp_path, monkeypatch):
+def test_a_cell_loses_heads_and_parameters_and_resumes_after_a_stop(context, tmp_path, monkeypatch):
     given = dataclasses.replace(context, shape=THREE)
     cell = make("sst2", "bert", "finetune")
     ready = kept(cell, given)
     plain = cells.run(dataclasses.replace(cell, predictor="x"), ready)
-    asked = "gates:penalty=10+gate_rate=3000+epochs=2"
-    one, straight = check_transform_resumed(asked, cell, ready, 3, monkeypatch)
-    found = record.read(record.write(tmp_path, cells.run(one, straight)))
+    transform = "gates:penalty=10+gate_rate=3000+epochs=2"
+    one, uninterrupted = check_transform_resumed(transform, cell, ready, 3, monkeypatch)
+    found = record.read(record.write(tmp_path, cells.run(one, uninterrupted)))
     assert found.status == "ok", found.reason
-    stored = predictor.load(straight.predictor)
+    stored = predictor.load(uninterrupted.predictor)
     assert sum(stored.shape.heads) == found.cost["heads_kept"] < 12 and min(stored.shape.heads) >= 1
     assert found.cost["head_sparsity"] == round(1 - found.cost["heads_kept"] / 12, 4)
     assert found.cost["parameters"] < plain.cost["parameters"]

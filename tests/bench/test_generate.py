@@ -1,4 +1,4 @@
-"""Writing: search against brute force on a toy network, and the same answers however a network is asked."""
+"""Text generation: search against brute force on a toy network, and the same texts with other batches or a cache."""
 
 import itertools
 from types import SimpleNamespace
@@ -24,7 +24,7 @@ SOURCES = np.array([[2, 5, 6, 3], [2, 6, 3, 0], [2, 4, 1, 3], [2, 5, 5, 3]], np.
 
 
 def toy(seed: int = 0, sharpness: float = 2.0) -> SimpleNamespace:
-    """A network whose next token depends on the source and on all that was written, in its order."""
+    """A network whose next token depends on the source and on all previous tokens and their order."""
     rng = np.random.default_rng(seed)
     table, source, out = (rng.normal(size=(WORDS.size, n)).astype(np.float32) for n in (8, 8, 8))
 
@@ -38,7 +38,7 @@ def toy(seed: int = 0, sharpness: float = 2.0) -> SimpleNamespace:
 
 
 def log_p(network, source, texts) -> list[float]:
-    """ln p of each of ``texts`` after [CLS], by a pass over all of it."""
+    """ln p of each of ``texts`` after [CLS], from one pass over the whole text."""
     most = max(map(len, texts))
     targets = np.array([[WORDS.cls, *text, *[0] * (most - len(text))] for text in texts], np.int32)
     tokens = np.repeat(source[None], len(texts), axis=0)
@@ -48,7 +48,7 @@ def log_p(network, source, texts) -> list[float]:
 
 
 def every_text(longest):
-    """All texts that end with [SEP], and those that were cut at ``longest``."""
+    """All texts that end with [SEP], and all that are truncated at ``longest`` tokens."""
     words = [id for id in range(WORDS.size) if id not in (WORDS.pad, WORDS.cls, WORDS.sep)]
     for length in range(longest + 1):
         for text in itertools.product(words, repeat=length):
@@ -63,7 +63,7 @@ def plain(ids) -> tuple:
 
 
 @pytest.mark.parametrize("penalty", [0.0, 2.0])
-def test_a_beam_as_wide_as_the_space_finds_the_best_text_there_is(penalty):
+def test_a_beam_as_wide_as_the_search_space_finds_the_best_texts(penalty):
     """Brute force over all 256 + 64 + 16 + 4 + 1 texts of at most 4 tokens."""
     found, texts = Generator(toy(), WORDS, Writing(beam=350, length_penalty=penalty))(SOURCES, 4), list(every_text(4))
     for row, source in enumerate(SOURCES):
@@ -75,7 +75,7 @@ def test_a_beam_as_wide_as_the_space_finds_the_best_text_there_is(penalty):
 
 
 def by_hand(network, source, longest, beam, penalty, repeats=0):
-    """Beam search as the module tells it, with lists and without arrays."""
+    """Beam search as the module describes it, with lists instead of arrays."""
     going, ended = [(0.0, ())], []
     for length in range(1, longest + 1):
         found = []
@@ -99,7 +99,7 @@ def by_hand(network, source, longest, beam, penalty, repeats=0):
 
 
 @pytest.mark.parametrize(("beam", "repeats"), [(1, 0), (2, 0), (4, 0), (3, 2), (1, 1)])
-def test_search_is_what_the_module_tells(beam, repeats):
+def test_beam_search_follows_the_description_of_the_module(beam, repeats):
     network = toy(3, sharpness=1.0)
     found = Generator(network, WORDS, Writing(beam=beam, no_repeat_ngram=repeats))(SOURCES, 8)
     for row, source in enumerate(SOURCES):
@@ -108,7 +108,7 @@ def test_search_is_what_the_module_tells(beam, repeats):
         assert found.scores[row, 0] == pytest.approx(score, abs=1e-4)
 
 
-def test_no_run_of_tokens_comes_twice():
+def test_no_ngram_of_blocked_length_is_repeated():
     found = Generator(toy(5), WORDS, Writing(beam=2, no_repeat_ngram=3))(SOURCES, 12)
     for ids in found.ids.reshape(-1, found.ids.shape[-1]):
         runs = [plain(ids)[i : i + 3] for i in range(len(plain(ids)) - 2)]
@@ -116,7 +116,8 @@ def test_no_run_of_tokens_comes_twice():
 
 
 def fixed(*steps):
-    """A network that says the same whatever it reads: at each place the logits of some tokens, the others far below."""
+    """A network that ignores its inputs. ``steps`` has the logits of some tokens per position. The others are far
+    lower."""
     table = np.full((len(steps), WORDS.size), -50.0, np.float32)
     for place, step in enumerate(steps):
         for token, value in step.items():
@@ -130,20 +131,20 @@ def fixed(*steps):
     return SimpleNamespace(decode=decode, writer=None)
 
 
-def test_the_end_at_once_and_never():
+def test_texts_may_end_at_once_or_never():
     ids = Generator(fixed({3: 9.0}), WORDS, Writing())(SOURCES[:1], 5).ids
-    assert ids.tolist() == [[[3]]]  # nothing was computed after it
+    assert ids.tolist() == [[[3]]]  # nothing is computed after it
     ids = Generator(fixed({5: 9.0}), WORDS, Writing())(SOURCES[:1], 5).ids
     assert ids.tolist() == [[[5, 5, 5, 5, 5]]]
     ids = Generator(fixed({5: 9.0, 3: 8.0}), WORDS, Writing())(SOURCES[:1], 1).ids
     assert ids.tolist() == [[[5]]]
     ids = Generator(fixed({0: 9.0, 2: 9.0, 6: 1.0}), WORDS, Writing())(SOURCES[:1], 2).ids
-    assert ids.tolist() == [[[6, 6]]]  # padding and [CLS] are never written
+    assert ids.tolist() == [[[6, 6]]]  # padding and [CLS] are never generated
 
 
-def test_the_penalty_chooses_between_short_and_long():
-    """After token 5 the end with q = 1 / (1 + e^-0.3), or 6 and then the end with 1 - q: the shorter text is likelier,
-    the longer one has the higher ln p / 9 against ln p / 4."""
+def test_the_length_penalty_decides_between_short_and_long_texts():
+    """After token 5, the text ends with probability q = 1 / (1 + e^-0.3), or continues with 6 and then ends, with 1 -
+    q. The shorter text is likelier. With a penalty of 2, the longer one wins: its ln p / 9 exceeds the ln p / 4."""
     odds = fixed({5: 0.0}, {3: 0.3, 6: 0.0}, {3: 0.0})
     short, long = (5, 3), (5, 6, 3)
     for penalty, wins in ((0.0, short), (2.0, long)):
@@ -154,14 +155,14 @@ def test_the_penalty_chooses_between_short_and_long():
         assert found.scores[0] == pytest.approx(sorted(expected.values(), reverse=True), abs=1e-4)
 
 
-def test_of_equals_the_lower_id_wins():
+def test_the_lower_id_wins_a_tie():
     ids = Generator(fixed({4: 1.0, 5: 1.0, 6: 1.0}, {3: 1.0}), WORDS, Writing(beam=2))(SOURCES[:1], 4).ids
     assert ids.tolist() == [[[4, 3], [5, 3]]]
 
 
 @pytest.mark.parametrize("words", [7, 97, 640, 1022, 30522])
-def test_the_largest_of_groups_are_the_largest_of_all(words):
-    """Against a stable sort; of few different numbers many are equal."""
+def test_the_largest_of_the_groups_are_the_largest_of_all(words):
+    """The reference is a stable sort. Inputs with few different numbers have many ties."""
     rng = np.random.default_rng(words)
     for logits in (rng.normal(size=(2, 3, words)), rng.integers(0, 4, (2, 3, words)), np.full((2, 3, words), -1e9)):
         values, ids = largest(tf.constant(logits, tf.float32), 6)
@@ -170,10 +171,10 @@ def test_the_largest_of_groups_are_the_largest_of_all(words):
         assert values.numpy() == pytest.approx(np.take_along_axis(logits, expected, -1), rel=1e-6)
 
 
-def looking() -> tuple[SimpleNamespace, np.ndarray, np.ndarray]:
-    """A network that looks at the source as the last token says, with two heads, and the tables by which it does:
-    scores [H, V, V] of each source token for each last token, and next-token logits by the last token and what was
-    seen."""
+def attending() -> tuple[SimpleNamespace, np.ndarray, np.ndarray]:
+    """A network whose last token attends to the source with two heads, and its tables: the scores [H, V, V] of each
+    source token for each last token, and the next-token logits [V, H, V, V] for each last token, head and source
+    token."""
     rng = np.random.default_rng(4)
     scores, out = rng.normal(size=(2, 7, 7)) * 2, rng.normal(size=(7, 2, 7, 7))
     keys, one_hot = tf.constant(scores.transpose(0, 2, 1), tf.float32), np.eye(7, dtype=np.float32)
@@ -194,9 +195,9 @@ def looking() -> tuple[SimpleNamespace, np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("coverage", [0.0, 0.3, 2.0])
-def test_what_was_looked_at_counts_by_brute_force(coverage):
-    """All texts of at most 3 tokens, worked out in numpy, in a beam as wide as the space."""
-    network, scores, out = looking()
+def test_the_coverage_penalty_equals_brute_force(coverage):
+    """Computes all texts of at most 3 tokens in NumPy. The beam is as wide as the search space."""
+    network, scores, out = attending()
     found = Generator(network, WORDS, Writing(beam=90, coverage=coverage))(SOURCES, 3)
     for row, source in enumerate(SOURCES):
         source, values = source[source > 0], {}
@@ -222,7 +223,7 @@ WAYS = [
 
 
 @pytest.mark.parametrize("writing", WAYS, ids=["greedy", "beam", "sample"])
-def test_neighbours_and_padding_change_nothing_and_one_trace_serves_all(writing, monkeypatch):
+def test_other_rows_and_padding_do_not_change_texts_and_one_graph_is_traced(writing, monkeypatch):
     traces, real = [], tf.function
 
     def counted(function, **options):
@@ -238,7 +239,7 @@ def test_neighbours_and_padding_change_nothing_and_one_trace_serves_all(writing,
     for row in range(len(SOURCES)):
         alone = write(SOURCES[row : row + 1], 9).ids[0]
         assert [plain(ids) for ids in alone] == [plain(ids) for ids in whole.ids[row]]
-    for threads in (1, 2, 99):  # each thread writes for rows of its own
+    for threads in (1, 2, 99):  # each thread generates texts for some of the rows
         monkeypatch.setattr("ptmbench.bench.environment.threads", lambda: threads)  # noqa: B023
         apart = write(SOURCES, 9)
         assert np.array_equal(whole.ids, apart.ids)
@@ -247,19 +248,21 @@ def test_neighbours_and_padding_change_nothing_and_one_trace_serves_all(writing,
 
 
 @pytest.mark.parametrize("device, sizes", [("CPU", [1, 1, 2]), ("GPU", [4])])
-def test_an_accelerator_takes_all_rows_at_once(device, sizes, monkeypatch):
-    write, asked = Generator(toy(1), WORDS, Writing()), []
+def test_an_accelerator_decodes_all_rows_at_once(device, sizes, monkeypatch):
+    write, batch_sizes = Generator(toy(1), WORDS, Writing()), []
     whole, alone = write(SOURCES, 9), write._write
     monkeypatch.setattr("ptmbench.bench.environment.threads", lambda: 3)
     monkeypatch.setattr("ptmbench.bench.engine.generate.accelerated", lambda: device == "GPU")
-    monkeypatch.setattr(write, "_write", lambda given, **how: asked.append(len(given["tokens"])) or alone(given, **how))
+    monkeypatch.setattr(
+        write, "_write", lambda given, **how: batch_sizes.append(len(given["tokens"])) or alone(given, **how)
+    )
     assert np.array_equal(write(SOURCES, 9).ids, whole.ids)
-    assert sorted(asked) == sizes
+    assert sorted(batch_sizes) == sizes
 
 
 def test_samples_follow_the_distribution_and_the_seed():
-    """2000 first tokens against the probabilities that temperature, k and p leave, worked out by hand: logits 2, 1, 0,
-    -1 at temperature 2 are 1, .5, 0, -.5; the best three have p = .506, .307, .186, and 0.7 needs two of them."""
+    """Compares 2000 first tokens with the probabilities after temperature, top k and top p, by hand. The logits 2, 1,
+    0, -1 at temperature 2 are 1, .5, 0, -.5. The best three have p = .506, .307, .186, and 0.7 needs two of them."""
     network = fixed({4: 2.0, 5: 1.0, 6: 0.0, 3: -1.0})
     for settings, expected in (
         ({}, {4: 0.6439, 5: 0.2369, 6: 0.0871, 3: 0.0321}),
@@ -274,14 +277,14 @@ def test_samples_follow_the_distribution_and_the_seed():
         assert not np.array_equal(first, write(SOURCES[:1], 1, seed=8).ids[0, :, 0])
 
 
-def test_samples_know_their_probability():
+def test_scores_of_samples_are_their_log_probabilities():
     found = Generator(toy(2), WORDS, Writing(beam=2, sample=True))(SOURCES, 6, seed=1)
     for row, source in enumerate(SOURCES):
         assert found.scores[row] == pytest.approx(log_p(toy(2), source, list(map(plain, found.ids[row]))), abs=1e-4)
     assert draws(SOURCES, 2, 6, 1).shape == (4, 2, 6)
 
 
-def test_what_cannot_be_is_a_sentence():
+def test_unsuitable_networks_and_settings_raise_errors():
     with pytest.raises(ValueError, match="no decoder"):
         Generator(SimpleNamespace(decode=None, writer=None), WORDS, Writing())
     for wrong in ({"beam": 0}, {"temperature": 0.0}, {"top_p": 0.0}):
@@ -292,7 +295,7 @@ def test_what_cannot_be_is_a_sentence():
 
 
 def real(name):
-    """A network far from uniform, so that rounding decides nothing; its vocabulary; three sources, one shorter."""
+    """A network far from uniform, so that rounding decides nothing, its vocabulary, and three sources, one shorter."""
     import keras
 
     from ptmbench import models
@@ -307,7 +310,7 @@ def real(name):
     return network, words, sources
 
 
-def test_settings_decide_what_a_cell_writes_and_the_gold_does_not():
+def test_generated_text_depends_on_the_settings_and_not_on_the_gold():
     network, words, sources = real("bart")
     settings = adaptation_settings.defaults(Form.GENERATION, "finetune")
     assert settings.beam == 4
@@ -331,7 +334,7 @@ def test_settings_decide_what_a_cell_writes_and_the_gold_does_not():
     assert np.array_equal(drawn[0], drawn[1]) and not np.array_equal(drawn[0], drawn[2])
 
 
-def test_settings_that_make_no_sense_are_refused_and_the_usual_ones_not_recorded():
+def test_invalid_settings_are_refused_and_default_ones_are_not_recorded():
     settings = adaptation_settings.defaults(Form.GENERATION, "finetune")
     generation = ({"beam": 0}, {"top_p": 1.5}, {"temperature": 0}, {"sample": 2}, {"length_penalty": -1})
     for wrong in (*generation, {"warmup": 500}, {"dropout": 1}):
@@ -343,8 +346,8 @@ def test_settings_that_make_no_sense_are_refused_and_the_usual_ones_not_recorded
 
 
 @pytest.mark.parametrize("name", ["t5", "gpt"])
-def test_a_cache_changes_no_text(name):
-    """Search and samples with the past kept and with everything read again."""
+def test_cached_states_do_not_change_texts(name):
+    """Beam search and sampling with cached states, and with `decode`, which reads the whole text at each step."""
     network, words, sources = real(name)
     for writing in (Writing(beam=3, no_repeat_ngram=3), Writing(beam=2, sample=True, top_p=0.9)):
         kept = Generator(network, words, writing)(sources, 8)
@@ -354,8 +357,8 @@ def test_a_cache_changes_no_text(name):
 
 
 @pytest.mark.parametrize("name", ["t5", "prophetnet", "gpt"])
-def test_real_networks_say_where_they_look(name):
-    """What is seen of the source: nothing of its padding, and all in all 1 where there is nothing else to look at."""
+def test_real_networks_give_their_attention_to_the_source(name):
+    """The attention to padding is 0. The attention to the source sums to 1 if there is nothing else to attend to."""
     network, words, sources = real(name)
     memory, past = network.writer.begin(sources)
     written = np.full((3, 2, 1), words.cls, np.int32)
@@ -366,5 +369,5 @@ def test_real_networks_say_where_they_look(name):
     total = found.sum(-1)
     assert (total < 1).all() if name == "gpt" else total == pytest.approx(1.0, abs=1e-5)
     plain, covered = (Generator(network, words, Writing(beam=3, coverage=c))(sources, 8) for c in (0.0, 5.0))
-    change = covered.scores[:, 0] - plain.scores[:, 0]  # none where all of a short source was looked at
+    change = covered.scores[:, 0] - plain.scores[:, 0]  # 0 if all of a short source has full attention
     assert (change < 1e-5).all() and change.min() < -0.1

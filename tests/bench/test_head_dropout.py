@@ -1,4 +1,4 @@
-"""Dropout before heads: what it drops, of what, when; and that a cell that was stopped drops the same."""
+"""Dropout before heads: what it drops and when, and that a resumed training drops the same."""
 
 from types import SimpleNamespace
 
@@ -19,7 +19,7 @@ WIDTH, RATE = 64, 0.25
 
 
 class Encoder:
-    """The same vectors for every token, none of them 0; nothing in it learns."""
+    """An encoder without weights. It gives all tokens the same vector, which has no zeros."""
 
     dropout, depth, width, trainable_variables = 0.0, 1, WIDTH, ()
 
@@ -30,7 +30,7 @@ class Encoder:
 
 
 def made(**changes):
-    """A classifier of two classes over such an encoder, and the settings that it has."""
+    """A classifier of two classes over an `Encoder`, and its settings."""
     chosen = settings.changed(settings.defaults(Form.CLASSIFICATION, "finetune"), {"head_dropout": RATE} | changes)
     network = SimpleNamespace(encoder=Encoder(), loss=SimpleNamespace(variables=[]), decode=None)
     found = Adapted(network, VOCABULARY, Form.CLASSIFICATION, "finetune", 4, chosen, lambda rows: 0.0)
@@ -45,7 +45,7 @@ def batch(rows=64, length=16):
 
 
 def read(found, seed):
-    """What the head reads in a step with ``seed``: tokens and pooled vectors."""
+    """The inputs of the head in a step with ``seed``: token vectors and pooled vectors."""
     seen, head = {}, found.head
     found.head = lambda reading, batch: seen.update(tokens=reading.tokens.numpy(), pooled=reading.pooled.numpy())
     found._outputs({name: tf.constant(array) for name, array in batch().items()}, seed)
@@ -53,17 +53,17 @@ def read(found, seed):
     return seen
 
 
-def test_a_share_of_what_a_head_reads_is_dropped_in_training_and_the_rest_scaled_up():
+def test_a_share_of_the_inputs_of_a_head_is_dropped_and_the_rest_scaled_up():
     found, _ = made()
     first, again, other = (read(found, tf.constant(seed)) for seed in ([3, 1], [3, 1], [3, 2]))
     for name, value in (("tokens", 1.0), ("pooled", 2.0)):
         dropped = first[name] == 0
         assert abs(dropped.mean() - RATE) < 4 * (RATE * (1 - RATE) / dropped.size) ** 0.5
         assert np.allclose(first[name][~dropped], value / (1 - RATE))
-        assert np.array_equal(first[name], again[name])  # the seed says what is dropped, and nothing else
+        assert np.array_equal(first[name], again[name])  # what is dropped depends only on the seed
         assert not np.array_equal(first[name], other[name])
     plain = (first["tokens"] == 0)[:, 0] != (first["pooled"] == 0)
-    assert plain.any()  # both draw for themselves
+    assert plain.any()  # tokens and pooled vectors draw independently
 
 
 def test_nothing_is_dropped_without_a_seed_or_a_rate():
@@ -72,7 +72,7 @@ def test_nothing_is_dropped_without_a_seed_or_a_rate():
         assert (seen["tokens"] == 1).all() and (seen["pooled"] == 2).all()
 
 
-def test_predictions_and_losses_for_selection_are_without_dropout():
+def test_predictions_and_mean_losses_are_without_dropout():
     found, _ = made(head_dropout=0.9)
     rows = [InputRow({name: array[i] for name, array in batch(4).items()}, i) for i in range(4)]
     expected = 2.0 * np.asarray(found.head.dense.kernel).sum(axis=0) + np.asarray(found.head.dense.bias)
@@ -83,14 +83,14 @@ def test_predictions_and_losses_for_selection_are_without_dropout():
     assert found.mean_loss(rows) == pytest.approx(nll.mean(), abs=1e-5)
 
 
-def test_a_training_that_was_stopped_drops_the_same(tmp_path):
-    """Bit for bit, after a stop behind any step."""
+def test_a_stopped_training_resumes_with_the_same_dropout(tmp_path):
+    """The weights are equal bit for bit after a stop in the first or in the second epoch."""
     rows = [InputRow({name: array[i] for name, array in batch(12).items()}, i) for i in range(12)]
 
     class Stopped(BaseException):
         pass
 
-    def ended(folder=None, stop=None):
+    def run_training(folder=None, stop=None):
         found, chosen = made(batch=4, epochs=2)
         step, count = found.step, [0]
 
@@ -100,7 +100,7 @@ def test_a_training_that_was_stopped_drops_the_same(tmp_path):
             count[0] += 1
             return step(*given)
 
-        def score():  # of the weights alone
+        def score():  # depends only on the weights
             return float(np.abs(found.state()[0]).sum())
 
         counted.restore, counted.state = step.restore, step.state
@@ -108,13 +108,13 @@ def test_a_training_that_was_stopped_drops_the_same(tmp_path):
         course = loop.train(found, rows, chosen, 5, score, Bookmark(folder, -1.0, lambda line: None))
         return [array.tolist() for array in found.state()], course.curve, count[0]
 
-    straight, curve, steps = ended()
+    uninterrupted, curve, steps = run_training()
     assert steps == 6
     for stop in (1, 4):
         with pytest.raises(Stopped):
-            ended(tmp_path / str(stop), stop)
-        again, its_curve, more = ended(tmp_path / str(stop))
-        assert (again, its_curve, more) == (straight, curve, steps - stop)
+            run_training(tmp_path / str(stop), stop)
+        again, its_curve, more = run_training(tmp_path / str(stop))
+        assert (again, its_curve, more) == (uninterrupted, curve, steps - stop)
 
 
 def test_forms_and_adaptations_have_the_dropout_of_their_papers():
@@ -125,7 +125,7 @@ def test_forms_and_adaptations_have_the_dropout_of_their_papers():
     assert settings.defaults(Form.TAGGING, "taglm").head_dropout == 0.0
 
 
-def test_records_have_what_learns_by_it_and_no_other_settings_change():
+def test_only_adaptations_that_use_them_record_dropout_and_adam_settings():
     names = {"beta1", "beta2", "epsilon", "bias_correction", "head_dropout"}
     assert names <= set(settings.recorded(settings.defaults(Form.CLASSIFICATION, "finetune")))
     for adaptation in ("prompt", "cloze", "likelihood", "words", "mapping", "baseline"):
@@ -133,4 +133,4 @@ def test_records_have_what_learns_by_it_and_no_other_settings_change():
     ulmfit = settings.defaults(Form.CLASSIFICATION, "ulmfit")
     assert (ulmfit.adam["beta1"], ulmfit.adam["beta2"]) == (0.7, 0.99)  # Howard and Ruder (2018), section 4.1
     one, other = (settings.changed(ulmfit, {"head_dropout": rate}) for rate in (0.1, 0.2))
-    assert settings.baked(one) != settings.baked(other)  # another graph
+    assert settings.baked(one) != settings.baked(other)  # the rate is a part of the graph

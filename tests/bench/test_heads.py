@@ -1,4 +1,4 @@
-"""Codecs: examples to arrays and numbers to predictions, and back, for every form."""
+"""Codecs of several forms: from examples to arrays, and from outputs to predictions."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def codec(module, name, train=(), **changes):
 
 @pytest.mark.parametrize("length", [4, 7, 12, 64])
 @pytest.mark.parametrize("texts", [[[7] * 20], [[7] * 20, [8] * 3], [[7] * 9, [8] * 9], [[], [8] * 30], [[7], []]])
-def test_a_layout_fits_and_keeps_what_it_can(texts, length):
+def test_a_layout_fits_the_length_and_keeps_as_many_tokens_as_it_can(texts, length):
     arrays = layout(V, texts, length)
     tokens, segments = arrays["tokens"].tolist(), arrays["segments"].tolist()
     assert len(tokens) == len(segments) <= length
@@ -41,15 +41,15 @@ def test_a_layout_fits_and_keeps_what_it_can(texts, length):
     assert segments == sorted(segments) and max(segments) == len(texts) - 1
 
 
-def test_the_shorter_text_of_a_pair_stays_whole():
+def test_the_shorter_text_of_a_pair_is_not_truncated():
     tokens = layout(V, [[7] * 50, [8] * 3], 20)["tokens"].tolist()
     assert tokens.count(8) == 3 and tokens.count(7) == 14
 
 
 @pytest.mark.parametrize("sizes", [(100, 90), (90, 100), (60, 60), (100, 45), (70, 60), (300, 90), (63, 80), (5, 900)])
 @pytest.mark.parametrize("room", [1, 50, 99, 125, 150])
-def test_the_longer_text_of_a_pair_is_cut_until_it_is_not(sizes, room):
-    """As `_truncate_seq_pair` of BERT's code does it, token by token."""
+def test_pairs_are_truncated_as_in_berts_code(sizes, room):
+    """`_truncate_seq_pair` of BERT's code removes tokens of the longer text one by one."""
     one, other = [7] * sizes[0], [8] * sizes[1]
     tokens = layout(V, [one, other], room + 3)["tokens"].tolist()
     while len(one) + len(other) > room:
@@ -57,7 +57,7 @@ def test_the_longer_text_of_a_pair_is_cut_until_it_is_not(sizes, room):
     assert (tokens.count(7), tokens.count(8)) == (len(one), len(other))
 
 
-def test_stacking_pads_at_the_right_with_what_each_array_asks_for():
+def test_stacking_pads_each_array_on_the_right_with_its_own_value():
     from ptmbench.bench.adapt.heads import InputRow
 
     rows = [
@@ -70,11 +70,11 @@ def test_stacking_pads_at_the_right_with_what_each_array_asks_for():
     assert batch["label"].tolist() == [3, 9]
 
 
-def test_classes_are_shared_in_powers_of_four():
+def test_numbers_of_classes_are_rounded_up_to_powers_of_four():
     assert [classes(n) for n in (1, 2, 3, 4, 5, 9, 17)] == [4, 4, 4, 4, 16, 16, 64]
 
 
-def test_classification_never_answers_with_an_unused_class():
+def test_classification_never_predicts_an_unused_class():
     made = codec(classification, "sst2")
     examples = [Example(id="0", inputs=("The miller",), gold="1"), Example(id="1", inputs=("river",))]
     rows = made.rows(examples)
@@ -84,12 +84,12 @@ def test_classification_never_answers_with_an_unused_class():
 
 
 def logits_of(row):
-    """A network that knows the answer."""
+    """The logits of a network that predicts the gold label."""
     return np.where(np.arange(len(row.arrays["unused"])) == row.arrays["label"], 9.0, 0.0) + row.arrays["unused"]
 
 
 @pytest.mark.parametrize("way, count", [("", 1), ("-qa-m", 1), ("-nli-m", 1), ("-qa-b", 3), ("-nli-b", 3)])
-def test_a_task_that_asks_several_things_gets_a_row_for_each(way, count):
+def test_sentihood_has_a_row_for_each_question_that_its_wording_asks(way, count):
     made = codec(classification, f"sentihood{way}")
     examples = [
         Example(id=gold, inputs=("The miller lives near the river", f"location - {n} - price"), gold=gold)
@@ -115,7 +115,7 @@ def test_a_single_text_has_a_classifier_for_each_aspect():
     assert made.predictions(examples, [one, two], [logits, logits]) == ["Positive", "Negative"]
 
 
-def test_regression_goes_to_standard_units_and_back_within_the_range_seen():
+def test_regression_scores_are_standardised_and_clipped_to_the_training_range():
     train = [Example(id=str(i), inputs=("a", "b"), gold=g) for i, g in enumerate([0.0, 2.5, 5.0])]
     made = codec(regression, "stsb", train)
     rows = made.rows(train)
@@ -124,7 +124,7 @@ def test_regression_goes_to_standard_units_and_back_within_the_range_seen():
     assert made.predictions(train[:1], rows[:1], [np.array([99.0])]) == [5.0]
 
 
-def test_a_regression_that_learnt_from_nothing_answers_all_the_same():
+def test_a_regression_without_training_examples_predicts_zero():
     made = codec(regression, "stsb")
     examples = [Example(id="0", inputs=("a", "b"), gold=2.5)]
     assert made.predictions(examples, made.rows(examples), [np.array([3.0])]) == [0.0]
@@ -135,7 +135,7 @@ def one_hot(tags, width=16):
 
 
 @pytest.mark.parametrize("length", [6, 8, 128])
-def test_tags_come_back_however_often_a_sentence_is_cut(length):
+def test_tags_are_restored_however_often_a_sentence_is_split(length):
     words = TEXTS[2].split() + TEXTS[0].split()
     labels = load("conll2003").labels
     gold = tuple(labels[i % len(labels)] for i in range(len(words)))
@@ -143,12 +143,12 @@ def test_tags_come_back_however_often_a_sentence_is_cut(length):
     examples = [Example(id="0", inputs=tuple(words), gold=gold), Example(id="1", inputs=("river",), gold=("O",))]
     rows = made.rows(examples)
     assert all(len(row.arrays["tokens"]) <= length for row in rows)
-    outputs = [one_hot(row.arrays["tags"]) for row in rows]  # a network that knows the answer
+    outputs = [one_hot(row.arrays["tags"]) for row in rows]  # a network that predicts the gold tags
     assert made.predictions(examples, rows, outputs) == [list(gold), ["O"]]
 
 
 @pytest.mark.parametrize("length, stride", [(64, 32), (16, 4), (24, 6)])
-def test_spans_come_back_in_the_original_characters(length, stride):
+def test_spans_are_predicted_in_the_original_characters(length, stride):
     context = "Once , naïve  Vodia saw Zürich 's  café\nnear the old river , and the miller lives near it ."
     for answer in ("Vodia", "Zürich", "café\nnear", "naïve  Vodia"):
         example = Example(id="0", inputs=("Who ?", context), gold=(Answer(answer, context.index(answer)),))
@@ -170,7 +170,7 @@ def test_a_window_without_the_answer_points_at_the_first_token():
     assert [int(row.arrays["start"]) for row in rows[:-1]] == [0] * (len(rows) - 1) and rows[-1].arrays["start"] > 0
 
 
-def test_choices_lie_side_by_side():
+def test_choices_are_stacked_in_one_row():
     example = Example(id="0", inputs=("The miller", "lives", "sees the old river"), gold=1)
     made = codec(choice, "copa")
     (row,) = made.rows([example])
@@ -185,7 +185,7 @@ CHOICES = [
 ]
 
 
-def test_a_shorter_row_of_choices_repeats_its_first_text_and_says_what_is_none():
+def test_missing_choices_repeat_the_first_text_and_are_marked_as_unused():
     one, two, three = codec(choice, "copa").rows(CHOICES)
     batch = stack([one, two, three])
     assert batch["tokens"].shape[:2] == (3, 5)
@@ -193,7 +193,7 @@ def test_a_shorter_row_of_choices_repeats_its_first_text_and_says_what_is_none()
     assert (batch["unused"] < -1e8).tolist() == [[c >= n for c in range(8)] for n in (2, 5, 3)]
 
 
-def test_choices_that_are_none_are_never_chosen():
+def test_unused_choices_are_never_predicted():
     made = codec(choice, "copa")
     rows = made.rows(CHOICES)
     outputs = [np.array([1.0, 3.0, 9, 9, 9]), np.array([1.0, 2, 3, 4, 5]), np.array([2.0, 1, 1, 9, 9])]
@@ -201,8 +201,7 @@ def test_choices_that_are_none_are_never_chosen():
 
 
 def test_choices_of_other_examples_change_neither_scores_nor_loss_nor_gradients():
-    """Each example alone, with as many choices as it has, is what a batch of examples with 2, 5 and 3 is held
-    against."""
+    """The reference for a batch of examples with 2, 5 and 3 choices is each example alone."""
     import tensorflow as tf
 
     from ptmbench.bench.adapt.built import adapted
@@ -245,8 +244,8 @@ def test_generated_text_ends_at_its_end_symbol():
     assert made.predictions([example], [row], [np.array([*targets[1:], 9, 9])]) == ["The old river"]
 
 
-def test_where_the_metric_counts_lines_a_sentence_is_one():
-    """WordPiece writes no line ends, and rougeLsum compares sentence by sentence."""
+def test_each_sentence_is_a_line_if_the_metric_compares_lines():
+    """WordPiece generates no line breaks, but rougeLsum compares sentence by sentence."""
     ids = np.array([*TOKENIZER.encode(["The old miller lives near the river . Vodia sees Zürich ."])[0], V.sep])
     (text,) = codec(generation, "cnn_dailymail").predictions([], [], [ids])
     assert text.split("\n") == ["The old miller lives near the river.", "Vodia sees Zürich."]
@@ -254,7 +253,7 @@ def test_where_the_metric_counts_lines_a_sentence_is_one():
     assert "\n" not in text and text.endswith("Zürich.")
 
 
-def test_every_form_has_stated_defaults():
+def test_every_form_has_default_settings():
     for form in Form:
         for adaptation in ("finetune", "features"):
             settings = defaults(form, adaptation)

@@ -1,4 +1,4 @@
-"""The loss of a pre-training on held-out text: which text that is, and that training does not depend on it."""
+"""The loss of a pre-training on held-out text: how this text is found, and that training does not depend on it."""
 
 import json
 from pathlib import Path
@@ -21,26 +21,26 @@ from tests.bench.processes import made_text
 RECIPE = {"batch": 2, "length": 32}
 
 
-def wrote(*paths: Path) -> None:
+def write_files(*paths: Path) -> None:
     for path in paths:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("A cat sat.\n")
 
 
-def test_held_out_text_lies_next_to_the_text_that_is_trained_on(tmp_path):
+def test_held_out_text_is_found_next_to_the_training_text(tmp_path):
     corpus, held = tmp_path / "corpora" / "corpus.txt", tmp_path / "corpora" / "heldout.txt"
     wiki, valid = (tmp_path / "wikitext-2" / f"wiki.{part}.tokens" for part in ("train", "valid"))
-    wrote(corpus, held, wiki, valid, tmp_path / "alone" / "novel.txt")
+    write_files(corpus, held, wiki, valid, tmp_path / "alone" / "novel.txt")
     assert corpora.held_out_of([corpus]) == corpora.held_out_of([corpus.parent]) == (held,)
     assert corpora.held_out_of([wiki]) == (valid,)
     assert corpora.held_out_of([corpus, wiki, tmp_path / "alone" / "novel.txt"]) == (held, valid)
     assert corpora.held_out_of([tmp_path / "alone" / "novel.txt"]) == corpora.held_out_of([valid]) == ()
 
 
-def test_text_that_is_trained_on_is_not_held_out(tmp_path):
+def test_training_text_is_not_held_out(tmp_path):
     wiki, valid = (tmp_path / "wikitext-2" / f"wiki.{part}.tokens" for part in ("train", "valid"))
     corpus, held = tmp_path / "corpus" / "corpus.txt", tmp_path / "corpus" / "heldout.txt"
-    wrote(wiki, valid, corpus, held)
+    write_files(wiki, valid, corpus, held)
     assert corpora.held_out_of([wiki, valid]) == corpora.held_out_of([wiki, tmp_path / "wikitext-2"]) == ()
     assert corpora.held_out_of([corpus, held]) == ()
     assert corpora.files_of((), ("corpus/*.txt",), tmp_path) == (corpus,), "a suite's pattern does not take it"
@@ -57,17 +57,17 @@ def text(tmp_path_factory):
 
 
 def trained(text: Path, out: Path, model="word2vec", **more):
-    cut = Tokenizer.load(corpora.tokenizer((text,), "wordpiece", 300))
+    words = Tokenizer.load(corpora.tokenizer((text,), "wordpiece", 300))
     return pretrain.pretrain(
-        model, "tiny", corpus=corpora.load((str(text),), cut), held_out=corpora.measured_on((str(text),), cut),
-        tokenizer=cut, budget=Budget(steps=4), out=out, recipe=recipe_of(RECIPE), **more,
+        model, "tiny", corpus=corpora.load((str(text),), words), held_out=corpora.measured_on((str(text),), words),
+        tokenizer=words, budget=Budget(steps=4), out=out, recipe=recipe_of(RECIPE), **more,
     )  # fmt: skip
 
 
 @pytest.mark.slow
-def test_measuring_is_not_training(text, tmp_path, monkeypatch):
-    """Weights, steps and FLOPs are those without held-out text; a training that was stopped at the measuring goes on
-    and ends with the same loss."""
+def test_measuring_the_held_out_loss_does_not_change_training(text, tmp_path, monkeypatch):
+    """Weights, steps and FLOPs are the same as without held-out text. A training that is stopped during the measurement
+    resumes and ends with the same loss."""
     whole = trained(text, tmp_path / "whole")
     found = whole.about["held_out"]
     assert found["loss"] > 0 and found["rows"] > 0 and found["flops"] > 0
@@ -90,19 +90,19 @@ def test_measuring_is_not_training(text, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_text_that_an_objective_cannot_read_is_told_and_left_out(text, tmp_path, monkeypatch):
+def test_text_that_an_objective_cannot_read_gives_a_warning_and_no_loss(text, tmp_path, monkeypatch):
     def unfit(*arguments):
         raise CorpusUnfit("This model learns from annotated text.")
 
     monkeypatch.setattr(held_out, "measured", unfit)
-    said = []
-    assert "held_out" not in trained(text, tmp_path / "out", warn=said.append).about
-    assert said == ["No loss was measured on the held-out text. This model learns from annotated text."]
+    warnings = []
+    assert "held_out" not in trained(text, tmp_path / "out", warn=warnings.append).about
+    assert warnings == ["No loss was measured on the held-out text. This model learns from annotated text."]
 
 
 @pytest.mark.slow
 def test_all_models_of_a_run_are_measured_on_the_same_text(text, tmp_path, capsys):
-    """Records have the loss and its parts; `pretrain` measures it, too."""
+    """Records have the loss and its parts. `pretrain` measures it, too."""
     microworld.make(tmp_path / "data")
     training = TrainingOptions(corpus=(text,), budget=Budget(steps=2), vocabulary=300, recipe=RECIPE)
     ptmbench.run(
@@ -116,8 +116,8 @@ def test_all_models_of_a_run_are_measured_on_the_same_text(text, tmp_path, capsy
     losses = {one["row"]["name"]: one["pretraining"]["held_out"] for one in records}
     assert len({one["corpus_sha256"] for one in losses.values()}) == 1 and losses.keys() == {"word2vec", "electra"}
     assert {"loss", "mlm_loss", "rtd_loss", "rows", "flops"} <= losses["electra"].keys()
-    cut = Tokenizer.load(corpora.tokenizer((text,), "wordpiece", 300))
-    assert losses["electra"]["corpus_sha256"] == corpora.measured_on((str(text),), cut).fingerprint
+    words = Tokenizer.load(corpora.tokenizer((text,), "wordpiece", 300))
+    assert losses["electra"]["corpus_sha256"] == corpora.measured_on((str(text),), words).fingerprint
     assert ptmbench.pretrain(PretrainOptions(model="word2vec", size="tiny", out=tmp_path / "one", training=training))
     found = checkpoint.read(tmp_path / "one").about["held_out"]
     assert found["corpus_sha256"] == losses["electra"]["corpus_sha256"]

@@ -1,4 +1,4 @@
-"""Latency and memory of stored models, and what else profiled cells record."""
+"""Profiled cells: latency and memory of stored models, replicates of scores, and the suite `table3`."""
 
 import dataclasses
 import json
@@ -29,7 +29,7 @@ def profiled(context):
 
 @pytest.fixture
 def in_process(monkeypatch):
-    """Measures in this process, with two rounds: no new one imports TensorFlow."""
+    """Measures in this process, with two rounds. A new process would import TensorFlow again."""
     monkeypatch.setattr(inference, "ROUNDS", (2, 2))
     asked = []
 
@@ -41,7 +41,7 @@ def in_process(monkeypatch):
     return asked
 
 
-def test_a_profiled_cell_records_latency_memory_and_replicates(profiled, in_process):
+def test_a_profiled_cell_records_latency_disk_size_and_replicates(profiled, in_process):
     cell = make("cola", "bert", "finetune")
     found = cells.run(cell, profiled)
     assert found.status == "ok", found.reason
@@ -52,7 +52,7 @@ def test_a_profiled_cell_records_latency_memory_and_replicates(profiled, in_proc
         assert one["processor"] > 0
     assert measured["examples"] == 32 and measured["threads"] == environment.threads() and measured["cpu_share"] > 0
     assert found.cost["disk_bytes_compressed"] > 0 and found.cost["flops_per_example"] > 0
-    assert not os.path.exists(in_process[0]["checkpoint"])  # the model was stored for the measurement alone
+    assert not os.path.exists(in_process[0]["checkpoint"])  # the model is stored only for the measurement
     assert len(found.headline["redrawn"]) == 200
     record.write(profiled.out, found)
     plain = cells.run(cell, dataclasses.replace(profiled, profile=False))
@@ -61,34 +61,34 @@ def test_a_profiled_cell_records_latency_memory_and_replicates(profiled, in_proc
     assert {**found.headline, "redrawn": None} == {**plain.headline, "redrawn": None}
 
 
-def test_a_measurement_that_fails_leaves_the_score_and_a_reason(profiled, monkeypatch, capsys):
+def test_a_measurement_that_fails_keeps_the_score_and_gives_a_reason(profiled, monkeypatch, capsys):
     monkeypatch.setattr(inference.sys, "executable", "/bin/false")
     found = cells.run(make("cola", "bert", "finetune"), profiled)
     assert found.status == "ok" and found.cost["inference"] == {"reason": "exit status 1"}
     assert "Latency was not measured" in capsys.readouterr().err
 
 
-def test_what_has_no_weights_of_its_own_is_not_measured(profiled, in_process):
+def test_an_adaptation_without_its_own_weights_is_not_measured(profiled, in_process):
     found = cells.run(make("wikitext2", "gpt", "likelihood"), profiled)
     assert found.status == "ok", found.reason
     assert "inference" not in found.cost and not in_process
 
 
 @pytest.mark.slow
-def test_the_new_process_has_one_thread_on_one_core(profiled):
+def test_the_measuring_process_has_one_thread_on_one_core(profiled):
     found = cells.run(make("cola", "bert", "finetune"), profiled).cost["inference"]
-    assert found["threads"] == 1 and found["rounds" if "rounds" in found else "examples"] == 32
+    assert found["threads"] == 1 and found["examples"] == 32
     if hasattr(os, "sched_getaffinity"):
         assert found["pinned"] in os.sched_getaffinity(0)
     assert found["peak_memory_bytes"] > found["memory_before_bytes"] > 0
 
 
-def test_replicates_pair_models_by_examples(world):
+def test_replicates_are_the_same_for_the_same_predictions(world):
     task = tasks.load("cola")
     examples = task.examples(world, "dev")
     gold = [example.gold for example in examples]
     drawn = score.redrawn(task, examples, gold)
-    assert len(drawn) == 200 and np.std(drawn) == pytest.approx(0, abs=1e-3)  # a perfect model is perfect everywhere
+    assert len(drawn) == 200 and np.std(drawn) == pytest.approx(0, abs=1e-3)  # a perfect model is always perfect
     halves = [score.redrawn(task, examples, [*gold[: len(gold) // 2], *gold[len(gold) // 2 :][::-1]]) for _ in range(2)]
     assert halves[0] == halves[1]
 
@@ -96,14 +96,14 @@ def test_replicates_pair_models_by_examples(world):
 # The suite -----------------------------------------------------------------------------------------------------------
 
 
-def test_the_plain_student_of_table_3_costs_what_teacher_and_student_cost():
+def test_the_plain_student_of_table_3_trains_longer_and_only_table_3_profiles():
     epochs = int(table3.BASELINE.rpartition("=")[2])
     assert epochs > 3 * table3.EPOCHS
     chosen = suites.load("table3")
     assert chosen.profile and not any(suites.load(name).profile for name in suites.names() if name != "table3")
 
 
-def test_table_3_transforms_the_teacher_and_teaches_the_student():
+def test_table_3_transforms_only_the_teacher_and_distils_only_the_student():
     found, _ = after("int8", (COLA,), ("bert",), seeds=[0])
     teacher = [dataclasses.replace(one, row=dataclasses.replace(one.row, size="mini")) for one in found]
     assert [table3.keeps(one) for one in teacher] == [True, True]
@@ -125,7 +125,7 @@ def test_shapes_of_table_3_are_sizes_of_its_model():
     assert isinstance(sizes[table3.TEACHER], Size) and isinstance(sizes[table3.STUDENT], Size)
 
 
-def test_the_plan_of_table_3_makes_only_what_its_cells_need(planned):
+def test_the_plan_of_table_3_has_only_what_its_cells_need(planned):
     asked = {"suite": "table3", "models": None, "tasks": ["sst2"], "budget": Budget(), "recipe": {}}
     plan = planned(**asked, transforms=["int8"], adaptations=["finetune", table3.BASELINE])
     made = {(one.model, one.size, one.budget.flops) for one in plan.pretrainings}

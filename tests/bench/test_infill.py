@@ -1,4 +1,4 @@
-"""Mask and infill: rows, losses and blanks by hand, and a toy whose labels it learns to exchange."""
+"""Mask and infill: rows, losses and blanks by hand, and toy reviews whose labels it learns to exchange."""
 
 from types import SimpleNamespace
 
@@ -35,8 +35,9 @@ def codec(**changes):
     return infilling.Codec(TASK, TOKENIZER, Own(**changes), TRAIN)
 
 
-def test_the_words_that_say_the_label_are_blanks():
-    """In 18 texts of each label "awful" and "lovely" come 18 times: 19 to 1, above the 15 of the task."""
+def test_words_that_express_the_label_become_blanks():
+    """The words "awful" and "lovely" occur 18 times in the 18 texts of their label. Their salience is 19 to 1, above
+    the 15 of the task."""
     vocabulary, made = TOKENIZER.vocabulary, codec()
     examples = [
         Example(id="0", inputs=("the  awful soup was awful", "1")),
@@ -47,10 +48,10 @@ def test_the_words_that_say_the_label_are_blanks():
     expected = [vocabulary.cls, the, awful, soup, was, awful, vocabulary.sep]
     assert rows[0].arrays["tokens"].tolist() == expected
     assert rows[0].arrays["places"].tolist() == [2, 5] and rows[0].arrays["targets"].tolist() == [awful, awful]
-    assert [int(row.arrays["label"]) for row in rows] == [0, 1]  # what they have, not what they shall have
+    assert [int(row.arrays["label"]) for row in rows] == [0, 1]  # the labels of the texts, not the wanted ones
     written = made.predictions(examples, rows, [np.array([lovely, soup, 0]), np.array([awful, 0, 0])])
     assert written == ["the lovely soup was soup", "awful soup"]
-    (short,) = codec(length=5).rows(examples[:1])  # two words of text, of which one is a blank, and one is no more read
+    (short,) = codec(length=5).rows(examples[:1])  # of the two words to blank, the second is truncated
     assert short.arrays["tokens"].tolist() == [*expected[:4], vocabulary.sep]
     assert made.predictions(examples[:1], [short], [np.array([lovely])]) == ["the lovely soup was awful"]
     (empty,) = made.rows([Example(id="2", inputs=("", "1"))])
@@ -58,10 +59,10 @@ def test_the_words_that_say_the_label_are_blanks():
     assert stack([*rows, empty])["places"].tolist() == [[2, 5, -1, -1], [1, -1, -1, -1], [-1, -1, -1, -1]]
 
 
-def test_a_threshold_of_its_own():
-    """19 to 1 for "awful", 10 to 1 for "slow", which 9 texts have."""
+def test_the_salience_threshold_is_a_setting():
+    """The salience is 19 to 1 for "awful" and 10 to 1 for "slow", which occurs in 9 texts."""
     for text, threshold, count in (
-        ("soup service awful", 30.0, 1),  # none reaches it: the word that says most
+        ("soup service awful", 30.0, 1),  # no word reaches it, so the most salient one is chosen
         ("slow awful soup", 10.5, 1),
         ("slow awful soup", 9.5, 2),
     ):
@@ -69,20 +70,20 @@ def test_a_threshold_of_its_own():
         assert len(row.arrays["places"]) == count
 
 
-class Fake:
-    """Scores that tell what is asked: the piece that fits is 37 + the sum of the tokens + 7 times the label, modulo
-    23; what says the sum is the text as it is shown."""
+class FakeModel:
+    """A network whose best piece reveals its inputs: 37 + (the sum of the tokens shown + 7 times the label + the place)
+    modulo 23."""
 
     encoder = SimpleNamespace(causal=False)
 
     def fill(self, batch):
         at = tf.cast(tf.gather(batch["segments"], batch["places"], batch_dims=1), tf.int32)
         best = 37 + (tf.reduce_sum(batch["tokens"], axis=1) + 7 * at + batch["places"]) % 23
-        return tf.one_hot(best, 60) + 5.0 * tf.one_hot(tf.zeros_like(best), 60)  # special tokens are not for writing
+        return tf.one_hot(best, 60) + 5.0 * tf.one_hot(tf.zeros_like(best), 60)  # special tokens must not be generated
 
 
-def test_blanks_are_filled_from_the_left_each_beside_the_ones_before():
-    made = infill.Decoding(Fake(), WORDS, Own())
+def test_blanks_are_filled_from_the_left_and_see_the_earlier_pieces():
+    made = infill.Decoding(FakeModel(), WORDS, Own())
     batch = {
         "tokens": np.array([[2, 40, 41, 42, 3], [2, 50, 3, 0, 0]], np.int32),
         "places": np.array([[1, 3, -1], [1, -1, -1]], np.int32),
@@ -90,12 +91,12 @@ def test_blanks_are_filled_from_the_left_each_beside_the_ones_before():
         "targets": np.array([[40, 42, 0], [50, 0, 0]], np.int32),
     }
     before = {name: array.copy() for name, array in batch.items()}
-    first = 37 + (2 + 4 + 41 + 4 + 3 + 7 + 1) % 23  # two blanks, and the other label
+    first = 37 + (2 + 4 + 41 + 4 + 3 + 7 + 1) % 23  # two blanks under the other label
     second = 37 + (2 + first + 41 + 4 + 3 + 7 + 3) % 23
     alone = 37 + (2 + 4 + 3 + 0 + 1) % 23
     assert made.written(batch).tolist() == [[first, second, 0], [alone, 0, 0]]
     assert all(np.array_equal(array, before[name]) for name, array in batch.items())
-    # In training what stands on the left is the text itself, and the label its own.
+    # In training, the tokens on the left are those of the text, and the label is its own.
     scores = made.decode(batch).numpy()
     assert scores.shape == (2, 3, 60)
     found = scores[:, :, 37:].argmax(-1) + 37
@@ -108,7 +109,7 @@ def test_blanks_are_filled_from_the_left_each_beside_the_ones_before():
     assert float(infilling.Head(0).loss(scores, batch)) == pytest.approx(exact / 3, rel=1e-5)
 
 
-def test_every_weight_of_the_language_model_learns_and_labels_are_segments():
+def test_all_weights_of_the_language_model_learn_and_labels_are_segments():
     network = model("bert").build(SMALL, WORDS)
     network.encoder.dropout = 0.0
     made = infill.Decoding(network, WORDS, Own())
@@ -140,21 +141,21 @@ def test_every_weight_of_the_language_model_learns_and_labels_are_segments():
         ("pegasus", "fills-no-blanks"),
     ],
 )
-def test_what_reads_no_label_or_fills_no_blank_says_so(name, code):
+def test_models_without_segments_or_blanks_are_not_applicable(name, code):
     with pytest.raises(NotApplicable) as found:
         infill.Decoding(model(name).build(SMALL, WORDS), WORDS, Own())
     assert found.value.code == code and str(found.value).startswith("because ")
 
 
-def test_texts_without_a_label_are_not_for_it():
+def test_tasks_without_labels_are_not_applicable_and_beam_is_refused():
     with pytest.raises(NotApplicable, match="because its texts have no label"):
         infilling.Codec(load("multi30k"), TOKENIZER, Own(), [])
     with pytest.raises(settings.SettingError, match="beam=4 is not valid"):
         settings.changed(settings.defaults(Form.GENERATION, "infill"), {"beam": 4})
 
 
-def planted(folder):
-    """Reviews of things whose praise and blame are words of their own: who writes "warm" of a clerk is wrong."""
+def write_reviews(folder):
+    """Writes reviews of things, each with its own words of praise and blame. Words of other things are wrong."""
     rng, things = np.random.default_rng(0), {
         "soup": ("tasty", "bland"), "cake": ("sweet", "stale"), "clerk": ("kind", "rude"), "nurse": ("calm", "cold"),
         "room": ("clean", "dirty"), "bed": ("soft", "hard"),
@@ -173,9 +174,9 @@ def planted(folder):
 
 
 @pytest.mark.slow
-def test_it_learns_to_exchange_a_label_and_keeps_the_rest(tmp_path):
-    """From random weights, by the texts of the labels alone; what a person would write is what it has to find."""
-    planted(tmp_path / "sentiment_transfer/yelp")
+def test_infilling_learns_to_exchange_a_label_and_keeps_the_rest(tmp_path):
+    """Trains random weights on texts of both labels, without rewritten texts. References are the expected rewrites."""
+    write_reviews(tmp_path / "sentiment_transfer/yelp")
     train, test = TASK.examples(tmp_path, "train"), TASK.examples(tmp_path, "test")
     tokenizer = Tokenizer.train("word", [e.inputs[0] for e in train], 100)
     shape = Size(layers=1, width=32, heads=2, inner=64, length=24)

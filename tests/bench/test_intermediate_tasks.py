@@ -1,4 +1,4 @@
-"""Cells that begin with a model adapted to an intermediate task."""
+"""Cells that start from a model adapted to an intermediate task."""
 
 import dataclasses
 import json
@@ -34,14 +34,14 @@ def test_models_are_adapted_to_an_intermediate_task_once(planned):
             first = adapted[cell.adapted].cell
             assert (first.task, first.row, first.seed, first.adaptation) == ("sst2", cell.row, cell.seed, "finetune")
         elif cell.task != "cola" or cell.adaptation == "finetune":
-            assert not cell.adapted  # a task after itself is the task alone
+            assert not cell.adapted  # a task is not its own intermediate task
     plain = planned(models=("bert",), tasks=("cola", "sst2", "wikitext2"), adaptations=("finetune",), seeds=2)
     assert {cell.key for cell in plain.cells} <= {cell.key for cell in whole.cells}
     with pytest.raises(UsageError, match="models are not trained on wikitext2"):
         planned(models=("bert",), adaptations=("finetune:after=wikitext2",))
 
 
-def test_adapted_models_go_when_no_cell_needs_them(tmp_path):
+def test_adapted_models_are_removed_when_no_cell_needs_them(tmp_path):
     first, second = (AdaptedModel(cell=test_schedule.cell("random-bert", task)) for task in ("sst2", "rte"))
     cells = [replace(test_schedule.cell("random-bert", "cola", seed), adapted=first.key) for seed in (0, 1)]
     cells += [replace(test_schedule.cell("random-bert", "rte"), predictor=second.key)]
@@ -61,16 +61,16 @@ def test_adapted_models_go_when_no_cell_needs_them(tmp_path):
     assert Schedule(whole.artefacts, {one.key for one in cells}).over, "they are not made again for what is done"
 
 
-def test_a_removal_that_was_killed_is_finished_by_the_next_run(tmp_path, monkeypatch):
+def test_the_next_run_finishes_a_removal_that_was_killed(tmp_path, monkeypatch):
     one = AdaptedModel(cell=test_schedule.cell("random-bert", "sst2"))
     asked = replace(test_schedule.cell("random-bert", "sst2"), predictor=one.key)
-    whole, gone = Plan((WORDS, one, asked)), []
+    whole, removed = Plan((WORDS, one, asked)), []
     one.checkpoint(tmp_path).mkdir(parents=True)
-    monkeypatch.setattr("ptmbench.bench.runs.execute.shutil.rmtree", lambda path, **_: gone.append(path.name))
+    monkeypatch.setattr("ptmbench.bench.runs.execute.shutil.rmtree", lambda path, **_: removed.append(path.name))
     remove_unneeded(whole, tmp_path, {asked.key: "ok"})  # killed before it deleted anything
-    assert gone == [f".{one.key[:12]}"] and not one.place(tmp_path).exists()
+    assert removed == [f".{one.key[:12]}"] and not one.place(tmp_path).exists()
     monkeypatch.undo()
-    one.checkpoint(tmp_path).mkdir(parents=True)  # somebody made it again
+    one.checkpoint(tmp_path).mkdir(parents=True)  # it was made again
     remove_unneeded(whole, tmp_path, {})
     assert [path.name for path in (tmp_path / "intermediate").iterdir()] == [one.key[:12]]
     remove_unneeded(whole, tmp_path, {asked.key: "ok"})
@@ -78,8 +78,8 @@ def test_a_removal_that_was_killed_is_finished_by_the_next_run(tmp_path, monkeyp
 
 
 @pytest.mark.slow
-def test_a_cell_begins_with_the_model_of_its_intermediate_task(world, tmp_path):
-    """What an intermediate task teaches is where the target task begins: at a rate of 0 both networks answer alike."""
+def test_a_cell_starts_from_the_model_of_its_intermediate_task(world, tmp_path):
+    """The target task starts from the weights after the intermediate task. At a rate of 0, both encoders are equal."""
     usual = {"suite": "demo", "data": world, "models": ("bert",), "baselines": False, "jobs": 1, "threads": 1}
     usual |= {"tasks": ("cola",), "seeds": 1, "budget": Budget(steps=3), "out": tmp_path, "vocabulary": 300}
     usual |= {"settings": {"max_steps": 3, "length": 32}, "recipe": SHORT}
@@ -91,12 +91,12 @@ def test_a_cell_begins_with_the_model_of_its_intermediate_task(world, tmp_path):
     assert after.pretraining == plain.pretraining and after.curve != plain.curve
     whole = Plan.from_json((tmp_path / "plan.json").read_text())
     (adapted,) = (one for one in whole.artefacts if isinstance(one, AdaptedModel))
-    assert not (tmp_path / "adapted").exists() and not (tmp_path / "intermediate").exists()  # nothing is kept
+    assert not (tmp_path / "adapted").exists() and not (tmp_path / "intermediate").exists()  # no model is kept
     job = Job(**json.loads((tmp_path / "job.json").read_text()))
     assert Worker(tmp_path, whole, job).do(adapted.key).endswith(": done")  # it can be made again
     assert intact(tmp_path, adapted) and checkpoint.read(adapted.checkpoint(tmp_path)).about["task"] == "sst2"
 
-    # The same cell, taught nothing: its encoder's weights are those of the adapted model.
+    # The same cell with a learning rate of 0: its encoder's weights are those of the adapted model.
     (cell,) = (one for one in whole.cells if one.adapted)
     still = dataclasses.replace(cell, settings={**cell.settings, "learning_rate": 0.0, "max_steps": 1})
     job = dataclasses.replace(job, keep=True)

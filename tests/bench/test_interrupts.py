@@ -1,4 +1,4 @@
-"""Real processes, stopped by real signals: the same command ends with the same weights, bit for bit."""
+"""Processes that are stopped by signals: the same command, run again, ends with the same weights, bit for bit."""
 
 import random
 import signal
@@ -24,19 +24,19 @@ def text(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_signal_saves_and_leaves_with_its_status(number, status, text, tmp_path):
+def test_a_signal_saves_a_state_and_sets_the_exit_status(number, status, text, tmp_path):
     steps = ("--steps", "300")
-    straight = start(text, tmp_path / "straight", *steps)
+    uninterrupted = start(text, tmp_path / "straight", *steps)
     stopped = start(text, tmp_path / "stopped", *steps, "--save-every", "0.01")
     wait_for(lambda: states(tmp_path / "stopped"))
     stopped.send_signal(number)
-    _, said = stopped.communicate(timeout=PATIENCE)
+    _, messages = stopped.communicate(timeout=PATIENCE)
     assert stopped.returncode == status
-    assert "Run the same command again to resume" in said and "Traceback" not in said
+    assert "Run the same command again to resume" in messages and "Traceback" not in messages
     saved = max(states(tmp_path / "stopped"))
     assert (saved / "manifest.json").exists() and not (tmp_path / "stopped").exists()
     again = start(text, tmp_path / "stopped", *steps)
-    assert again.wait(timeout=PATIENCE) == straight.wait(timeout=PATIENCE) == 0
+    assert again.wait(timeout=PATIENCE) == uninterrupted.wait(timeout=PATIENCE) == 0
     assert weights(tmp_path / "stopped") == weights(tmp_path / "straight")
 
 
@@ -51,48 +51,48 @@ def test_an_ignored_signal_stays_ignored(text, tmp_path):
         before = states(out)
         process.send_signal(number)
         wait_for(lambda before=before: states(out) - before or process.poll() is not None)
-    _, said = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 0, said
+    _, messages = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, messages
     about = checkpoint.read(out).about
     assert about["steps"] == about["curve"][-1]["step"] == 60
     assert not states(out)
 
 
 @pytest.mark.parametrize("kills", [pytest.param(5, marks=pytest.mark.slow), pytest.param(20, marks=pytest.mark.sweep)])
-def test_killed_again_and_again_at_random_it_ends_with_the_same_weights(kills, text, tmp_path, capsys):
-    """Kills fall anywhere: on start-up, between saves, and (as it saves nearly always) in the middle of a save."""
-    # a fast machine does 40 steps between two kills, a few hundred when a kill meant for the start-up finds it over
+def test_a_training_killed_at_random_times_ends_with_the_same_weights(kills, text, tmp_path, capsys):
+    """Kills happen at start-up, between saves and, because it saves nearly all the time, in the middle of a save."""
+    # A fast machine takes 40 steps between two kills, and a few hundred if start-up is over before a kill meant for it.
     steps = ("--steps", "2000", "--save-every", "0.05")
-    straight = start(text, tmp_path / "straight", *steps[:2])
-    draw, out, log, half = random.Random(0), tmp_path / "killed", [], 0
+    uninterrupted = start(text, tmp_path / "straight", *steps[:2])
+    draw, out, log, half_written = random.Random(0), tmp_path / "killed", [], 0
     for kill in range(kills):
         process = start(text, out, *steps)
         before = states(out)
-        if kill % 5:  # each fifth one falls somewhere in the start-up
+        if kill % 5:  # every fifth kill is meant for the start-up
             wait_for(lambda process=process, before=before: states(out) - before or process.poll() is not None)
             delay = draw.uniform(0.0, 0.6)
         else:
             delay = draw.uniform(0.0, 6.0)
         time.sleep(delay)
         process.kill()
-        _, said = process.communicate()
-        assert process.returncode == -signal.SIGKILL, f"the run ended before it could be killed: {said[-500:]}"
+        _, messages = process.communicate()
+        assert process.returncode == -signal.SIGKILL, f"the run ended before it could be killed: {messages[-500:]}"
         found = sorted(path.name for path in states(out))
-        half += any(name.startswith(".") for name in found)
+        half_written += any(name.startswith(".") for name in found)
         log.append(f"kill {kill + 1:2d} after {delay:.3f} s: {', '.join(found) or 'nothing saved yet'}")
     last = start(text, out, *steps[:2])
-    assert last.wait(timeout=PATIENCE) == straight.wait(timeout=PATIENCE) == 0
+    assert last.wait(timeout=PATIENCE) == uninterrupted.wait(timeout=PATIENCE) == 0
     with capsys.disabled():
-        print("", *log, f"{half} kills left a half-written state", sep="\n")
+        print("", *log, f"{half_written} kills left a half-written state", sep="\n")
     assert weights(out) == weights(tmp_path / "straight")
     assert not states(out)
 
 
 @pytest.mark.slow
-def test_a_cell_killed_again_and_again_ends_with_the_same_record(text, tmp_path):
+def test_a_cell_killed_repeatedly_ends_with_the_same_record(text, tmp_path):
     assert start(text, tmp_path / "bert", "--steps", "5").wait(timeout=PATIENCE) == 0
 
-    def begin(out, *more):
+    def start_cell(out, *more):
         cell = ["--tasks", "sst2", "--seeds", "1", "--jobs", "1", "--threads", "1"]
         settings = ["--set", "length=32", "--set", "batch=4", "--set", "epochs=8", "--set", "patience=9"]
         command = [sys.executable, "-m", "ptmbench", "evaluate", str(tmp_path / "bert"), "--out", str(out)]
@@ -101,19 +101,19 @@ def test_a_cell_killed_again_and_again_ends_with_the_same_record(text, tmp_path)
     def saved(out):
         return {path.name for path in out.glob("unfinished/*/training-1/step-*")}
 
-    straight, out, draw = begin(tmp_path / "straight"), tmp_path / "killed", random.Random(0)
+    uninterrupted, out, draw = start_cell(tmp_path / "straight"), tmp_path / "killed", random.Random(0)
     for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL):
-        before, process = saved(out), begin(out, "--save-every", "0.05")
+        before, process = saved(out), start_cell(out, "--save-every", "0.05")
         wait_for(lambda before=before, process=process: saved(out) - before or process.poll() is not None)
         time.sleep(draw.uniform(0.0, 0.5))
         process.send_signal(number)
-        _, said = process.communicate(timeout=PATIENCE)
+        _, messages = process.communicate(timeout=PATIENCE)
         assert process.returncode in (-signal.SIGKILL, 143), "the cell ended before it could be killed: more epochs"
-        assert ("goes on at step" in said) == bool(before)
-        wait_for(lambda: not _running(out))
-    last = begin(out)
-    _, said = last.communicate(timeout=PATIENCE)
-    assert last.returncode == straight.wait(timeout=PATIENCE) == 0, said
+        assert ("goes on at step" in messages) == bool(before)
+        wait_for(lambda: not _worker_is_alive(out))
+    last = start_cell(out)
+    _, messages = last.communicate(timeout=PATIENCE)
+    assert last.returncode == uninterrupted.wait(timeout=PATIENCE) == 0, messages
     assert not saved(out)
     found = [record.read(next((folder / "records").iterdir())) for folder in (tmp_path / "straight", out)]
     for part in ("key", "scores", "curve", "predictions"):
@@ -121,7 +121,7 @@ def test_a_cell_killed_again_and_again_ends_with_the_same_record(text, tmp_path)
     assert found[1].cost["seconds"]["save"] > 0
 
 
-def _running(out):
-    """Whether a worker of the run is still there: it ends by itself when its run was killed."""
+def _worker_is_alive(out):
+    """Whether a worker of the run is still alive. It ends by itself after its run was killed."""
     lines = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout.splitlines()
     return any("bench.runs.work" in line and str(out) in line for line in lines)

@@ -1,4 +1,4 @@
-"""Kept predictions whose texts hold characters at which ``str.splitlines`` cuts, but no file of JSON lines does."""
+"""Stored predictions with characters at which ``str.splitlines`` splits a text, but which do not end a JSON line."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Checkpoints as Keras models: the vectors of ``encode``, and what Keras does with models."""
+"""Checkpoints as Keras models: the vectors of ``encode``, training, saving, int8, LoRA and export."""
 
 import runpy
 import sys
@@ -37,7 +37,7 @@ def home(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def checkpoint_of(home):
-    """Makes a small pre-trained checkpoint of a model, with other weights than a fresh network has."""
+    """Makes a small pre-trained checkpoint of a model, whose weights differ from those of a new network."""
 
     small_one = Tokenizer.train("wordpiece", TEXTS * 20, 120)
 
@@ -60,22 +60,22 @@ def bert(checkpoint_of):
     return ptmbench.load(checkpoint_of("bert"))
 
 
-def answers(model, inputs):
+def outputs_of(model, inputs):
     return {name: np.asarray(array) for name, array in model(inputs).items()}
 
 
-def same(one, other, within=CLOSE):
+def assert_close(one, other, within=CLOSE):
     assert one.keys() == other.keys()
     for name in one:
         np.testing.assert_allclose(one[name], other[name], atol=within, rtol=0)
 
 
 @every_model
-def test_the_vectors_are_those_of_encode_and_are_saved(name, checkpoint_of, tmp_path):
+def test_vectors_equal_those_of_encode_before_and_after_saving(name, checkpoint_of, tmp_path):
     folder = checkpoint_of(name)
     model = ptmbench.load(folder)
     inputs = model.tokenize(TEXTS)
-    found = answers(model, inputs)
+    found = outputs_of(model, inputs)
     np.testing.assert_allclose(found["pooled"], ptmbench.encode(folder, TEXTS, verbose=False), atol=CLOSE, rtol=0)
     by_token = ptmbench.encode(folder, TEXTS, by="token", batch=3, verbose=False)
     for row, expected in zip(found["tokens"], by_token, strict=True):
@@ -83,7 +83,7 @@ def test_the_vectors_are_those_of_encode_and_are_saved(name, checkpoint_of, tmp_
     assert model.name == name and np.ptp(found["pooled"]) > 0
     model.save(tmp_path / "model.keras")
     again = ptmbench.load(tmp_path / "model.keras")
-    same(answers(again, inputs), found, 0.0)
+    assert_close(outputs_of(again, inputs), found, 0.0)
     assert again.tokenizer.fingerprint == model.tokenizer.fingerprint
 
 
@@ -96,14 +96,16 @@ def test_the_weights_are_those_of_the_checkpoint(checkpoint_of):
     assert not np.array_equal(network.encoder.variables[0].numpy(), model.encoder.variables[0].numpy())
 
 
-def test_inputs_of_every_shape(bert):
+def test_inputs_may_be_an_array_or_a_dict_and_are_checked(bert):
     inputs = bert.tokenize(TEXTS[:2], TEXTS[1::-1])
-    both = answers(bert, inputs)
+    both = outputs_of(bert, inputs)
     tokens, segments = inputs["tokens"], inputs["segments"]
-    assert segments.max() == 1 and not np.allclose(answers(bert, tokens)["pooled"], both["pooled"], atol=1e-4)
-    same(answers(bert, {"tokens": tokens.astype("int64"), "segments": segments.astype("float32")}), both, 0.0)
+    assert segments.max() == 1 and not np.allclose(outputs_of(bert, tokens)["pooled"], both["pooled"], atol=1e-4)
+    assert_close(
+        outputs_of(bert, {"tokens": tokens.astype("int64"), "segments": segments.astype("float32")}), both, 0.0
+    )
     cut = np.where(np.arange(tokens.shape[1]) < 6, tokens, 0)
-    same(answers(bert, {"tokens": tokens, "mask": cut != 0}), answers(bert, cut), 0.0)
+    assert_close(outputs_of(bert, {"tokens": tokens, "mask": cut != 0}), outputs_of(bert, cut), 0.0)
     with pytest.raises(ValueError, match="the unknown name 'token_ids'"):
         bert({"token_ids": tokens})
     with pytest.raises(ValueError, match="have no 'tokens'"):
@@ -112,7 +114,7 @@ def test_inputs_of_every_shape(bert):
         bert(np.ones((1, 100), np.int32))
 
 
-def test_tokenize(bert):
+def test_tokenize_pads_truncates_and_checks_its_arguments(bert):
     inputs = bert.tokenize(TEXTS, length=10)
     assert {name: (array.shape, array.dtype) for name, array in inputs.items()} == dict.fromkeys(
         ("tokens", "segments"), ((4, 10), np.dtype("int32"))
@@ -129,23 +131,23 @@ def test_tokenize(bert):
             wrong()
 
 
-def test_training_draws_dropout_and_inference_does_not(bert):
+def test_dropout_is_applied_only_in_training(bert):
     tokens = bert.tokenize(TEXTS)["tokens"]
     first, second = (np.asarray(bert(tokens, training=True)["pooled"]) for _ in range(2))
-    plain = answers(bert, tokens)["pooled"]
-    assert not np.allclose(first, second, atol=1e-4) and np.array_equal(plain, answers(bert, tokens)["pooled"])
+    plain = outputs_of(bert, tokens)["pooled"]
+    assert not np.allclose(first, second, atol=1e-4) and np.array_equal(plain, outputs_of(bert, tokens)["pooled"])
     bert.encoder.dropout = 0.0
     np.testing.assert_allclose(bert(tokens, training=True)["pooled"], plain, atol=CLOSE)
 
 
-def test_summary(bert):
+def test_summary_names_the_encoder_and_counts_parameters(bert):
     lines = []
     bert.summary(print_fn=lines.append)
     assert "encoder (Encoder)" in "".join(lines) and f"{bert.count_params():,}" in "".join(lines)
 
 
 @pytest.mark.parametrize("name", SLOW_KINDS)
-def test_a_head_learns_on_top_and_the_whole_is_saved(name, checkpoint_of, tmp_path):
+def test_a_model_with_a_new_head_is_trained_and_saved(name, checkpoint_of, tmp_path):
     import keras
 
     keras.utils.set_random_seed(0)
@@ -166,48 +168,48 @@ def test_a_head_learns_on_top_and_the_whole_is_saved(name, checkpoint_of, tmp_pa
 
 
 @pytest.mark.parametrize("name", SLOW_KINDS)
-def test_int8(name, checkpoint_of, tmp_path, recwarn):
+def test_int8_changes_outputs_little_and_is_saved(name, checkpoint_of, tmp_path, recwarn):
     model = ptmbench.load(checkpoint_of(name))
     inputs = model.tokenize(TEXTS)
-    before = answers(model, inputs)
+    before = outputs_of(model, inputs)
     model.quantize("int8")
     assert not [one for one in recwarn if "quantize" in str(one.message)]
-    after = answers(model, inputs)
+    after = outputs_of(model, inputs)
     changed = np.abs(after["tokens"] - before["tokens"]).max()
     assert 0 < changed < 0.2 * np.abs(before["tokens"]).max()
     assert any(variable.dtype == "int8" for variable in model.variables)
     model.save(tmp_path / "int8.keras")
-    same(answers(ptmbench.load(tmp_path / "int8.keras"), inputs), after, 0.0)
+    assert_close(outputs_of(ptmbench.load(tmp_path / "int8.keras"), inputs), after, 0.0)
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_lora(name, checkpoint_of, tmp_path):
+def test_lora_trains_only_low_rank_kernels_and_is_saved(name, checkpoint_of, tmp_path):
     model = ptmbench.load(checkpoint_of(name))
     inputs = model.tokenize(TEXTS)
-    before = answers(model, inputs)
+    before = outputs_of(model, inputs)
     model.enable_lora(2)
-    same(answers(model, inputs), before)
+    assert_close(outputs_of(model, inputs), before)
     names = {variable.name for variable in model.trainable_variables}
     assert names == {"lora_kernel_a", "lora_kernel_b"}
     for variable in model.trainable_variables:
         variable.assign(np.random.default_rng(0).normal(0, 0.1, variable.shape))
-    after = answers(model, inputs)
+    after = outputs_of(model, inputs)
     assert not np.allclose(after["tokens"], before["tokens"], atol=1e-3)
     model.save(tmp_path / "lora.keras")
     again = ptmbench.load(tmp_path / "lora.keras")
-    same(answers(again, inputs), after, 0.0)
+    assert_close(outputs_of(again, inputs), after, 0.0)
     assert [v.shape for v in again.trainable_variables] == [v.shape for v in model.trainable_variables]
     with pytest.raises(UsageError, match="has low-rank updates already"):
         again.enable_lora(2)
 
 
-def test_a_model_without_kernels_has_nothing_to_update(checkpoint_of):
+def test_lora_is_refused_for_a_model_without_kernels(checkpoint_of):
     with pytest.raises(UsageError, match="glove has no kernels"):
         ptmbench.load(checkpoint_of("glove")).enable_lora(2)
 
 
 @pytest.mark.parametrize("name", SLOW_KINDS)
-def test_export(name, checkpoint_of, tmp_path):
+def test_an_exported_model_gives_the_same_vectors(name, checkpoint_of, tmp_path):
     import tensorflow as tf
 
     model = ptmbench.load(checkpoint_of(name))
@@ -215,10 +217,10 @@ def test_export(name, checkpoint_of, tmp_path):
     model.export(tmp_path / "saved", verbose=False)
     loaded = tf.saved_model.load(str(tmp_path / "saved"))
     served = loaded.serve(inputs)
-    same({name: array.numpy() for name, array in served.items()}, answers(model, inputs))
+    assert_close({name: array.numpy() for name, array in served.items()}, outputs_of(model, inputs))
 
 
-def test_what_cannot_be_loaded_is_a_sentence(checkpoint_of, tmp_path):
+def test_load_raises_errors_for_other_files_and_adapted_checkpoints(checkpoint_of, tmp_path):
     with pytest.raises(CheckpointError, match="is not a checkpoint"):
         ptmbench.load(tmp_path)
     with pytest.raises(EnvironmentProblem, match="There is no file"):
@@ -234,7 +236,7 @@ def test_what_cannot_be_loaded_is_a_sentence(checkpoint_of, tmp_path):
         ptmbench.load(tmp_path / "adapted")
 
 
-def test_encode_takes_texts(checkpoint_of):
+def test_encode_checks_its_arguments(checkpoint_of):
     folder = checkpoint_of("bert")
     assert ptmbench.encode(folder, [], verbose=False).shape == (0, 32)
     for wrong, words in (({"texts": "a"}, "texts is a sequence"), ({"texts": ["a"], "by": "word"}, "by is one of")):
@@ -243,8 +245,8 @@ def test_encode_takes_texts(checkpoint_of):
 
 
 @pytest.mark.slow
-def test_the_example_fine_tunes(checkpoint_of, world, tokenizer, monkeypatch, capsys):
-    """From word vectors, which learn in few steps."""
+def test_the_fine_tuning_example_of_the_documentation_runs(checkpoint_of, world, tokenizer, monkeypatch, capsys):
+    """Starts from word vectors, which learn in few steps."""
     monkeypatch.setattr(sys, "argv", ["example", str(checkpoint_of("word2vec", tokenizer)), str(world)])
     names = runpy.run_path(str(ROOT / "docs" / "examples" / "finetune_in_keras.py"))
     word, accuracy = capsys.readouterr().out.split()

@@ -39,16 +39,16 @@ sys.exit(run_suite(RunOptions(
 
 
 @pytest.mark.slow
-def test_a_run_killed_in_every_node_ends_with_the_same_record(world, tmp_path):
-    """In the base, in the pre-training that continues it, in the intermediate task, and in the cell."""
+def test_a_run_killed_in_each_training_ends_with_the_same_record(world, tmp_path):
+    """It is killed in the base, in the pre-training that continues it, in the intermediate task, and in the cell."""
 
     log = tmp_path / "log"
 
-    def begin(out, save_every="600"):
+    def start_run(out, save_every="600"):
         with open(log, "w") as file:
             return subprocess.Popen([sys.executable, "-c", SCRIPT, world, out, save_every], cwd=ROOT, stderr=file)
 
-    assert begin(tmp_path / "straight").wait(timeout=PATIENCE) == OK, log.read_text()
+    assert start_run(tmp_path / "straight").wait(timeout=PATIENCE) == OK, log.read_text()
     whole = Plan.from_json((tmp_path / "straight" / "plan.json").read_text())
     first, second = whole.pretrainings
     (adapted,) = (one for one in whole.artefacts if isinstance(one, AdaptedModel))
@@ -59,14 +59,14 @@ def test_a_run_killed_in_every_node_ends_with_the_same_record(world, tmp_path):
         (lambda: list((adapted.place(out) / "unfinished").glob("*/*/step-*")), [first, second]),
         (lambda: list((out / "unfinished").glob("*/*/step-*")), [first, second, adapted]),
     ):
-        process = begin(out, "0.01")
+        process = start_run(out, "0.01")
         wait_for(lambda saved=saved, process=process: saved() or process.poll() is not None)
         process.kill()
         assert process.wait() == -signal.SIGKILL, log.read_text()
-        time.sleep(1.5)  # its worker sees the pipe close and stops
+        time.sleep(1.5)  # its worker stops when the pipe is closed
         done = [one for one in whole.artefacts if isinstance(one, Pretraining | AdaptedModel) and intact(out, one)]
         assert [one.key for one in made] == [one.key for one in done]
-    assert begin(out).wait(timeout=PATIENCE) == OK, log.read_text()
+    assert start_run(out).wait(timeout=PATIENCE) == OK, log.read_text()
     found = [record.read(next((folder / "records").iterdir())) for folder in (tmp_path / "straight", out)]
     for part in ("key", "scores", "curve", "predictions", "adaptation"):
         left, right = (_comparable(getattr(one, part)) for one in found)
@@ -79,7 +79,7 @@ def test_a_run_killed_in_every_node_ends_with_the_same_record(world, tmp_path):
 
 
 def _comparable(value):
-    """``value`` without what clocks and processes say."""
+    """``value`` without times, energy and memory."""
     if not isinstance(value, dict):
         return value
     measured = ("seconds", "energy", "peak_memory_bytes")

@@ -1,4 +1,4 @@
-"""Ladders of budgets and several pre-trainings of one model: what is planned, what a command repeats, and a run on the
+"""Ladders of budgets and several pre-trainings of one model: plans, the commands that repeat cells, and a run on the
 microworld that is killed in the middle."""
 
 import json
@@ -41,7 +41,7 @@ def world(tmp_path_factory):
 
 @pytest.fixture
 def planned(world, tmp_path, monkeypatch):
-    """`run_suite` up to the moment at which work would begin: its plan and its job."""
+    """Runs `run_suite` without executing the plan. Returns the plan and the job."""
 
     def plans(**options):
         found = []
@@ -54,13 +54,13 @@ def planned(world, tmp_path, monkeypatch):
     return plans
 
 
-def drawn(whole, name="bert"):
-    """The budgets and seeds of the pre-trainings behind the cells of a row."""
+def budgets_and_seeds(whole, name="bert"):
+    """The budgets and seeds of the pre-trainings that the cells of a row use."""
     made = [whole.by_key[cell.pretraining] for cell in whole.cells if cell.row.name == name]
     return sorted({(one.budget.steps, one.seed) for one in made})
 
 
-def test_budgets_are_read_from_one_option():
+def test_budgets_are_parsed_from_one_option():
     assert parse_rungs(flops="1e12,1e13, 1e14") == tuple(Budget(flops=10.0**n) for n in (12, 13, 14))
     assert parse_rungs(tokens="20e6") == (Budget(tokens=20_000_000),) and parse_rungs(steps=None) == ()
     assert parse_rungs(flops="1e12,1e12") == (Budget(flops=1e12),)
@@ -71,9 +71,11 @@ def test_budgets_are_read_from_one_option():
     assert [written(x) for x in (1e12, 3.2e10, 20_000_001, 1 / 3)] == ["1e+12", "3.2e+10", "20000001", repr(1 / 3)]
 
 
-def test_every_model_is_pretrained_with_every_budget_and_twins_once(planned):
+def test_models_have_cells_for_every_budget_and_random_twins_for_one(planned):
     whole, _ = planned()
-    assert drawn(whole) == drawn(whole, "gpt") == [(2, 0), (5, 0)] and len(whole.pretrainings) == 4
+    assert (
+        budgets_and_seeds(whole) == budgets_and_seeds(whole, "gpt") == [(2, 0), (5, 0)] and len(whole.pretrainings) == 4
+    )
     counts = {name: sum(cell.row.name == name for cell in whole.cells) for name in ("bert", "random-bert", "majority")}
     assert counts == {"bert": 4, "random-bert": 2, "majority": 1}
     assert len({cell.key for cell in whole.cells}) == len(whole.cells)
@@ -82,7 +84,7 @@ def test_every_model_is_pretrained_with_every_budget_and_twins_once(planned):
     assert "bert-tiny cola finetune seed 1 --steps 5" in titles
 
 
-def test_cells_of_a_rung_are_those_of_a_run_with_one_budget(planned):
+def test_cells_of_a_rung_equal_those_of_a_run_with_one_budget(planned):
     whole, _ = planned()
     for budget in TWO:
         alone, _ = planned(budget=budget)
@@ -93,20 +95,20 @@ def test_cells_of_a_rung_are_those_of_a_run_with_one_budget(planned):
     assert {cell.key for cell in planned(budget=TWO[0])[0].cells} <= {cell.key for cell in seeds.cells}
 
 
-def test_several_seeds_of_pretraining(planned):
-    assert drawn(planned(pretraining_seeds=2)[0]) == [(2, 0), (2, 1), (5, 0), (5, 1)]
-    assert drawn(planned(pretraining_seed=7)[0]) == [(2, 7), (5, 7)]
+def test_models_are_pretrained_with_several_seeds(planned):
+    assert budgets_and_seeds(planned(pretraining_seeds=2)[0]) == [(2, 0), (2, 1), (5, 0), (5, 1)]
+    assert budgets_and_seeds(planned(pretraining_seed=7)[0]) == [(2, 7), (5, 7)]
     whole, _ = planned(budget=TWO[0], pretraining_seed=7)
-    assert drawn(whole) == [(2, 7)] and not whole.cells[0].chosen_by
+    assert budgets_and_seeds(whole) == [(2, 7)] and not whole.cells[0].chosen_by
 
 
-def test_a_suite_has_budgets_and_seeds_of_its_own(planned, monkeypatch):
+def test_a_suite_can_set_budgets_and_pretraining_seeds(planned, monkeypatch):
     suite = replace(demo.SUITE, budget=TWO, budgets={"gpt": Budget(steps=9)}, pretrainings={"bert": 2})
     monkeypatch.setattr(demo, "SUITE", suite)
     assert suites.load("demo") is suite
     whole, _ = planned(budget=Budget())
-    assert drawn(whole) == [(2, 0), (2, 1), (5, 0), (5, 1)] and drawn(whole, "gpt") == [(9, 0)]
-    assert drawn(planned(pretraining_seeds=1)[0], "bert") == [(2, 0), (5, 0)]
+    assert budgets_and_seeds(whole) == [(2, 0), (2, 1), (5, 0), (5, 1)] and budgets_and_seeds(whole, "gpt") == [(9, 0)]
+    assert budgets_and_seeds(planned(pretraining_seeds=1)[0], "bert") == [(2, 0), (5, 0)]
     assert "bert" in suites.load("ladder").pretrainings and len(suites.load("ladder").budget) == 3
     wrong = replace(suite, budget=(Budget(steps=1), Budget()), pretrainings={"bert": 0}, pretraining_seeds=0)
     assert suites._mistakes(wrong) == [
@@ -114,10 +116,10 @@ def test_a_suite_has_budgets_and_seeds_of_its_own(planned, monkeypatch):
         "SUITE.pretrainings['bert'] is a whole number of at least 1, not 0.",
         "SUITE.budget and SUITE.budgets hold a bench.engine.budget.Budget with a unit.",
     ]
-    assert suites._mistakes(replace(suite, budget=(Budget(steps=1), Budget(steps=1))))  # one rung twice
+    assert suites._mistakes(replace(suite, budget=(Budget(steps=1), Budget(steps=1))))  # one rung is given twice
 
 
-def test_teachers_and_earlier_stages_are_drawn_with_their_students(planned, monkeypatch):
+def test_teachers_and_earlier_stages_have_the_seeds_of_their_students(planned, monkeypatch):
     whole, _ = planned(models=("distilbert", "bert"), pretraining_seeds=2)
     for cell in whole.cells:
         if cell.row.name == "distilbert":
@@ -129,7 +131,7 @@ def test_teachers_and_earlier_stages_are_drawn_with_their_students(planned, monk
     monkeypatch.setattr(demo, "SUITE", replace(demo.SUITE, base=stage))
     whole, _ = planned(models=("bert",), pretraining_seeds=2)
     first = [one for one in whole.pretrainings if one.budget.steps == 3]
-    assert sorted(one.seed for one in first) == [0, 1] and len(whole.pretrainings) == 2 + 4  # shared by the rungs
+    assert sorted(one.seed for one in first) == [0, 1] and len(whole.pretrainings) == 2 + 4  # shared by both rungs
 
 
 def test_extra_encoders_have_the_budget_of_their_row(planned):
@@ -137,8 +139,8 @@ def test_extra_encoders_have_the_budget_of_their_row(planned):
     whole, _ = planned(**stacked)
     for cell in whole.cells:
         if cell.neighbours and cell.pretraining:
-            beside = whole.by_key[cell.neighbours["glove"]]
-            assert beside.budget == whole.by_key[cell.pretraining].budget
+            extra_encoder = whole.by_key[cell.neighbours["glove"]]
+            assert extra_encoder.budget == whole.by_key[cell.pretraining].budget
     twins = [cell for cell in whole.cells if cell.row.name == "random-bert"]
     assert {whole.by_key[cell.neighbours["glove"]].budget for cell in twins} == set(TWO)
 
@@ -157,7 +159,7 @@ def test_the_command_of_a_cell_plans_that_cell(planned, monkeypatch, changes, tm
         assert [one.key for one in found[0].cells] == [cell.key]
 
 
-def test_adapted_models_that_are_kept_have_folders_of_their_own(planned):
+def test_kept_adapted_models_have_separate_folders(planned):
     whole, _ = planned(pretraining_seeds=2, transforms=("int8",))
     of = [one for one in whole.artefacts if isinstance(one, AdaptedModel)]
     assert len({one.cell.folder for one in of}) == len(of) == len({one.key for one in of})
@@ -168,7 +170,7 @@ def test_adapted_models_that_are_kept_have_folders_of_their_own(planned):
     assert "bert-tiny.cola.finetune.s0" in {cell.folder for cell in alone.cells}
 
 
-def test_a_cell_whose_pretraining_failed_says_which_it_was(planned, tmp_path):
+def test_the_record_of_a_cell_names_the_pretraining_that_failed(planned, tmp_path):
     whole, job = planned(models=("bert",), pretraining_seeds=2)
     cell = next(one for one in whole.cells if one.chosen_by == "--steps 5 --pretraining-seed 1")
     note = failure_of(tmp_path, whole.by_key[cell.pretraining])
@@ -183,7 +185,7 @@ def test_a_cell_whose_pretraining_failed_says_which_it_was(planned, tmp_path):
                                   f"--adaptation finetune --seed {cell.seed}")  # fmt: skip
 
 
-def test_one_pretraining_has_one_budget(tmp_path, capsys):
+def test_pretrain_refuses_several_budgets_and_seeds(tmp_path, capsys):
     text = tmp_path / "text.txt"
     text.write_text("one two three\n")
     arguments = ["pretrain", "bert", "--corpus", str(text), "--out", str(tmp_path / "out")]
@@ -218,27 +220,28 @@ sys.exit(run_suite(RunOptions(
 
 @pytest.mark.slow
 def test_a_ladder_killed_in_the_middle_ends_with_the_same_records(world, tmp_path):
-    """Two models, three rungs, two pre-trainings each: killed after the sixth pre-training, then taken up again."""
+    """Two models, three rungs, two pre-trainings each. The run is killed after the sixth pre-training, then resumed."""
     log = tmp_path / "log"
 
-    def begin(out, save_every="600"):
+    def start_run(out, save_every="600"):
         with open(log, "w") as file:
             return subprocess.Popen([sys.executable, "-c", SCRIPT, world, out, save_every], cwd=ROOT, stderr=file)
 
-    straight, out = tmp_path / "straight", tmp_path / "killed"
-    assert begin(straight).wait(timeout=900) == OK, log.read_text()
-    whole = Plan.from_json((straight / "plan.json").read_text())
+    uninterrupted, out = tmp_path / "straight", tmp_path / "killed"
+    assert start_run(uninterrupted).wait(timeout=900) == OK, log.read_text()
+    whole = Plan.from_json((uninterrupted / "plan.json").read_text())
     assert len(whole.pretrainings) == 12
-    process = begin(out, "0.01")
+    process = start_run(out, "0.01")
     made = lambda: sum(intact(out, one) for one in whole.pretrainings)  # noqa: E731
     wait_for(lambda: made() >= 6 or process.poll() is not None)
     process.kill()
     assert process.wait() == -signal.SIGKILL, log.read_text()
-    time.sleep(1.5)  # its worker sees the pipe close and stops
+    time.sleep(1.5)  # its worker stops when the pipe is closed
     assert 6 <= made() < 12
-    assert begin(out).wait(timeout=900) == OK, log.read_text()
+    assert start_run(out).wait(timeout=900) == OK, log.read_text()
     first, second = (
-        {one.key: one for one in map(record.read, (folder / "records").glob("*.json"))} for folder in (straight, out)
+        {one.key: one for one in map(record.read, (folder / "records").glob("*.json"))}
+        for folder in (uninterrupted, out)
     )
     assert first.keys() == second.keys() == {cell.key for cell in whole.cells}
     for key, one in first.items():
@@ -246,7 +249,7 @@ def test_a_ladder_killed_in_the_middle_ends_with_the_same_records(world, tmp_pat
         if one.pretraining:
             assert one.pretraining["weights_sha256"] == second[key].pretraining["weights_sha256"]
     weights = {one.pretraining["weights_sha256"] for one in first.values() if one.pretraining}
-    assert len(weights) == 12  # every rung and every seed gave other weights
+    assert len(weights) == 12  # every rung and every seed has other weights
     frame = tables.ladder(second.values())
     assert set(frame.model) == {"1 BERT", "2 GPT"} and set(frame.budget) == {"2e9 FLOPs", "8e9 FLOPs", "3.2e10 FLOPs"}
     losses = frame[(frame.model == "2 GPT") & (frame.task == "pre-training loss")]

@@ -1,4 +1,4 @@
-"""LayerDrop: which layers a training step leaves out, what that costs, and what is left when layers are removed."""
+"""LayerDrop: the layers that a training step drops, its FLOPs, and the removal of layers after training."""
 
 import dataclasses
 from collections import Counter
@@ -43,7 +43,7 @@ def found(tokenizer):
     return made
 
 
-def test_each_step_leaves_out_layers_of_its_own_and_answers_come_from_all(found, rows):
+def test_each_step_drops_its_own_layers_and_predictions_use_all_layers(found, rows):
     batch = {name: tf.constant(array) for name, array in stack(rows).items()}
     network, own = found.network.encoder.stack, found.network.encoder.stack.detour
     losses = {}
@@ -61,7 +61,7 @@ def test_each_step_leaves_out_layers_of_its_own_and_answers_come_from_all(found,
         assert abs(counts[left] - wanted) <= 4 * wanted**0.5, (left, counts)
 
 
-def test_a_step_costs_what_it_computes_on_average(found, rows):
+def test_training_flops_count_the_layers_computed_on_average(found, rows):
     T, D, F = np.array([row.tokens for row in rows]), TWO.width, TWO.inner
     layers = 2 * float(np.sum(2 * T * (4 * D * D + 2 * D * F) + 4 * T * T * D))
     pooler = 2 * D * D * len(rows)
@@ -70,23 +70,23 @@ def test_a_step_costs_what_it_computes_on_average(found, rows):
 
 
 @pytest.mark.parametrize("model", ["lm_lstm", "xlnet"])
-def test_what_has_no_layers_to_leave_out_says_so(tokenizer, model):
+def test_models_whose_layers_cannot_be_dropped_are_not_applicable(tokenizer, model):
     with pytest.raises(NotApplicable, match="computed one at a time, so none of them can be left out"):
         adapted(tokenizer, model)
 
 
 @pytest.mark.slow
-def test_a_cell_goes_on_where_it_was_stopped_and_layers_are_removed_from_it(context, monkeypatch):
+def test_a_stopped_cell_resumes_and_its_layers_can_be_removed(context, monkeypatch):
     given = dataclasses.replace(context, shape=TWO)
     cell = make("sst2", "bert", "layerdrop", epochs=2)
-    straight = check_resumed(cell, given, 3, monkeypatch)
+    uninterrupted = check_resumed(cell, given, 3, monkeypatch)
     ready = kept(cell, given)
     one, after = transformed("layers:by=alternate", cell, ready)
-    assert cells.run(one, after).cost["parameters"] < straight.cost["parameters"]
+    assert cells.run(one, after).cost["parameters"] < uninterrupted.cost["parameters"]
     assert predictor.load(after.predictor).shape.layers == 1
 
 
 @pytest.mark.slow
-def test_a_decoder_leaves_no_layers_out(context):
+def test_layerdrop_does_not_apply_to_decoders(context):
     result = cells.run(make("multi30k-en-mw", "t5", "layerdrop"), context)
     assert (result.status, result.reason["code"]) == ("not_applicable", "decoder")

@@ -1,4 +1,4 @@
-"""Windows over long texts: every token is scored once, with what stands before it."""
+"""Windows over long texts: every token is scored once, given the tokens before it."""
 
 from types import SimpleNamespace
 
@@ -21,7 +21,7 @@ def test_every_token_is_scored_once_whatever_the_stride(length, stride):
     settings, ids = Settings(length=length, stride=stride), TOKENIZER.encode(TEXT.inputs)[0]
     found = likelihood.windows(TOKENIZER, settings, [TEXT])
     assert [token for _, begin, own in found for token in own[begin:]] == ids
-    least = [0, *(max(0, length - 1 - stride) for _ in found[1:])]  # tokens before; one place is for [CLS]
+    least = [0, *(max(0, length - 1 - stride) for _ in found[1:])]  # tokens of context; one position is for [CLS]
     assert [begin for _, begin, _ in found] == least and all(len(own) < length for _, _, own in found)
     surprise = np.arange(TOKENIZER.vocabulary.size, dtype=np.float32)
     network = SimpleNamespace(log_likelihood=lambda batch: -tf.gather(tf.constant(surprise), batch["tokens"]))

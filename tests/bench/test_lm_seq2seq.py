@@ -1,4 +1,4 @@
-"""A translator that begins as two language models: the equations in NumPy, what it begins with, and whole cells."""
+"""A translator that begins as two language models: the equations in NumPy, the initial weights, and whole cells."""
 
 from types import SimpleNamespace
 
@@ -40,7 +40,8 @@ SEED = tf.constant([1, 2])
 
 @pytest.fixture
 def made():
-    """A language model, and the `Decoding` over it, with weights large enough to tell every term of a sum."""
+    """Builds a language model and the `Decoding` over it, with weights large enough for every term of a sum to
+    matter."""
 
     def build(kind=recurrent_decoders.lstm, **changes):
         keras.utils.set_random_seed(4)
@@ -82,17 +83,17 @@ def by_hand(encoder, decoding, source, target):
 
 
 @pytest.mark.parametrize("upper", (1, 2))
-def test_network_is_the_papers(made, upper):
+def test_the_network_is_that_of_the_paper(made, upper):
     encoder, decoding = made(upper=upper)
-    said = decoding.decode({"tokens": TOKENS, "targets": TARGETS}, SEED)
+    outputs = decoding.decode({"tokens": TOKENS, "targets": TARGETS}, SEED)
     assert decoding.decode({"tokens": TOKENS, "targets": TARGETS}).source is None
     for row, (source, target) in enumerate(((5, 4), (3, 3))):
         expected = by_hand(encoder, decoding, TOKENS[row, :source], TARGETS[row, :target])
-        for got, want in zip(said[:3], expected, strict=True):
+        for got, want in zip(outputs[:3], expected, strict=True):
             assert np.allclose(got[row, : len(want)], want, atol=1e-5)
 
 
-def test_loss_is_the_task_and_both_language_models(made):
+def test_the_loss_is_that_of_the_task_and_of_both_language_models(made):
     for weight in (0.0, 0.5):
         encoder, decoding = made(lm_weight=weight)
         parts = [[], [], []]
@@ -109,13 +110,13 @@ def test_loss_is_the_task_and_both_language_models(made):
         assert float(head.loss(decoding.decode(batch), batch)) == pytest.approx(task, abs=1e-5)
 
 
-def test_it_begins_as_the_language_model(made):
+def test_the_decoder_begins_as_the_language_model(made):
     encoder, decoding = made()
     decoding.begin()
     targets, before = TARGETS[:1], CausalLm(encoder)
-    said = decoding.decode({"tokens": TOKENS[:1], "targets": targets}, SEED)
+    outputs = decoding.decode({"tokens": TOKENS[:1], "targets": targets}, SEED)
     alone = before._logits(encoder.hidden(targets)[-1])
-    assert np.allclose(said.target[0], alone, atol=1e-5)
+    assert np.allclose(outputs.target[0], alone, atol=1e-5)
     decoding.joined.kernel.assign(tf.zeros_like(decoding.joined.kernel))
     decoding.joined.bias.assign(tf.zeros_like(decoding.joined.bias))
     assert np.allclose(decoding.decode({"tokens": TOKENS[:1], "targets": targets}).logits[0], alone, atol=1e-5)
@@ -124,8 +125,8 @@ def test_it_begins_as_the_language_model(made):
     assert not np.allclose(cold.decoder.token_embedding, encoder.token_embedding)
 
 
-def test_writing_step_by_step_is_decoding_whole(made):
-    """Beam search over cached states and over `decode`, which reads all again, ends with the same texts."""
+def test_decoding_step_by_step_equals_decoding_the_whole_text(made):
+    """Beam search gives the same texts with cached states as with `decode`, which reads the whole text at each step."""
     _, decoding = made()
     again = SimpleNamespace(writer=None, decode=lambda batch, seed: decoding.decode(batch, seed).logits)
     writing = Writing(beam=3)
@@ -134,22 +135,22 @@ def test_writing_step_by_step_is_decoding_whole(made):
     assert np.allclose(ours.scores, theirs.scores, atol=1e-4)
 
 
-def test_other_networks_are_told_what_is_wanted(made):
+def test_other_networks_are_not_applicable(made):
     with pytest.raises(NotApplicable, match="see lm_lstm"):
         made(kind=recurrent_decoders.awd_lstm)
 
 
-def test_flops_are_the_hand_count(made):
-    """Width 6, one layer and one above it: 6 x 24 twice in each. A target: 5 keys of 6 for scores and for the mean,
-    both twice, 18 x 6 and 50 words."""
+def test_flops_by_hand(made):
+    """Width 6, one layer and one above it, with two products of 6 x 24 each. A target token adds the scores of 5 keys
+    of width 6 and their mean, both twice, a product of 18 x 6, and 50 words."""
     assert flops(6, 2, 50, 5, 4) == 2 * (5 * 2 * 288 + 4 * (2 * 288 + 4 * 5 * 6 + 18 * 6 + 300))
     row = InputRow({"tokens": TOKENS[0], "targets": TARGETS[1]}, 0)
     adapted = SimpleNamespace(network=SimpleNamespace(encoder=made()[0]), vocabulary=WORDS)
-    for weight, times in ((1.0, 1), (0.0, 0)):  # 5 tokens and 3 over 50 words, there and back
+    for weight, times in ((1.0, 1), (0.0, 0)):  # 5 and 3 tokens over 50 words, forward and backward
         assert lm_seq2seq.make(adapted, [row], Own(lm_weight=weight), (0, 0)) == ([row], times * 3 * 2 * 8 * 6 * 50)
 
 
-def test_a_plan_counts_the_same():
+def test_the_flops_of_a_plan_are_the_same():
     own = settings.defaults(Form.GENERATION, "lm_seq2seq")
     n, targets = own.length, own.target_length
     learning, _ = own.flops(Network(model("lm_lstm"), SIZE, Vocabulary(size=50)), Form.GENERATION)
@@ -162,7 +163,7 @@ def test_settings_have_the_papers_values():
 
 
 @pytest.mark.slow
-def test_a_cell_learns_writes_and_counts(tmp_path):
+def test_a_cell_learns_and_counts_parameters_and_flops(tmp_path):
     microworld.make(tmp_path / "data", scale=microworld.Sizes(corpus_tokens=4000, people=40, translations=120))
     words = Tokenizer.load(corpora.tokenizer([tmp_path / "data/corpus"], "wordpiece", 400))
     shape = Size(layers=1, width=32, length=96)
@@ -188,8 +189,10 @@ def test_a_cell_learns_writes_and_counts(tmp_path):
     result, alone = run("multi30k-en-mw"), run("multi30k-en-mw", lm_weight=0.0)
     assert result.status == alone.status == "ok", (result.reason, alone.reason)
     losses = [point["loss"] for point in result.curve]
-    assert losses[-1] < losses[0] and losses[0] > 2 * alone.curve[0]["loss"]  # three losses of a network from scratch
-    # Table, one layer; the decoder's table and two layers, one above the encoder's, 96 x 32 and the bias.
+    assert (
+        losses[-1] < losses[0] and losses[0] > 2 * alone.curve[0]["loss"]
+    )  # the sum of three losses of an untrained network
+    # Both embedding tables, the encoder's layer and one above it, the decoder's two layers, 96 x 32 and the bias.
     layer = 2 * 32 * 128 + 128
     assert result.cost["parameters"] == 2 * words.vocabulary.size * 32 + 4 * layer + 96 * 32 + 32
     assert result.cost["flops"] > alone.cost["flops"] > 0

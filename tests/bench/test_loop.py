@@ -1,4 +1,4 @@
-"""The loop of adaptation: when it looks, what it keeps, when it ends, and what a second stage begins with."""
+"""The training loop of adaptations: evaluations, the best state, early stopping, and the start of a second stage."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ ROWS = [InputRow({"tokens": np.array([5, 5], np.int32)}, i) for i in range(4)]
 
 
 class Counting:
-    """Its state is the number of steps since it began; ``scores`` are told one after the other."""
+    """A network whose state is the number of its steps. `fitted` takes its ``scores`` one after the other."""
 
     def __init__(self, scores, second=0):
         self.scores, self.second, self.steps, self.restored = iter(scores), second, 0, []
@@ -53,15 +53,21 @@ def fitted(made, **changes):
 def test_the_best_state_is_kept():
     made = Counting([1, 3, 2, 2, 9, 9])
     course = fitted(made)
-    assert (course.steps, course.best_score, made.restored) == (8, 3, [4])  # twice no better is once too often
+    assert (course.steps, course.best_score, made.restored) == (
+        8,
+        3,
+        [4],
+    )  # two evaluations without improvement exceed the patience of 1
     assert [point["step"] for point in course.curve] == [2, 4, 6, 8]
 
 
-def test_a_second_stage_begins_from_the_best_of_the_first_and_is_judged_anew():
+def test_a_second_stage_starts_from_the_best_state_and_is_evaluated_anew():
     made = Counting([5, 9, 4, 4, 1, 2, 1, 1], second=7)  # which is in the middle of an epoch
     course = fitted(made)
     assert [point["step"] for point in course.curve] == [2, 4, 6, 7, 8, 10, 12]
-    assert made.restored == [4, 4 + 3] and course.best_score == 2  # at step 10: three steps after the turn
+    assert (
+        made.restored == [4, 4 + 3] and course.best_score == 2
+    )  # at step 10, three steps after the second stage began
     assert course.steps == 12
 
 
@@ -72,7 +78,7 @@ def test_patience_ends_only_the_last_stage():
 
 
 class Quiet:
-    """A stop that asks the loop to end, and raises nothing."""
+    """A `Stop` that asks the loop to end, and raises nothing."""
 
     signal = 2
 
@@ -95,6 +101,6 @@ def test_a_loop_that_ends_early_gives_no_result(ending, monkeypatch):
     assert not made.restored
 
 
-def test_a_network_that_learns_from_nothing_is_not_scored():
+def test_training_without_examples_is_not_applicable():
     with pytest.raises(NotApplicable, match="no training example is left"):
         loop.train(Counting([]), [], Settings(), 0, lambda: 1.0)

@@ -1,4 +1,4 @@
-"""``ls models`` with the options that choose models by the survey's taxonomy."""
+"""``ls models`` with the options that filter models by the survey's taxonomy."""
 
 import json
 
@@ -7,19 +7,19 @@ import pytest
 from ptmbench.bench.__main__ import main
 
 
-def listed(capsys, *options):
+def list_models(capsys, *options):
     assert main(["ls", "models", "--json", *options]) == 0
     return {one["name"] for one in json.loads(capsys.readouterr().out)["models"]}
 
 
-def test_terms_narrow_the_choice(capsys):
-    assert listed(capsys, "--in", "Seq2Seq MLM") >= {"t5", "mass"}
-    encoders = listed(capsys, "--architecture", "Transformer encoder")
+def test_taxonomy_terms_filter_models(capsys):
+    assert list_models(capsys, "--in", "Seq2Seq MLM") >= {"t5", "mass"}
+    encoders = list_models(capsys, "--architecture", "Transformer encoder")
     assert encoders >= {"bert", "xlnet"} and not encoders & {"gpt", "bart"}
-    both = listed(capsys, "--architecture", "Transformer encoder", "--objective", "rtd")
-    assert both == {"electra"}
-    assert listed(capsys, "--extension", "sharing") == {"albert"}  # a value on the card
-    assert listed(capsys, "--representation", "non-contextual") >= {"glove", "nnlm"}
+    encoders_with_rtd = list_models(capsys, "--architecture", "Transformer encoder", "--objective", "rtd")
+    assert encoders_with_rtd == {"electra"}
+    assert list_models(capsys, "--extension", "sharing") == {"albert"}  # a value on the card
+    assert list_models(capsys, "--representation", "non-contextual") >= {"glove", "nnlm"}
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,6 @@ def test_terms_narrow_the_choice(capsys):
         (["--extension", "sharing"], "--extension chooses models"),
     ],
 )
-def test_what_is_no_term_is_told(arguments, said, capsys):
+def test_invalid_terms_and_options_are_reported(arguments, said, capsys):
     assert main(["ls", *arguments]) == 2
     assert said in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""``data corpus``: the corpus of a recipe, from small sources and from real ones."""
+"""``data corpus``: makes the corpus of a recipe, from small synthetic sources and from real ones."""
 
 import dataclasses
 import gzip
@@ -29,8 +29,8 @@ def novel(seed: int, paragraphs: int = 40) -> list[str]:
     ]
 
 
-def written(data: Path, path: str, paragraphs: list[str], level: int = 6) -> tuple[str, str]:
-    """The path and the SHA-256 of the text of a file below ``data``."""
+def write_source(data: Path, path: str, paragraphs: list[str], level: int = 6) -> tuple[str, str]:
+    """Writes ``paragraphs`` to a file below ``data``; returns its path and the SHA-256 of the uncompressed text."""
     content = "".join(f"{text}\n" for text in paragraphs).encode()
     file = data / path
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -39,16 +39,19 @@ def written(data: Path, path: str, paragraphs: list[str], level: int = 6) -> tup
 
 
 @pytest.fixture
-def made_from(tmp_path: Path) -> tuple[CorpusRecipe, Path]:
-    """A recipe and its sources: a novel that comes twice, a paragraph of it elsewhere, one of a held-out novel too."""
+def recipe_and_data(tmp_path: Path) -> tuple[CorpusRecipe, Path]:
+    """A recipe and the folder of its sources.
+
+    One novel is in two sources. One of its paragraphs, and one of the held-out novel, are also in another novel.
+    """
     data = tmp_path / "data"
-    first, second, held, other = (novel(seed) for seed in range(4))
+    first, second, held_out, other = (novel(seed) for seed in range(4))
     again = [text.upper().replace(" ", "  ") for text in first]
     again[3:6] = novel(9, 3)
     files = [
-        written(data, "good/first.txt.gz", first),
-        written(data, "good/held.txt.gz", held),
-        written(data, "good/second.txt.gz", [*second, held[7].replace(".", "!"), first[5]]),
+        write_source(data, "good/first.txt.gz", first),
+        write_source(data, "good/held.txt.gz", held_out),
+        write_source(data, "good/second.txt.gz", [*second, held_out[7].replace(".", "!"), first[5]]),
     ]
     sources = [
         Source(name="good", title="Good", licence="none", url="http://g", files=dict(files), clean=cleaning.novel),
@@ -57,7 +60,7 @@ def made_from(tmp_path: Path) -> tuple[CorpusRecipe, Path]:
             title="Poor",
             licence="none",
             url="http://p",
-            files=dict([written(data, "poor/again.txt", again), written(data, "poor/other.txt", other)]),
+            files=dict([write_source(data, "poor/again.txt", again), write_source(data, "poor/other.txt", other)]),
             clean=cleaning.book,
         ),
     ]
@@ -68,11 +71,11 @@ def documents(path: Path) -> list[list[str]]:
     return [part.split("\n") for part in path.read_text().removesuffix("\n\n").split("\n\n")]
 
 
-def test_what_comes_twice_goes(made_from, tmp_path):
-    recipe, data = made_from
+def test_duplicates_and_held_out_text_are_removed(recipe_and_data, tmp_path):
+    recipe, data = recipe_and_data
     made = making.make("small", recipe, data, tmp_path / "out")
     text = (tmp_path / "out" / "corpus.txt").read_text()
-    first, second, held, other = (novel(seed) for seed in range(4))
+    first, second, held_out, other = (novel(seed) for seed in range(4))
     assert made["found_twice"] == [
         {
             "file": "poor/again.txt",
@@ -81,7 +84,7 @@ def test_what_comes_twice_goes(made_from, tmp_path):
         }
     ]
     assert documents(tmp_path / "out" / "corpus.txt") == [first, second, other]
-    assert documents(tmp_path / "out" / "heldout.txt") == [held]
+    assert documents(tmp_path / "out" / "heldout.txt") == [held_out]
     good, poor = made["steps"]["good"], made["steps"]["poor"]
     assert good["in held-out text"]["paragraphs"] == good["repeated"]["paragraphs"] == 1
     assert (good["kept"]["paragraphs"], good["held out"]["documents"]) == (80, 1)
@@ -93,11 +96,11 @@ def test_what_comes_twice_goes(made_from, tmp_path):
     assert made["corpus"]["sha256"] == hashlib.sha256(text.encode()).hexdigest()
 
 
-def test_every_machine_makes_the_same_bytes(made_from, tmp_path):
-    recipe, data = made_from
+def test_output_is_the_same_on_every_machine(recipe_and_data, tmp_path):
+    recipe, data = recipe_and_data
     other = tmp_path / "elsewhere"
     shutil.copytree(data, other)
-    written(other, "good/first.txt.gz", novel(0), level=1)
+    write_source(other, "good/first.txt.gz", novel(0), level=1)
     made = [making.make("small", recipe, *folders) for folders in ((data, tmp_path / "a"), (other, tmp_path / "b"))]
     assert made[0] == made[1]
     names = sorted(path.name for path in (tmp_path / "a").iterdir() if path.name != ".lock")
@@ -109,8 +112,8 @@ def test_every_machine_makes_the_same_bytes(made_from, tmp_path):
         making.make("small", pinned, data, tmp_path / "c")
 
 
-def test_what_is_there_is_not_made_again(made_from, tmp_path):
-    recipe, data = made_from
+def test_an_existing_corpus_is_not_made_again(recipe_and_data, tmp_path):
+    recipe, data = recipe_and_data
     out, cleaned = tmp_path / "out", []
     first = making.make("small", recipe, data, out, done=cleaned.append)
     assert len(cleaned) == 5
@@ -124,8 +127,8 @@ def test_what_is_there_is_not_made_again(made_from, tmp_path):
     assert making.make("small", other, data, out)["held_out"]["words"] == 0
 
 
-def test_missing_and_changed_sources_are_named(made_from, tmp_path):
-    recipe, data = made_from
+def test_missing_and_changed_sources_are_errors(recipe_and_data, tmp_path):
+    recipe, data = recipe_and_data
     (data / "poor/other.txt").write_text("Something else.\n")
     with pytest.raises(CorpusError, match="other.txt is not the file that version 1 .* http://p"):
         making.make("small", recipe, data, tmp_path / "out")
@@ -138,18 +141,18 @@ def test_missing_and_changed_sources_are_named(made_from, tmp_path):
         making.make("small", wrong, data, tmp_path / "out")
 
 
-def test_the_corpus_is_read_as_it_was_written(made_from, tmp_path):
-    recipe, data = made_from
+def test_the_corpus_reader_returns_what_was_written(recipe_and_data, tmp_path):
+    recipe, data = recipe_and_data
     made = making.make("small", recipe, data, tmp_path / "out")
-    for given in ("out", "out/corpus.txt"):  # the folder holds text for measuring too
-        found = list(corpora.read([tmp_path / given]))
-        assert len(found) == made["corpus"]["documents"]
-        assert sum(len(" ".join(text).split()) for text in found) == made["corpus"]["words"]
+    for given in ("out", "out/corpus.txt"):  # the folder also contains the held-out text
+        texts_found = list(corpora.read([tmp_path / given]))
+        assert len(texts_found) == made["corpus"]["documents"]
+        assert sum(len(" ".join(text).split()) for text in texts_found) == made["corpus"]["words"]
     assert len(list(corpora.read([tmp_path / "out/heldout.txt"]))) == 1
 
 
-def test_the_command_makes_a_corpus(made_from, tmp_path, monkeypatch, capsys):
-    recipe, data = made_from
+def test_the_command_makes_a_corpus(recipe_and_data, tmp_path, monkeypatch, capsys):
+    recipe, data = recipe_and_data
     monkeypatch.setattr(recipes, "load", lambda name: recipe)
     assert main(["data", "corpus", "english", "--data", str(data)]) == 0
     out, err = capsys.readouterr()
@@ -159,7 +162,7 @@ def test_the_command_makes_a_corpus(made_from, tmp_path, monkeypatch, capsys):
     assert json.loads(capsys.readouterr().out)["recipe"] == "english"
 
 
-def test_a_name_that_is_none_and_sources_that_are_missing(tmp_path, capsys):
+def test_unknown_corpora_and_missing_sources_are_reported(tmp_path, capsys):
     assert main(["data", "corpus", "englis", "--data", str(tmp_path)]) == 2
     assert "There is no corpus 'englis'. Nearest: english." in capsys.readouterr().err
     assert main(["data", "corpus", "english", "--data", str(tmp_path)]) == 4
@@ -169,7 +172,7 @@ def test_a_name_that_is_none_and_sources_that_are_missing(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("name", recipes.names())
-def test_recipes_are_sound(name):
+def test_recipes_have_unique_files_and_valid_checksums(name):
     recipe = recipes.load(name)
     files = [path for source in recipe.sources for path in source.files]
     sums = [sha256 for source in recipe.sources for sha256 in source.files.values()]
@@ -178,26 +181,30 @@ def test_recipes_are_sound(name):
 
 
 @pytest.mark.parametrize(("name", "code"), [("english", "en"), ("german", "de"), ("french", "fr")])
-def test_no_author_is_on_both_sides(name, code):
-    """The held-out novels are those that the rule of the recipe chooses, by the table that ELTeC's texts come with."""
+def test_held_out_novels_follow_the_rule_and_share_no_author_with_training(name, code):
+    """Applies the rule of the recipe to the metadata table of ELTeC and compares the result with the recipe."""
     rows = [line.split("\t") for line in real("eltec", f"{code}.tsv").read_text().splitlines()]
     by_author: dict[str, list[tuple[str, int]]] = {}
     for file, author, _, words, *_ in rows:
         family = re.match(r"[\w'-]+", unicodedata.normalize("NFC", author))[0].casefold()
         by_author.setdefault(family, []).append((file, int(words)))
     books = {path.split("/")[1].split("_")[0].casefold() for path in recipes.listed("books_en")} | {"bronte", "collins"}
-    single = {a: found[0] for a, found in by_author.items() if len(found) == 1 and not (code == "en" and a in books)}
-    least = 0.03 * sum(words for found in by_author.values() for _, words in found)
-    chosen, held = [], 0
+    single = {
+        a: texts_found[0]
+        for a, texts_found in by_author.items()
+        if len(texts_found) == 1 and not (code == "en" and a in books)
+    }
+    least = 0.03 * sum(words for texts_found in by_author.values() for _, words in texts_found)
+    chosen, held_out = [], 0
     for author in sorted(single, key=lambda author: hashlib.sha256(author.encode()).hexdigest()):
-        if held < least:
+        if held_out < least:
             chosen.append(f"eltec/{code}/{single[author][0]}.gz")
-            held += single[author][1]
+            held_out += single[author][1]
     assert sorted(chosen) == [path for path in recipes.load(name).held_out if path.startswith("eltec")]
 
 
 @pytest.mark.slow
-def test_the_same_novel_is_found_in_two_sources(tmp_path):
+def test_a_novel_in_two_sources_is_detected(tmp_path):
     real("books_en", "Trollope_Warden_1855.txt"), real("eltec", "en")
     english = recipes.load("english")
     kept = ("ENG18551_Trollope", "ENG18510_Kingsley", "Trollope_Warden")

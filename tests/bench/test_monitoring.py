@@ -1,4 +1,4 @@
-"""Logs of pre-trainings for TensorBoard, read back as TensorBoard reads them: event files and traces."""
+"""TensorBoard logs of pre-trainings: event files and traces, read back as TensorBoard reads them."""
 
 import json
 import signal
@@ -22,17 +22,17 @@ from tests.bench.processes import PATIENCE, made_text, start, states, wait_for
 UNITS = ("steps", "tokens", "megaflops")
 
 
-def points(folder):
+def read_events(folder):
     """(unit, name, step, value) of all events below ``folder``, in the order of the files."""
     import tensorflow as tf
 
-    found = []
+    read_points = []
     for unit in UNITS:
         for path in sorted((folder / unit).glob("events.out.tfevents.*")):
             for event in map(tf.compat.v1.Event.FromString, tf.data.TFRecordDataset(str(path)).as_numpy_iterator()):
                 for value in event.summary.value:
-                    found.append((unit, value.tag, event.step, float(tf.make_ndarray(value.tensor))))
-    return found
+                    read_points.append((unit, value.tag, event.step, float(tf.make_ndarray(value.tensor))))
+    return read_points
 
 
 def course_of(*steps):
@@ -40,27 +40,28 @@ def course_of(*steps):
 
 
 def log_of(folder, **options):
-    given = LogOptions(tensorboard=folder, **options)
-    return Log(given, "bert", tokens=128, flops=3e6, rate=lambda step: step / 10)
+    log_options = LogOptions(tensorboard=folder, **options)
+    return Log(log_options, "bert", tokens=128, flops=3e6, rate=lambda step: step / 10)
 
 
-def test_points_have_three_axes(tmp_path):
+def test_events_are_written_by_steps_tokens_and_megaflops(tmp_path):
     with log_of(tmp_path) as log:
         log.begin(course_of(2, 4))
         log.add({"step": 6, "loss": 0.125})
-    found = points(tmp_path / "bert")
+    read_points = read_events(tmp_path / "bert")
     losses = {
-        unit: [(step, value) for one, name, step, value in found if (one, name) == (unit, "loss")] for unit in UNITS
+        unit: [(step, value) for one, name, step, value in read_points if (one, name) == (unit, "loss")]
+        for unit in UNITS
     }
     assert losses["steps"] == [(2, 0.5), (4, 0.25), (6, 0.125)]
     assert losses["tokens"] == [(256, 0.5), (512, 0.25), (768, 0.125)]
     assert losses["megaflops"] == [(6, 0.5), (12, 0.25), (18, 0.125)]
-    rates = [value for unit, name, _, value in found if (unit, name) == ("steps", "learning_rate")]
+    rates = [value for unit, name, _, value in read_points if (unit, name) == ("steps", "learning_rate")]
     assert rates == pytest.approx([0.1, 0.3, 0.5])
 
 
-def test_a_log_that_begins_again_has_each_point_once(tmp_path):
-    """What was written after the last training state is written again by the steps that are taken again."""
+def test_a_resumed_log_has_each_point_once(tmp_path):
+    """Points after the last training state are written again when their steps are repeated."""
     with log_of(tmp_path) as log:
         log.begin(course_of(2))
         log.add({"step": 4, "loss": 0.7})
@@ -70,7 +71,7 @@ def test_a_log_that_begins_again_has_each_point_once(tmp_path):
         log.begin(course_of(2))
         log.add({"step": 4, "loss": 0.25})
     losses = [
-        (step, value) for unit, name, step, value in points(tmp_path / "bert") if (unit, name) == ("steps", "loss")
+        (step, value) for unit, name, step, value in read_events(tmp_path / "bert") if (unit, name) == ("steps", "loss")
     ]
     assert losses == [(2, 0.5), (4, 0.25)] and other.exists()
 
@@ -84,7 +85,7 @@ def test_without_a_folder_nothing_is_written(tmp_path, monkeypatch):
     assert not [*tmp_path.iterdir()]
 
 
-def test_bad_options_are_sentences(tmp_path):
+def test_invalid_options_are_errors(tmp_path):
     with pytest.raises(UsageError, match="Give one with --tensorboard"):
         LogOptions(trace=3)
     with pytest.raises(UsageError, match="whole number of steps from 1, not 0"):
@@ -94,7 +95,7 @@ def test_bad_options_are_sentences(tmp_path):
         log_of(tmp_path).begin(course_of(2))
 
 
-def test_options_of_pretrain_and_run_have_a_log(tmp_path):
+def test_pretrain_and_run_accept_log_options(tmp_path):
     values = {"tensorboard": str(tmp_path), "trace": 2}
     options = built(PretrainOptions, {"model": "bert", "out": "out", **values})
     assert options.log == built(RunOptions, {"suite": "demo", **values}).log
@@ -102,7 +103,7 @@ def test_options_of_pretrain_and_run_have_a_log(tmp_path):
     assert LogOptions().given() == {}
 
 
-def trained(out, **log):
+def pretrain_with_log(out, **log):
     path = made_text(out.with_suffix(".txt"))
     tokenizer = corpora.train_tokenizer([path], "wordpiece", 200)
     corpus = corpora.tokenise([path], tokenizer)
@@ -111,16 +112,16 @@ def trained(out, **log):
     return pretrain("word2vec", "tiny", budget=Budget(steps=30), out=out, log=LogOptions(**log), **about)
 
 
-def test_a_log_changes_no_weight_and_a_trace_can_be_read(tmp_path):
+def test_logging_changes_no_weights_and_the_trace_is_readable(tmp_path):
     from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
-    plain = trained(tmp_path / "plain")
-    logged = trained(tmp_path / "logged", tensorboard=tmp_path / "logs", trace=3)
+    plain = pretrain_with_log(tmp_path / "plain")
+    logged = pretrain_with_log(tmp_path / "logged", tensorboard=tmp_path / "logs", trace=3)
     arrays = logged.arrays()
     assert all(np.array_equal(array, arrays[name]) for name, array in plain.arrays().items())
     assert logged.about["curve"] == plain.about["curve"] and logged.weights_sha256 == plain.weights_sha256
     folder = tmp_path / "logs" / "logged"
-    losses = [(step, value) for unit, name, step, value in points(folder) if (unit, name) == ("steps", "loss")]
+    losses = [(step, value) for unit, name, step, value in read_events(folder) if (unit, name) == ("steps", "loss")]
     assert losses == [(point["step"], np.float32(point["loss"])) for point in plain.about["curve"]]
     (trace,) = (folder / "steps" / "plugins" / "profile").glob("*/*.xplane.pb")
     space = xplane_pb2.XSpace.FromString(trace.read_bytes())
@@ -128,35 +129,35 @@ def test_a_log_changes_no_weight_and_a_trace_can_be_read(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_killed_training_logs_what_an_uninterrupted_one_does(tmp_path):
-    """Killed between two training states, twice: each point is there once, with the same value."""
+def test_a_killed_training_logs_the_same_as_an_uninterrupted_one(tmp_path):
+    """The training is killed twice, between two training states. Each point exists once, with the same value."""
     text = made_text(tmp_path / "text.txt")
     logs, steps = tmp_path / "logs", ("--steps", "2000", "--tensorboard", str(tmp_path / "logs"))
-    straight = start(text, tmp_path / "straight", *steps, model="word2vec")
-    assert straight.wait(timeout=PATIENCE) == 0, straight.stderr.read()
+    uninterrupted = start(text, tmp_path / "straight", *steps, model="word2vec")
+    assert uninterrupted.wait(timeout=PATIENCE) == 0, uninterrupted.stderr.read()
     killed = tmp_path / "killed"
 
-    def written():
+    def bytes_written():
         try:
             return sum(path.stat().st_size for path in (logs / "killed").glob("steps/events*"))
-        except FileNotFoundError:  # a training that resumes has just removed the older file
+        except FileNotFoundError:  # a resuming training has just removed the older file
             return 0
 
-    for enough in (2_000, 5_000):  # bytes of some ten points each
+    for threshold in (2_000, 5_000):  # bytes; about ten points each
         process = start(text, killed, *steps, "--save-every", "0.2", model="word2vec")
-        wait_for(lambda: (states(killed) and written() > enough) or process.poll() is not None)  # noqa: B023
+        wait_for(lambda: (states(killed) and bytes_written() > threshold) or process.poll() is not None)  # noqa: B023
         process.kill()
-        _, said = process.communicate(timeout=PATIENCE)
-        assert process.returncode == -signal.SIGKILL, f"the training ended before it could be killed: {said[-500:]}"
+        _, stderr = process.communicate(timeout=PATIENCE)
+        assert process.returncode == -signal.SIGKILL, f"the training ended before it could be killed: {stderr[-500:]}"
     last = start(text, killed, *steps, model="word2vec")
     assert last.wait(timeout=PATIENCE) == 0, last.stderr.read()
-    expected = points(logs / "straight")
-    assert points(logs / "killed") == expected and len(expected) == len(UNITS) * 3 * 100
+    expected = read_events(logs / "straight")
+    assert read_events(logs / "killed") == expected and len(expected) == len(UNITS) * 3 * 100
 
 
 @pytest.mark.sweep
-def test_the_pretrainings_of_a_run_have_logs(tmp_path):
-    """Of workers in processes of their own, which get the options with the run's job."""
+def test_pretrainings_of_a_run_are_logged(tmp_path):
+    """The workers are separate processes. They receive the options with the job of the run."""
     command = [sys.executable, "-m", "ptmbench", "run", "demo", "--models", "word2vec,glove", "--tasks", "sst2"]
     command += [
         "--seeds",
@@ -177,6 +178,6 @@ def test_the_pretrainings_of_a_run_have_logs(tmp_path):
     assert [name.partition("-")[0] for name in names] == ["glove", "word2vec"]
     for folder in (tmp_path / "logs").iterdir():
         about = json.loads((tmp_path / "run" / "pretrained" / folder.name / "manifest.json").read_text())["about"]
-        steps = [step for unit, name, step, _ in points(folder) if (unit, name) == ("steps", "loss")]
+        steps = [step for unit, name, step, _ in read_events(folder) if (unit, name) == ("steps", "loss")]
         assert steps == [point["step"] for point in about["curve"]]
         assert [*folder.glob("steps/plugins/profile/*/*.xplane.pb")]

@@ -1,4 +1,4 @@
-"""Learning tasks in turns: gates against NumPy, whose batch it is, what a key and a record say, whole cells."""
+"""Multi-task learning: gates against NumPy, batches of one task, keys, records, and whole cells."""
 
 import dataclasses
 import gzip
@@ -42,7 +42,7 @@ def vectors(*shape):
     return RNG.normal(size=shape).astype(np.float32)
 
 
-def reading(width=6, depth=1, **changes):
+def make_reading(width=6, depth=1, **changes):
     made = Reading(type("Encoder", (), {"width": width, "depth": depth}), Own(**changes))
     for variable in made.variables:
         variable.assign(vectors(*variable.shape))
@@ -54,35 +54,35 @@ def sigmoid(x):
 
 
 def states_by_hand(weights, x, s):
-    """The equations of the module, one token after the other: x, s [T, D] to h [T, D]."""
+    """The equations of the module, token by token: x, s [T, D] to h [T, D]."""
     W, b, U, V = (getattr(weights, name).numpy() for name in ("input", "bias", "recurrent", "shared"))
     (Wa, Wi, Wf, Wo, Wg), (ba, bi, bf, bo, bg) = np.split(W, 5, axis=1), np.split(b, 5)
     (Ua, Ui, Uf, Uo, Ug), (Va, Vg) = np.split(U, 5, axis=1), np.split(V, 2, axis=1)
     h = c = np.zeros(x.shape[1])
-    found = []
+    actual = []
     for x_t, s_t in zip(x, s, strict=True):
         own = sigmoid(x_t @ Wg + h @ Ug + bg)
-        let = sigmoid(x_t @ Wg + s_t @ Vg + bg)
-        a = np.tanh(x_t @ Wa + own * (h @ Ua) + let * (s_t @ Va) + ba)
+        shared_gate = sigmoid(x_t @ Wg + s_t @ Vg + bg)
+        a = np.tanh(x_t @ Wa + own * (h @ Ua) + shared_gate * (s_t @ Va) + ba)
         c = sigmoid(x_t @ Wf + h @ Uf + bf) * c + sigmoid(x_t @ Wi + h @ Ui + bi) * a
         h = sigmoid(x_t @ Wo + h @ Uo + bo) * np.tanh(c)
-        found.append(h)
-    return np.array(found)
+        actual.append(h)
+    return np.array(actual)
 
 
 @pytest.mark.parametrize("task", [0, 1, 2])
-def test_a_tasks_layer_is_model_iii_and_padding_is_not_read(task):
-    x, s, made = vectors(2, 4, 6), vectors(2, 4, 6), reading(auxiliary="cola+rte")
+def test_a_task_layer_is_model_iii_and_ignores_padding(task):
+    x, s, made = vectors(2, 4, 6), vectors(2, 4, 6), make_reading(auxiliary="cola+rte")
     encoding = Encoding(tokens=tf.constant(s), pooled=tf.zeros([2, 6]), layers=(tf.constant(x), tf.constant(s)))
     batch = {"tokens": tf.constant([[2, 7, 8, 3], [2, 3, 0, 0]]), "task": tf.constant([task] * 2)}
-    found = made(encoding, batch)
-    wanted = [states_by_hand(made.tasks[task], *pair) for pair in zip(x, s, strict=True)]
-    assert np.allclose(found.tokens, wanted, atol=1e-5)
-    assert np.allclose(found.pooled, [wanted[0][3], wanted[1][1]], atol=1e-5)
+    actual = made(encoding, batch)
+    expected = [states_by_hand(made.tasks[task], *pair) for pair in zip(x, s, strict=True)]
+    assert np.allclose(actual.tokens, expected, atol=1e-5)
+    assert np.allclose(actual.pooled, [expected[0][3], expected[1][1]], atol=1e-5)
 
 
-def test_a_batch_teaches_the_layer_of_its_own_task():
-    x, made = tf.constant(vectors(2, 4, 6)), reading(auxiliary="cola")
+def test_a_batch_trains_only_the_layer_of_its_task():
+    x, made = tf.constant(vectors(2, 4, 6)), make_reading(auxiliary="cola")
     batch = {"tokens": tf.ones([2, 4], tf.int32), "task": tf.constant([1, 1])}
     with tf.GradientTape() as tape:
         total = tf.reduce_sum(made(Encoding(tokens=x, pooled=x[:, 0], layers=(x, x)), batch).pooled)
@@ -91,27 +91,27 @@ def test_a_batch_teaches_the_layer_of_its_own_task():
     assert moved == [False] * 4 + [True] * 4
 
 
-def test_a_tasks_layer_is_counted():
-    """By hand, 6 columns: matrices of 6 x 30, 6 x 30 and 6 x 12, two FLOPs a weight."""
-    assert reading().flops_per_token == 2 * (6 * 30 + 6 * 30 + 6 * 12)
+def test_flops_of_a_task_layer():
+    """By hand for width 6: matrices of 6 x 30, 6 x 30 and 6 x 12, two FLOPs per weight."""
+    assert make_reading().flops_per_token == 2 * (6 * 30 + 6 * 30 + 6 * 12)
 
 
-def test_every_batch_is_of_one_task_and_every_row_comes_once():
+def test_a_batch_has_one_task_and_each_row_comes_once_per_epoch():
     rows = [InputRow({"tokens": np.full(1 + i % 3, 5), "task": np.int32(i >= 40)}, i) for i in range(70)]
     orders = []
     for epoch in range(20):
         batches = loop.epoch_batches(rows, 10, 0, epoch)
-        whose = [{int(row.arrays["task"]) for row in batch} for batch in batches]
-        assert all(len(one) == 1 for one in whose)
+        tasks_of_batches = [{int(row.arrays["task"]) for row in batch} for batch in batches]
+        assert all(len(one) == 1 for one in tasks_of_batches)
         assert sorted(row.example for batch in batches for row in batch) == list(range(70))
-        orders.append([task for (task,) in whose])
+        orders.append([task for (task,) in tasks_of_batches])
         assert orders[-1].count(0) == 4 and orders[-1].count(1) == 3  # 40 and 30 rows
         again = loop.epoch_batches(rows, 10, 0, epoch)
         assert [[row.example for row in batch] for batch in batches] == [[r.example for r in b] for b in again]
     assert len(set(map(tuple, orders))) > 5 and {order[0] for order in orders} == {0, 1}
 
 
-def test_one_run_after_another_is_one():
+def test_courses_of_two_stages_are_joined():
     first = loop.Course(4, 40, 400.0, 9.0, [{"step": 4, "loss": 1.0, "score": 9.0}])
     both = first.then(loop.Course(2, 20, 200.0, 5.0, [{"step": 2, "loss": 0.5, "score": 5.0}]))
     assert (both.steps, both.tokens, both.flops, both.best_score) == (6, 60, 600.0, 5.0)
@@ -123,8 +123,8 @@ def example(text, gold=None):
     return Example(id=text, inputs=(text,), gold=gold)
 
 
-def test_each_task_has_classes_of_its_own():
-    """SST-2 has two classes, TREC six: places 0 and 1, and 2 to 7, of 16."""
+def test_each_task_has_its_own_classes():
+    """SST-2 has two classes, TREC six: outputs 0 and 1, and 2 to 7, of 16."""
     codec = multitask.Codec(load("sst2"), TOKENIZER, Own(auxiliary="trec"), ())
     (good,) = codec.rows([example("good film", "1")])
     (who,) = codec.auxiliary_rows({"trec": [example("who is", load("trec").labels[3])]})
@@ -133,17 +133,17 @@ def test_each_task_has_classes_of_its_own():
     assert (int(who.arrays["task"]), int(who.arrays["label"])) == (1, 2 + 3)
     assert np.flatnonzero(good.arrays["unused"] == 0).tolist() == [0, 1]
     assert np.flatnonzero(who.arrays["unused"] == 0).tolist() == [2, 3, 4, 5, 6, 7]
-    (asked,) = codec.rows([example("bad film")])
-    assert int(asked.arrays["label"]) == -1
-    logits = np.arange(16.0)  # the largest number is of no class of this task
-    assert codec.predictions([example("bad film")], [asked], [logits]) == ["1"]
+    (requested,) = codec.rows([example("bad film")])
+    assert int(requested.arrays["label"]) == -1
+    logits = np.arange(16.0)  # the largest logit belongs to no class of this task
+    assert codec.predictions([example("bad film")], [requested], [logits]) == ["1"]
 
 
-def planned(world, asked, task="sst2", limit=48, **changes):
+def plan_cell(world, requested, task="sst2", limit=48, **changes):
     (cell,) = plan.cells_of(
         [plan.Row.parse("random-lm_lstm", "tiny")],
         [load(task)],
-        adaptations=[asked],
+        adaptations=[requested],
         seeds=[0],
         data_sha256=Fingerprints(world),
         pretraining_of={},
@@ -154,27 +154,27 @@ def planned(world, asked, task="sst2", limit=48, **changes):
     return cell
 
 
-def test_a_cell_names_its_auxiliary_tasks_and_its_key_follows_their_data(world):
-    found = planned(world, "multitask:auxiliary=sst2+cola+joint_epochs=3")
-    assert found.settings["auxiliary"] == "cola" and found.settings["joint_epochs"] == 3
+def test_a_cell_lists_its_auxiliary_tasks_and_its_key_depends_on_their_data(world):
+    actual = plan_cell(world, "multitask:auxiliary=sst2+cola+joint_epochs=3")
+    assert actual.settings["auxiliary"] == "cola" and actual.settings["joint_epochs"] == 3
     task = load("cola")
     about = {"title": task.title, "version": task.version, "data_sha256": fingerprint(task, world)}
-    assert found.auxiliary == {"cola": about}
-    other = dataclasses.replace(found, auxiliary={"cola": about | {"data_sha256": "other"}})
-    assert len({found.key, other.key, dataclasses.replace(found, auxiliary={}).key}) == 3
-    whole = plan.Plan((Given(key="x", path="x"), found))
-    assert plan.Plan.from_json(whole.to_json()).cells[0].key == found.key
+    assert actual.auxiliary == {"cola": about}
+    other = dataclasses.replace(actual, auxiliary={"cola": about | {"data_sha256": "other"}})
+    assert len({actual.key, other.key, dataclasses.replace(actual, auxiliary={}).key}) == 3
+    complete = plan.Plan((Given(key="x", path="x"), actual))
+    assert plan.Plan.from_json(complete.to_json()).cells[0].key == actual.key
 
 
-def test_an_auxiliary_task_that_is_the_task_itself_changes_nothing(world):
-    alone, itself = (planned(world, asked) for asked in ("multitask", "multitask:auxiliary=sst2"))
+def test_the_task_itself_as_auxiliary_task_changes_nothing(world):
+    alone, itself = (plan_cell(world, requested) for requested in ("multitask", "multitask:auxiliary=sst2"))
     assert alone.settings == itself.settings and alone.auxiliary == itself.auxiliary == {}
     assert alone.key == first_key(alone)
     former = dataclasses.replace(alone, adaptation_version=1)
     assert former.key == first_key(former) != alone.key
 
 
-def test_the_settings_of_both_stages():
+def test_settings_of_both_stages():
     chosen = Own(auxiliary="cola+rte", joint_epochs=7, epochs=2, max_steps=5)
     assert chosen.of("rte") == dataclasses.replace(chosen, auxiliary="cola") and chosen.others == ("cola", "rte")
     assert (chosen.joint().epochs, chosen.joint().max_steps) == (7, 5)
@@ -186,25 +186,25 @@ def test_the_settings_of_both_stages():
     )
 
 
-def test_what_does_not_fit_is_told(world):
+def test_invalid_settings_are_errors(world):
     for wrong in ("cola+", "cola+cola"):
         with pytest.raises(SettingError, match="each once"):
             settings.changed(Own(), {"auxiliary": wrong})
     with pytest.raises(SettingError, match="lowest and the top layer are read"):
         settings.changed(Own(), {"layers": "top"})
     with pytest.raises(UnknownTask, match="no task 'colla'"):
-        planned(world, "multitask:auxiliary=colla")
+        plan_cell(world, "multitask:auxiliary=colla")
     with pytest.raises(UsageError, match="not an adaptation with settings"):
         plan.variant("multitask:cola")
     with pytest.raises(NotApplicable, match="for classification tasks"):
         heads.of(Form.TAGGING, "multitask")
     with pytest.raises(NotApplicable, match="it has no layers to share"):
-        reading(depth=0)
+        make_reading(depth=0)
 
 
-def learnt(world, asked, **changes):
-    """What `auxiliary_examples` reads for a cell of SST-2, and what a dry run says of it."""
-    cell = planned(world, asked, **changes)
+def read_auxiliary(world, requested, **changes):
+    """The auxiliary examples of a cell of SST-2. A dry run has to report the same error."""
+    cell = plan_cell(world, requested, **changes)
     try:
         return auxiliary_examples(cell, world, settings.read("multitask", cell.settings), changes.get("kept_out", ()))
     except (NotApplicable, MissingData) as error:
@@ -212,39 +212,39 @@ def learnt(world, asked, **changes):
         raise
 
 
-def test_which_tasks_cannot_be_auxiliary(world):
+def test_tasks_of_other_forms_or_without_data_cannot_be_auxiliary(world):
     with pytest.raises(NotApplicable, match="is regression and not classification"):
-        learnt(world, "multitask:auxiliary=stsb")
+        read_auxiliary(world, "multitask:auxiliary=stsb")
     with pytest.raises(MissingData, match="TREC-6: no folder"):
-        learnt(world, "multitask:auxiliary=trec")
+        read_auxiliary(world, "multitask:auxiliary=trec")
 
 
-def test_auxiliary_tasks_do_not_train_on_texts_that_the_cell_is_scored_on(world):
-    cell = planned(world, "multitask:auxiliary=cola")
+def test_auxiliary_examples_exclude_texts_that_the_cell_is_scored_on(world):
+    cell = plan_cell(world, "multitask:auxiliary=cola")
     chosen = settings.read("multitask", cell.settings)
-    whole = read(load("cola"), world, "train")[:48]
-    texts = {e.inputs for e in whole[:3]}
-    found = auxiliary_examples(cell, world, chosen, whole[:3])["cola"]
-    assert found == [e for e in whole if e.inputs not in texts] and len(found) <= 45
+    complete = read(load("cola"), world, "train")[:48]
+    texts = {e.inputs for e in complete[:3]}
+    actual = auxiliary_examples(cell, world, chosen, complete[:3])["cola"]
+    assert actual == [e for e in complete if e.inputs not in texts] and len(actual) <= 45
     assert len(auxiliary_examples(cell, world, dataclasses.replace(chosen, train_limit=7), ())["cola"]) == 7
     with pytest.raises(NotApplicable, match="only training examples that this cell is scored on"):
-        auxiliary_examples(cell, world, chosen, whole)
+        auxiliary_examples(cell, world, chosen, complete)
 
 
 def test_a_dry_run_counts_both_stages(world):
-    """Tokens of n passes over SST-2 and CoLA are linear in n: three runs say what a fourth one has."""
+    """The tokens of n epochs over SST-2 and CoLA are linear in n, so three estimates predict a fourth one."""
 
-    def tokens(asked):
-        return estimated(planned(world, asked), world, {}, SHAPE)[0]
+    def tokens(requested):
+        return estimated(plan_cell(world, requested), world, {}, SHAPE)[0]
 
     alone = tokens("multitask:joint_epochs=2+epochs=4") - tokens("multitask:joint_epochs=2+epochs=3")
     assert tokens("multitask:joint_epochs=3") - tokens("multitask:joint_epochs=2") == pytest.approx(alone)
-    beside, least = tokens("multitask:auxiliary=cola+joint_epochs=2"), tokens("multitask:joint_epochs=2")
-    more = tokens("multitask:auxiliary=cola+joint_epochs=3") - beside
-    assert more == pytest.approx(alone + (beside - least) / 2) and beside > least
-    answered = least - 6 * alone  # two passes, then four
-    capped = tokens("multitask:joint_epochs=8+epochs=8+max_steps=1+batch=24")  # half a pass, and half of one
-    assert capped == pytest.approx(answered + alone)
+    with_cola, least = tokens("multitask:auxiliary=cola+joint_epochs=2"), tokens("multitask:joint_epochs=2")
+    more = tokens("multitask:auxiliary=cola+joint_epochs=3") - with_cola
+    assert more == pytest.approx(alone + (with_cola - least) / 2) and with_cola > least
+    prediction_tokens = least - 6 * alone  # two joint epochs, then four
+    capped = tokens("multitask:joint_epochs=8+epochs=8+max_steps=1+batch=24")  # half an epoch in each stage
+    assert capped == pytest.approx(prediction_tokens + alone)
 
 
 @pytest.mark.slow
@@ -254,22 +254,22 @@ def test_a_cell_learns_two_tasks_and_reports_its_own(world, tmp_path):
         data=world, out=tmp_path, shape=SHAPE, tokenizer=tokenizer, source={"name": "microworld"}, keep=True
     )
     short = {"joint_epochs": 2, "epochs": 1, "batch": 16, "length": 32}
-    result = cells.run(planned(world, "multitask:auxiliary=sst2+cola", **short), context)
+    result = cells.run(plan_cell(world, "multitask:auxiliary=sst2+cola", **short), context)
     assert result.status == "ok", result.reason
-    found = record.read(record.write(context.out, result))
-    # 44 of 48 examples of SST-2 are learnt from, 4 of them say when to stop, and all 48 of CoLA: 3 + 3 batches, twice.
-    assert found.cost["steps"] == 2 * (3 + 3) + 3 and [p["step"] for p in found.curve] == [6, 12, 15]
-    assert found.task["examples"] == 48 and list(found.task["auxiliary"]) == ["cola"]
-    assert found.task["auxiliary"]["cola"]["data_sha256"] == fingerprint(load("cola"), world)
-    # What was kept answers without any training set.
+    actual = record.read(record.write(context.out, result))
+    # SST-2 trains on 44 of 48 examples (4 are for early stopping), CoLA on all 48: 3 + 3 batches, twice.
+    assert actual.cost["steps"] == 2 * (3 + 3) + 3 and [p["step"] for p in actual.curve] == [6, 12, 15]
+    assert actual.task["examples"] == 48 and list(actual.task["auxiliary"]) == ["cola"]
+    assert actual.task["auxiliary"]["cola"]["data_sha256"] == fingerprint(load("cola"), world)
+    # The kept checkpoint predicts without the training set.
     (folder,) = (tmp_path / "adapted").iterdir()
-    lines = gzip.decompress((tmp_path / found.predictions["file"]).read_bytes()).splitlines()
-    asked = read(load("sst2"), world, "dev")[:48]
-    answers = predict._predictions(checkpoint.read(folder), asked)
+    lines = gzip.decompress((tmp_path / actual.predictions["file"]).read_bytes()).splitlines()
+    requested = read(load("sst2"), world, "dev")[:48]
+    answers = predict._predictions(checkpoint.read(folder), requested)
     assert [json.loads(line)["prediction"] for line in lines] == answers
 
-    alone = cells.run(planned(world, "multitask", **short), context)
-    assert alone.cost["steps"] == 2 * 3 + 3 and alone.cost["flops"] < found.cost["flops"]
+    alone = cells.run(plan_cell(world, "multitask", **short), context)
+    assert alone.cost["steps"] == 2 * 3 + 3 and alone.cost["flops"] < actual.cost["flops"]
     assert "auxiliary" not in alone.task
-    missing = cells.run(planned(world, "multitask:auxiliary=trec", **short), context)
+    missing = cells.run(plan_cell(world, "multitask:auxiliary=trec", **short), context)
     assert missing.status == "not_applicable" and missing.reason["text"].startswith("because TREC-6: no folder")

@@ -1,4 +1,4 @@
-"""NAS-BERT: its candidates, the losses that they are compared by, and what is chosen and trained."""
+"""NAS-BERT: candidates, block-wise losses, selection and training."""
 
 import dataclasses
 import itertools
@@ -35,7 +35,7 @@ def rows(world, tokenizer):
 
 
 def space(count=2, shares=(0.5, 1)):
-    """Options of each layer, blocks, and costs that are made up."""
+    """The options of each layer and the blocks, with made-up parameter counts and FLOPs."""
     from ptmbench.bench.adapt.transforms.nasbert.candidates import blocks_of, choices
 
     options = choices(STACK, shares)
@@ -44,16 +44,16 @@ def space(count=2, shares=(0.5, 1)):
     return options, blocks_of(options, count, sizes, flops), sizes, flops
 
 
-def test_a_layer_keeps_a_share_of_each_or_is_left_out():
+def test_layer_options_are_shares_of_heads_and_units_or_no_layer():
     from ptmbench.bench.adapt.transforms.nasbert.candidates import choices
 
     (first, *_) = choices(STACK, [0.25, 0.5, 1])
     assert first[0] is None and set(first[1:]) == set(itertools.product((1, 2, 4), (6, 12, 24)))
     (narrow,) = choices(shapes.StackShape(layers=1, heads=(2,), inner=(8,)), [0.25, 0.5, 1])
-    assert len(narrow) == 1 + 2 * 3  # a quarter of two heads is one, as is a half
+    assert len(narrow) == 1 + 2 * 3  # a quarter and a half of two heads are both one head
 
 
-def test_blocks_have_all_paths_through_their_layers():
+def test_blocks_enumerate_all_paths_through_their_layers():
     _, blocks, sizes, flops = space()
     assert [(one.begin, one.end, len(one.paths)) for one in blocks] == [(0, 2, 25), (2, 3, 5)]
     assert all(len(set(one.paths)) == len(one.paths) for one in blocks)
@@ -69,19 +69,19 @@ def test_blocks_have_all_paths_through_their_layers():
         space(count=1, shares=np.arange(1, 25) / 24)
 
 
-def test_the_worse_half_of_each_bin_is_dropped_and_two_stay():
+def test_the_worse_half_of_each_bin_is_dropped_but_two_remain():
     from ptmbench.bench.adapt.transforms.nasbert.candidates import shrunk
 
     losses = np.array([5.0, 4, 3, 2, 1, 9, 8, 7, np.inf])
     bins = np.array([0, 0, 0, 0, 0, 1, 1, 1, 1])
     alive = np.array([1, 1, 1, 1, 1, 1, 1, 1, 0], bool)
-    left = shrunk(losses, bins, alive)
-    assert np.flatnonzero(left).tolist() == [2, 3, 4, 6, 7]
-    assert np.flatnonzero(shrunk(losses, bins, left)).tolist() == [3, 4, 6, 7]
+    remaining = shrunk(losses, bins, alive)
+    assert np.flatnonzero(remaining).tolist() == [2, 3, 4, 6, 7]
+    assert np.flatnonzero(shrunk(losses, bins, remaining)).tolist() == [3, 4, 6, 7]
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_choice_is_the_best_of_all_combinations_within_the_limits(seed):
+def test_the_selected_architecture_is_the_best_within_the_limits(seed):
     from ptmbench.bench.adapt.transforms.nasbert.candidates import selected
 
     rng = np.random.default_rng(seed)
@@ -89,18 +89,18 @@ def test_the_choice_is_the_best_of_all_combinations_within_the_limits(seed):
     losses = [rng.random(len(one.paths)) for one in blocks]
     alive = [rng.random(len(one.paths)) < 0.7 for one in blocks]
     limits = (0.5 * 3 * 64, 0.6 * 3 * 60)
-    every = {}
+    candidates = {}
     for places in itertools.product(*(np.flatnonzero(one) for one in alive)):
         path = sum((block.paths[place] for block, place in zip(blocks, places, strict=True)), ())
         costs = [sum(table[width] for width in path if width) for table in (sizes, flops)]
         if any(path) and costs[0] <= limits[0] and costs[1] <= limits[1]:
-            every[path] = sum(loss[place] for loss, place in zip(losses, places, strict=True))
-    assert every and selected(blocks, losses, alive, limits) == min(every, key=every.get)
+            candidates[path] = sum(loss[place] for loss, place in zip(losses, places, strict=True))
+    assert candidates and selected(blocks, losses, alive, limits) == min(candidates, key=candidates.get)
     with pytest.raises(NotApplicable, match="because no architecture is small enough"):
         selected(blocks, losses, alive, (1, 1))
 
 
-def test_a_drawn_architecture_has_the_size_that_is_allowed():
+def test_random_architectures_have_90_to_100_percent_of_the_limit():
     from ptmbench.bench.adapt.transforms.nasbert.candidates import drawn
 
     options, _, sizes, flops = space()
@@ -115,8 +115,8 @@ def test_a_drawn_architecture_has_the_size_that_is_allowed():
 
 
 @pytest.fixture(scope="module")
-def begun(tokenizer, rows):
-    """A search, and the weights of its network."""
+def search_and_weights(tokenizer, rows):
+    """A search, and the initial weights of its network."""
     from ptmbench.bench.adapt.transforms.elastic import SharedBlocks
     from ptmbench.bench.adapt.transforms.nasbert.candidates import blocks_of, choices
     from ptmbench.bench.adapt.transforms.nasbert.network import Searching
@@ -131,47 +131,47 @@ def begun(tokenizer, rows):
 
 
 @pytest.fixture
-def search(begun):
-    """The search as it begins."""
-    found, weights = begun
+def search(search_and_weights):
+    """The search in its initial state."""
+    found, weights = search_and_weights
     found.adapted.assign(weights)
     found.alive = [np.ones(len(block.paths), bool) for block in found.blocks]
     return found
 
 
-def take(search, *path):
-    """Has the search go along ``path``, the widths of all layers."""
+def take_path(search, *path):
+    """Sets the current path of the search: the width of each layer."""
     search._take([path])
 
 
-def test_blocks_learn_what_the_teachers_blocks_give_from_what_these_get(search, rows):
-    """The reference is BERT in NumPy. The first block is two layers, of which the second is left out."""
+def test_a_block_is_trained_on_the_inputs_and_outputs_of_the_teachers_block(search, rows):
+    """The reference is BERT in NumPy. The first block has two layers, and its path skips the second one."""
     from ptmbench.bench.adapt.transforms.elastic import Width
 
-    theirs = exact(search.adapted)
+    teacher_weights = exact(search.adapted)
     rng = np.random.default_rng(5)
-    moved = {name: v + rng.normal(0, 0.02, v.shape) for name, v in theirs.items() if "/stack/" in name}
+    moved = {name: v + rng.normal(0, 0.02, v.shape) for name, v in teacher_weights.items() if "/stack/" in name}
     search.adapted.assign(search.adapted.arrays() | moved)
-    ours = exact(search.adapted)
-    take(search, Width(2, 12), None, Width(4, 12))
+    student_weights = exact(search.adapted)
+    take_path(search, Width(2, 12), None, Width(4, 12))
     found = search._measure(stack(rows))
     gates, total = open_gates(), np.zeros(2)
     gates["heads"][0, 2:], gates["inner"][0, 12:], gates["inner"][2, 12:] = 0, 0, 0
     for row in rows:
-        told = hidden(theirs, row, open_gates(), (0, 1, 2))
-        first = hidden(ours, row, gates, (0,))[1]
-        second = hidden(ours, row, gates, (2,), begin=told[2])[1]
-        total += [np.sum((first - told[2]) ** 2), np.sum((second - told[3]) ** 2)]
+        teacher_states = hidden(teacher_weights, row, open_gates(), (0, 1, 2))
+        first = hidden(student_weights, row, gates, (0,))[1]
+        second = hidden(student_weights, row, gates, (2,), begin=teacher_states[2])[1]
+        total += [np.sum((first - teacher_states[2]) ** 2), np.sum((second - teacher_states[3]) ** 2)]
     assert np.abs(found - total / (DEEP.width * sum(row.tokens for row in rows))).max() <= 2e-5
 
 
-def test_the_whole_path_of_the_teacher_has_no_loss_and_gradients_stay_inside_blocks(search, rows):
+def test_the_teachers_path_has_zero_loss_and_gradients_stay_in_their_block(search, rows):
     from ptmbench.bench.adapt.transforms.elastic import Width
 
     whole, narrow = Width(4, 24), Width(2, 12)
-    take(search, whole, whole, whole)
+    take_path(search, whole, whole, whole)
     assert np.abs(search._measure(stack(rows))).max() <= 1e-10
-    take(search, whole, whole, narrow)
+    take_path(search, whole, whole, narrow)
     batch = {name: tf.constant(array) for name, array in stack(rows).items()}
     with tf.GradientTape() as tape:
         loss = search.losses(batch, None)["loss"]
@@ -181,7 +181,7 @@ def test_the_whole_path_of_the_teacher_has_no_loss_and_gradients_stay_inside_blo
     assert max(first) <= 1e-7 and last > 1e-3
 
 
-def test_candidates_are_dropped_between_epochs_and_are_part_of_a_state(search, rows):
+def test_candidates_are_dropped_between_epochs_and_saved_in_the_state(search, rows):
     settings = defaults(CLASSES, "finetune")
     before = [one.copy() for one in search.alive]
     for step in range(3):
@@ -189,9 +189,9 @@ def test_candidates_are_dropped_between_epochs_and_are_part_of_a_state(search, r
         assert spent == 0
     assert all(map(np.array_equal, before, search.alive))
     _, spent = search.make(rows, settings, (0, 3))
-    left = [int(one.sum()) for one in search.alive]
-    assert left[0] < 25 and left[1] < 5 and spent > search.adapted.forward_flops(rows)
-    # What is left has lower losses than what is gone, bin by bin.
+    remaining = [int(one.sum()) for one in search.alive]
+    assert remaining[0] < 25 and remaining[1] < 5 and spent > search.adapted.forward_flops(rows)
+    # In each bin, the remaining candidates have lower losses than the dropped ones.
     memory, alive = search.memory(), search.alive
     search.alive = before
     losses, _ = search.measured()
@@ -203,7 +203,7 @@ def test_candidates_are_dropped_between_epochs_and_are_part_of_a_state(search, r
     assert all(map(np.array_equal, alive, search.alive)) and search.alive[0].dtype == bool
 
 
-def test_paths_follow_from_seed_and_step_and_cost_what_they_have(search, rows):
+def test_paths_depend_on_seed_and_step_and_cost_their_layers(search, rows):
     def path(seed, step):
         search.make(rows, defaults(CLASSES, "finetune"), (seed, step))
         return tuple(search.chosen.numpy())
@@ -211,7 +211,7 @@ def test_paths_follow_from_seed_and_step_and_cost_what_they_have(search, rows):
     found = [[path(seed, step) for step in range(3)] for seed in range(6)]
     assert len({one for many in found for one in many}) > 8 and found[2][1] == path(2, 1)
     search.chosen.assign([0, 0, 0])
-    assert search.training_flops(rows) == search.adapted.forward_flops(rows)  # the teacher's alone
+    assert search.training_flops(rows) == search.adapted.forward_flops(rows)  # the teacher alone
     search.chosen.assign([0, 0, 4])
     T, D, F = np.array([row.tokens for row in rows]), DEEP.width, DEEP.inner
     layer = float(np.sum(2 * T * (4 * D * D + 2 * D * F) + 4 * T * T * D))
@@ -222,22 +222,22 @@ def test_paths_follow_from_seed_and_step_and_cost_what_they_have(search, rows):
 
 
 @pytest.mark.slow
-def test_a_cell_ends_with_the_found_network_and_goes_on_where_it_was_stopped(context, tmp_path, monkeypatch):
+def test_a_cell_stores_the_found_network_and_resumes_after_a_stop(context, tmp_path, monkeypatch):
     given = dataclasses.replace(context, shape=DEEP)
     cell = make("sst2", "bert", "finetune")
     ready = kept(cell, given)
-    asked = "nasbert:shares=0.5/1+search_epochs=2+tuning_epochs=1"
-    one, straight = check_transform_resumed(asked, cell, ready, 6, monkeypatch)
-    found = record.read(record.write(tmp_path, cells.run(one, straight)))
+    transform_name = "nasbert:shares=0.5/1+search_epochs=2+tuning_epochs=1"
+    one, uninterrupted = check_transform_resumed(transform_name, cell, ready, 6, monkeypatch)
+    found = record.read(record.write(tmp_path, cells.run(one, uninterrupted)))
     assert found.status == "ok", found.reason
-    about, stored = found.adaptation["transform"], predictor.load(straight.predictor)
+    about, stored = found.adaptation["transform"], predictor.load(uninterrupted.predictor)
     assert about["compression"] == "search" and 0 < found.cost["search_flops"] < about["cost"]["flops"]
     assert stored.shape.layers == found.cost["layers_kept"] and sum(stored.shape.heads) == found.cost["heads_kept"]
     assert found.cost["parameters"] < cells.run(dataclasses.replace(cell, predictor="x"), ready).cost["parameters"]
 
 
 @pytest.mark.slow
-def test_shared_layers_have_no_shapes_to_search(context):
+def test_models_with_shared_layers_are_not_applicable(context):
     cell = make("sst2", "albert", "finetune")
     given = kept(cell, dataclasses.replace(context, shape=DEEP))
     with pytest.raises(NotApplicable, match="because its layers share their weights, so they have one shape"):

@@ -1,4 +1,4 @@
-"""Numbers from the command line that no machine could serve: each is a sentence, and no memory is taken for it."""
+"""Huge and non-finite numbers from the command line: each is a usage error, before any memory is allocated."""
 
 import math
 from dataclasses import fields
@@ -19,12 +19,12 @@ FORMS = {"lm_seq2seq": Form.GENERATION, "mapping": Form.RANKING, "infill": Form.
 
 @pytest.mark.parametrize("value", HUGE)
 @pytest.mark.parametrize("name", names())
-def test_no_setting_of_an_adaptation_is_unbounded(name, value):
-    """Whole numbers have an upper bound, all others are finite."""
+def test_settings_of_adaptations_are_bounded(name, value):
+    """Integers have an upper bound, and floats have to be finite."""
     settings = defaults(FORMS.get(name, Form.CLASSIFICATION), name)
     for f in fields(kind(name)):
-        whole = isinstance(f.default, int)
-        if whole or (isinstance(f.default, float) and not math.isfinite(float(value))):
+        is_integer = isinstance(f.default, int)
+        if is_integer or (isinstance(f.default, float) and not math.isfinite(float(value))):
             with pytest.raises(SettingError, match=f.name):
                 changed(settings, {f.name: value})
 
@@ -40,7 +40,7 @@ def test_batch_and_length_are_bounded_together():
 
 
 @pytest.mark.parametrize("name", [*LEAST, "learning_rate", "warmup", "weight_decay", "clip", "dropout"])
-def test_no_setting_of_pre_training_is_unbounded(name):
+def test_settings_of_pre_training_are_bounded(name):
     for value in (math.inf, -math.inf, math.nan, 10**400, *((10**22,) if name in LEAST else ())):
         with pytest.raises(UsageError, match=f"{name} (takes|is a share)"):
             recipe_of({name: value})
@@ -48,13 +48,13 @@ def test_no_setting_of_pre_training_is_unbounded(name):
 
 @pytest.mark.parametrize("unit", ["steps", "tokens", "flops", "minutes"])
 @pytest.mark.parametrize("value", [*(v for v in HUGE if v != HUGE[0]), "1e31", "-0.0", "-1", "0"])
-def test_no_budget_is_unbounded(unit, value):
+def test_budgets_are_bounded(unit, value):
     with pytest.raises(UsageError, match=f"--{unit}"):
         Budget.parse(**{unit: value})
 
 
-def test_minus_zero_is_zero():
-    """It would be another cell with the same meaning."""
+def test_negative_zero_becomes_zero():
+    """Otherwise -0.0 and 0.0 would give two cells with the same meaning."""
     rates = [recorded(changed(defaults(Form.CLASSIFICATION, "finetune"), {"learning_rate": v})) for v in (-0.0, 0.0)]
     assert [math.copysign(1, rate["learning_rate"]) for rate in rates] == [1, 1]
     assert math.copysign(1, recipe_of({"learning_rate": -0.0}).learning_rate) == 1
@@ -62,7 +62,7 @@ def test_minus_zero_is_zero():
 
 @pytest.mark.parametrize("value", ["1" + "0" * 22, "9" * 5000, "1e400", "nan", "-0.0"])
 @pytest.mark.parametrize("option", ["--seeds", "--seed", "--limit", "--jobs", "--threads", "--vocabulary"])
-def test_options_that_count_are_bounded(option, value, capsys):
+def test_integer_options_are_bounded(option, value, capsys):
     command = ["run", "demo", "--models", "majority", "--no-baselines", "--tasks", "sst2", "--dry-run"]
     assert main([*command, option, value]) == USAGE
     assert "Traceback" not in capsys.readouterr().err
@@ -79,7 +79,7 @@ def test_options_that_count_are_bounded(option, value, capsys):
         ("--set", "learning_rate=1e400"),
     ],
 )
-def test_a_pretraining_of_impossible_size_is_refused_at_once(more, tmp_path, capsys):
+def test_a_pretraining_of_impossible_size_is_a_usage_error(more, tmp_path, capsys):
     text = tmp_path / "text"
     text.write_text("A cat sat. It slept.\n")
     assert (

@@ -1,4 +1,4 @@
-"""A broken objective is told in a sentence with its file, before anything is trained."""
+"""A broken objective is reported with its file before training starts."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,7 @@ HERE = Path(__file__)
 
 
 class Mean(Objective, keras.layers.Layer):
-    """Predicts nothing: the mean of the first numbers that the encoder gives."""
+    """A minimal objective: the mean of the first hidden unit of the first token."""
 
     reports = ("mean",)
 
@@ -42,26 +42,26 @@ def batches(corpus, batch, length):
     return lambda step, seed: {"tokens": np.full((batch, length), 7 + step + seed, np.int32)}
 
 
-def own(kind=Mean, sampler=batches):
-    """BERT's encoder under an objective of one's own."""
+def bert_with_objective(kind=Mean, sampler=batches):
+    """BERT's encoder with the objective ``kind`` and the sampler ``sampler``."""
     bert = network("bert")
     return replace(bert, loss=kind(bert.encoder), batches=Sampler(sampler))
 
 
-def trained(network):
-    """What the first step sees of the loss."""
+def check_and_call(network):
+    """Checks the objective and returns the outputs of its loss for the first batch."""
     objectives.check(network, HERE, ())
     make = objectives.batches_of(network, corpus(), ROWS, LENGTH)
     return objectives.checked(network.loss)(make(0, 0))
 
 
-def test_a_sound_one_passes():
-    assert set(trained(own())) == {"loss", "mean"}
+def test_a_valid_objective_passes():
+    assert set(check_and_call(bert_with_objective())) == {"loss", "mean"}
 
 
 @every_model
-def test_every_objective_keeps_the_contract(name):
-    """It returns the names in ``reports``, and has the same totals for every batch."""
+def test_every_objective_fulfils_the_contract(name):
+    """The checks pass, the outputs are the loss and ``reports``, and the test corpora have what the batches need."""
     model = made(name)
     objectives.check(model.built, Path(model.module.__file__), model.module.CARD.objectives)
     text = corpus_of(name)
@@ -71,27 +71,27 @@ def test_every_objective_keeps_the_contract(name):
     assert not unknown, f"{name} needs {unknown}, which no corpus of the tests has"
 
 
-def test_every_file_has_a_side_of_an_objective():
-    """An objective samples batches or computes a loss; files that samplers share are not listed."""
+def test_every_objective_file_has_a_sampler_or_a_loss():
+    """An objective samples batches or computes a loss. Files with shared helpers of samplers are not listed."""
     from importlib import import_module
 
     assert not {"masking", "sampling"} & {*models.objective_names()}
     for name in models.objective_names():
         values = vars(import_module(f"ptmbench.models.objectives.{name}")).values()
-        sides = [one for one in values if isinstance(one, type(lm.batches))]
-        sides += [one for one in values if isinstance(one, type) and issubclass(one, Objective | Part)]
-        assert sides, f"models/objectives/{name}.py has neither batches, nor an Objective, nor a Part"
+        parts = [one for one in values if isinstance(one, type(lm.batches))]
+        parts += [one for one in values if isinstance(one, type) and issubclass(one, Objective | Part)]
+        assert parts, f"models/objectives/{name}.py has neither batches, nor an Objective, nor a Part"
 
 
-def test_what_a_function_needs_goes_with_its_sampler():
+def test_a_sampler_keeps_the_needs_of_its_function():
     @sampled(PAIRS, "languages")
-    def both(corpus, vocabulary, batch, length, *, more=0):
+    def sample(corpus, vocabulary, batch, length, *, more=0):
         """What it says."""
         return lambda step, seed: (corpus, vocabulary, batch, length, more, step, seed)
 
-    sampler = both.of(VOCABULARY, more=3)
-    assert sampler.needs == both.needs == (PAIRS, "languages") and both.__doc__ == "What it says."
-    assert sampler("text", 4, 8)(1, 2) == both("text", VOCABULARY, 4, 8, more=3)(1, 2)
+    sampler = sample.of(VOCABULARY, more=3)
+    assert sampler.needs == sample.needs == (PAIRS, "languages") and sample.__doc__ == "What it says."
+    assert sampler("text", 4, 8)(1, 2) == sample("text", VOCABULARY, 4, 8, more=3)(1, 2)
     assert sampler("text", 4, 8)(1, 2) == ("text", VOCABULARY, 4, 8, 3, 1, 2)
     assert tlm.batches.of(VOCABULARY).needs == ("languages", PAIRS)
 
@@ -158,10 +158,10 @@ class Headless(Part, keras.layers.Layer):
         (lambda encoder: _joint.Joint(encoder, [Headless()]), "Headless has no method totals."),
     ],
 )
-def test_a_broken_loss_is_told_with_its_file(kind, words):
-    with pytest.raises(BrokenModel) as told:
-        trained(own(kind))
-    assert str(told.value).startswith(str(HERE)) and words in str(told.value), told.value
+def test_a_broken_loss_is_reported_with_its_file(kind, words):
+    with pytest.raises(BrokenModel) as error:
+        check_and_call(bert_with_objective(kind))
+    assert str(error.value).startswith(str(HERE)) and words in str(error.value), error.value
 
 
 def drawing(corpus, batch, length):
@@ -192,10 +192,10 @@ def slipping(corpus, batch, length):
         (lambda c, b, t: lambda *_: [1], "a batch is [1], where a dict of named NumPy arrays belongs."),
     ],
 )
-def test_a_broken_sampler_is_told_with_its_file(sampler, words):
-    with pytest.raises(BrokenModel) as told:
-        trained(own(sampler=sampler))
-    assert str(told.value).startswith(str(HERE)) and words in str(told.value), told.value
+def test_a_broken_sampler_is_reported_with_its_file(sampler, words):
+    with pytest.raises(BrokenModel) as error:
+        check_and_call(bert_with_objective(sampler=sampler))
+    assert str(error.value).startswith(str(HERE)) and words in str(error.value), error.value
 
 
 @pytest.mark.parametrize(
@@ -206,19 +206,21 @@ def test_a_broken_sampler_is_told_with_its_file(sampler, words):
         ("elmo", {"log_likelihood": None}, "Give tells_likelihood=True and a log_likelihood, or neither."),
     ],
 )
-def test_description_and_network_may_not_contradict_each_other(name, changes, words, monkeypatch):
+def test_describe_and_build_must_not_contradict_each_other(name, changes, words, monkeypatch):
     module, built = models.load(name), replace(network(name), **changes)
     monkeypatch.setattr(module, "build", lambda size, vocabulary: built)
-    with pytest.raises(BrokenModel) as told:
+    with pytest.raises(BrokenModel) as error:
         networks.build(name, small(module), SimpleNamespace(vocabulary=VOCABULARY), 0)
-    assert str(told.value).startswith(f"{module.__file__}: describe and build contradict each other. {words}")
+    assert str(error.value).startswith(f"{module.__file__}: describe and build contradict each other. {words}")
 
 
-def test_a_head_that_the_description_leaves_out_is_told(monkeypatch):
+def test_a_head_missing_in_the_description_is_reported(monkeypatch):
     module, built = models.load("bert"), network("bert")
-    whole = module.describe
+    full_description = module.describe
     monkeypatch.setattr(module, "build", lambda size, vocabulary: built)
-    monkeypatch.setattr(module, "describe", lambda size, vocabulary: replace(whole(size, vocabulary), heads=()))
+    monkeypatch.setattr(
+        module, "describe", lambda size, vocabulary: replace(full_description(size, vocabulary), heads=())
+    )
     with pytest.raises(
         BrokenModel, match=r"bert\.py: .* describe counts \d+ weights, and the network has \d+\. Does one"
     ):
@@ -226,7 +228,7 @@ def test_a_head_that_the_description_leaves_out_is_told(monkeypatch):
 
 
 @pytest.mark.parametrize(("name", "left_out"), [("bert", "nsp"), ("spanbert", "sbo"), ("ernie_thu", "dea")])
-def test_an_objective_that_the_card_leaves_out_is_told(name, left_out, monkeypatch):
+def test_an_objective_missing_on_the_card_is_reported(name, left_out, monkeypatch):
     module, built = models.load(name), network(name)
     named = tuple(one for one in module.CARD.objectives if one != left_out)
     monkeypatch.setattr(module, "build", lambda size, vocabulary: built)
@@ -235,7 +237,7 @@ def test_an_objective_that_the_card_leaves_out_is_told(name, left_out, monkeypat
         networks.build(name, small(module), SimpleNamespace(vocabulary=VOCABULARY), 0)
 
 
-def test_a_slip_in_build_is_told_with_its_line(monkeypatch):
+def test_an_error_in_build_is_reported_with_its_line(monkeypatch):
     module = models.load("gpt")
     slip = compile("\n\ndef build(size, vocabulary):\n    return size.breadth", module.__file__, "exec")
     values = {}
@@ -245,18 +247,18 @@ def test_a_slip_in_build_is_told_with_its_line(monkeypatch):
         networks.build("gpt", small(module), SimpleNamespace(vocabulary=VOCABULARY), 0)
 
 
-def test_batches_that_are_no_sampler_are_told():
+def test_batches_have_to_be_a_sampler():
     with pytest.raises(BrokenModel, match="where a models.objective.Sampler belongs"):
-        objectives.check(replace(own(), batches=batches), HERE, ())
+        objectives.check(replace(bert_with_objective(), batches=batches), HERE, ())
 
 
-def test_what_other_files_raise_goes_through():
-    """A sentence about the input, and a slip elsewhere, are not the objective's."""
+def test_errors_raised_in_other_files_are_not_changed():
+    """Errors about the input, and bugs in other files, are not reported as a broken objective."""
 
     def refusing(corpus, batch, length):
         raise ValueError("Rows are too short.")
 
     with pytest.raises(ValueError, match=r"^Rows are too short\.$"):
-        objectives.batches_of(own(sampler=refusing), corpus(), ROWS, LENGTH)
+        objectives.batches_of(bert_with_objective(sampler=refusing), corpus(), ROWS, LENGTH)
     with pytest.raises(AttributeError):
         objectives.batches_of(network("gpt"), SimpleNamespace(), ROWS, LENGTH)

@@ -1,4 +1,4 @@
-"""Options: one object for the command line and for Python, and the command that repeats what it asks for."""
+"""Option classes for the command line and for Python, and the command that repeats their values."""
 
 import doctest
 import shlex
@@ -47,15 +47,15 @@ BUDGETS = st.one_of(
 COUNTS = st.none() | st.integers(1, 900)
 
 
-def parsed(command, monkeypatch):
-    """The options that ``command`` gives to the engine."""
-    found = []
-    monkeypatch.setattr(run, "run_suite", lambda options: found.append(options) or OK)
-    monkeypatch.setattr(run, "evaluate", lambda options: found.append(options) or OK)
-    monkeypatch.setattr(pretrain, "pretrain_command", lambda options: found.append(options) or OK)
+def parse_command(command, monkeypatch):
+    """The options that ``command`` passes to the engine."""
+    result = []
+    monkeypatch.setattr(run, "run_suite", lambda options: result.append(options) or OK)
+    monkeypatch.setattr(run, "evaluate", lambda options: result.append(options) or OK)
+    monkeypatch.setattr(pretrain, "pretrain_command", lambda options: result.append(options) or OK)
     program, *arguments = shlex.split(command)
     assert program == "ptmbench" and main(arguments) == OK
-    return found[0]
+    return result[0]
 
 
 @settings(max_examples=60, deadline=None)
@@ -70,7 +70,7 @@ def parsed(command, monkeypatch):
     keep=st.booleans(),
     corpus=st.booleans(),
 )
-def test_the_command_of_a_run_asks_for_the_same(
+def test_the_command_of_a_run_repeats_its_options(
     tmp_path_factory, budget, recipe, changes, kind, strategy, counts, vocabulary, keep, corpus
 ):
     folder = tmp_path_factory.getbasetemp() / "a folder; with $signs"
@@ -79,7 +79,7 @@ def test_the_command_of_a_run_asks_for_the_same(
     training = TrainingOptions(
         budget=budget, recipe=recipe, tokenizer=kind, vocabulary=vocabulary, corpus=[folder] if corpus else ()
     )
-    asked = RunOptions(
+    requested = RunOptions(
         suite="demo",
         data=folder,
         cells=CellOptions(settings=changes, limit=limit),
@@ -88,39 +88,41 @@ def test_the_command_of_a_run_asks_for_the_same(
         output=OutputOptions(keep=keep),
     )
     with pytest.MonkeyPatch.context() as patch:
-        assert parsed(asked.command(), patch) == asked
+        assert parse_command(requested.command(), patch) == requested
 
 
-def test_the_command_of_an_evaluation_asks_for_the_same(tmp_path, monkeypatch):
+def test_the_command_of_an_evaluation_repeats_its_options(tmp_path, monkeypatch):
     cells = CellOptions(settings={"length": 32, "encoders": "glove"})
-    asked = EvaluateOptions(checkpoint=tmp_path, extra_encoders=(tmp_path, tmp_path), suite="demo", cells=cells)
-    assert parsed(asked.command(), monkeypatch) == asked
+    requested = EvaluateOptions(checkpoint=tmp_path, extra_encoders=(tmp_path, tmp_path), suite="demo", cells=cells)
+    assert parse_command(requested.command(), monkeypatch) == requested
 
 
-def test_conditions_are_asked_for_by_name_with_settings_or_without(monkeypatch):
-    found = parsed("ptmbench run demo --condition Misspellings,misspellings:share=0.2+kinds=swap", monkeypatch)
-    assert found.cells.conditions == ("misspellings", "misspellings:share=0.2+kinds=swap")
-    assert found == RunOptions(suite="demo", cells=CellOptions(conditions=list(found.cells.conditions)))
+def test_conditions_are_given_by_name_with_or_without_settings(monkeypatch):
+    result = parse_command("ptmbench run demo --condition Misspellings,misspellings:share=0.2+kinds=swap", monkeypatch)
+    assert result.cells.conditions == ("misspellings", "misspellings:share=0.2+kinds=swap")
+    assert result == RunOptions(suite="demo", cells=CellOptions(conditions=list(result.cells.conditions)))
 
 
-def test_transforms_are_asked_for_by_name_with_settings_or_without(monkeypatch):
-    found = parsed("ptmbench run demo --transform Int8,prune:sparsity=0.8 --transform prune:pattern=2:4", monkeypatch)
-    assert found.cells.transforms == ("int8", "prune:sparsity=0.8", "prune:pattern=2:4")
-    assert found == RunOptions(suite="demo", cells=CellOptions(transforms=list(found.cells.transforms)))
+def test_transforms_are_given_by_name_with_or_without_settings(monkeypatch):
+    result = parse_command(
+        "ptmbench run demo --transform Int8,prune:sparsity=0.8 --transform prune:pattern=2:4", monkeypatch
+    )
+    assert result.cells.transforms == ("int8", "prune:sparsity=0.8", "prune:pattern=2:4")
+    assert result == RunOptions(suite="demo", cells=CellOptions(transforms=list(result.cells.transforms)))
 
 
-def test_what_the_command_line_does_not_say_is_the_default(tmp_path, monkeypatch):
-    assert parsed("ptmbench run demo", monkeypatch) == RunOptions(suite="demo")
-    assert parsed(f"ptmbench evaluate {tmp_path}", monkeypatch) == EvaluateOptions(checkpoint=tmp_path)
-    found = parsed(f"ptmbench pretrain bert --out {tmp_path / 'x'}", monkeypatch)
-    assert found == PretrainOptions(model="bert", out=tmp_path / "x")
+def test_omitted_options_have_the_defaults(tmp_path, monkeypatch):
+    assert parse_command("ptmbench run demo", monkeypatch) == RunOptions(suite="demo")
+    assert parse_command(f"ptmbench evaluate {tmp_path}", monkeypatch) == EvaluateOptions(checkpoint=tmp_path)
+    result = parse_command(f"ptmbench pretrain bert --out {tmp_path / 'x'}", monkeypatch)
+    assert result == PretrainOptions(model="bert", out=tmp_path / "x")
 
 
 @pytest.mark.parametrize("kind", [RunOptions, EvaluateOptions, PretrainOptions, TuneOptions, RecordOptions])
-def test_a_name_stands_in_one_group_only(kind):
-    """The command line has one flat list of options."""
-    found = names_of(kind)
-    assert len(found) == len(set(found))
+def test_option_names_are_unique_across_groups(kind):
+    """The command line has one flat list of options, so names must not clash."""
+    result = names_of(kind)
+    assert len(result) == len(set(result))
 
 
 @pytest.mark.parametrize(
@@ -136,22 +138,22 @@ def test_a_name_stands_in_one_group_only(kind):
         ({"cell_timeout": -1.0}, "cell_timeout is a number of seconds"),
     ],
 )
-def test_a_value_that_does_not_fit_is_a_sentence(values, words):
+def test_invalid_values_are_usage_errors(values, words):
     with pytest.raises(UsageError, match=words):
         asking.options(RunOptions, suite="demo", **values)
 
 
-def test_texts_become_paths_and_options_do_not_change():
-    asked = RunOptions(suite="demo", data="here", output=OutputOptions(out="there"))
-    assert asked.data == Path("here") and asked.output.out == Path("there")
-    assert replace(asked, data=Path("elsewhere")).data == Path("elsewhere")
+def test_strings_become_paths_and_options_are_immutable():
+    requested = RunOptions(suite="demo", data="here", output=OutputOptions(out="there"))
+    assert requested.data == Path("here") and requested.output.out == Path("there")
+    assert replace(requested, data=Path("elsewhere")).data == Path("elsewhere")
     with pytest.raises(AttributeError):
-        asked.suite = "other"
+        requested.suite = "other"
 
 
 def test_keywords_give_the_same_options_as_the_groups():
-    found = built(RunOptions, {"suite": "demo", "models": ["bert"], "tasks": ["sst2"], "seeds": 2, "flops": 1e12})
-    assert found == RunOptions(
+    result = built(RunOptions, {"suite": "demo", "models": ["bert"], "tasks": ["sst2"], "seeds": 2, "flops": 1e12})
+    assert result == RunOptions(
         suite="demo",
         models=("bert",),
         cells=CellOptions(tasks=("sst2",), seeds=2),
@@ -190,7 +192,7 @@ def test_keywords_give_the_same_options_as_the_groups():
         (lambda: ptmbench.results("runs", by="seed"), "by is one of record, mean, not 'seed'"),
     ],
 )
-def test_a_wrong_keyword_is_a_sentence(call, words):
+def test_invalid_keywords_are_usage_errors(call, words):
     with pytest.raises(UsageError, match=words):
         call()
 
@@ -208,58 +210,58 @@ def test_a_wrong_keyword_is_a_sentence(call, words):
         ("Use `run --keep`, or --strict.", "Use `run --keep`, or --strict."),
     ],
 )
-def test_errors_name_keywords_in_place_of_flags(message, expected):
+def test_errors_name_keywords_instead_of_flags(message, expected):
     assert replace_flags_by_keywords(message, names_of(RunOptions)) == expected
 
 
-def test_only_errors_with_a_sentence_are_changed():
+def test_only_usage_errors_are_rewritten():
     with pytest.raises(KeyError, match="--out"), keywords_in_errors(["out"]):
         raise KeyError("--out")
     with pytest.raises(UsageError, match="^`out`$"), keywords_in_errors(["out"]):
         raise UsageError("--out")
 
 
-def test_the_command_of_a_record_asks_for_the_same(tmp_path, monkeypatch):
-    found = []
-    monkeypatch.setattr(predictions, "record", lambda options: found.append(options) or "record.json")
+def test_the_command_of_a_record_repeats_its_options(tmp_path, monkeypatch):
+    result = []
+    monkeypatch.setattr(predictions, "record", lambda options: result.append(options) or "record.json")
     file = tmp_path / "a file"
     file.touch()
-    asked = RecordOptions(
+    requested = RecordOptions(
         task="sst2", predictions=file, name="our net", out=tmp_path, data=tmp_path, seed=3, fixed=True,
         parameters=110e6, flops=2e18, note="a note",
     )  # fmt: skip
-    assert main(["record", *asked.arguments(), "--out", str(tmp_path)]) == OK
-    assert found == [asked]
+    assert main(["record", *requested.arguments(), "--out", str(tmp_path)]) == OK
+    assert result == [requested]
 
 
 @pytest.mark.slow
-def test_what_is_said_can_be_silenced(tmp_path, capsys):
-    """A run without training, in this process and in a worker."""
-    asked = {"models": ["majority"], "tasks": ["sst2"], "baselines": False, "jobs": 1}
-    frame = ptmbench.run("demo", out=tmp_path / "one", verbose=False, **asked)
+def test_verbose_false_silences_a_run(tmp_path, capsys):
+    """A run without training: neither this process nor its worker prints anything."""
+    requested = {"models": ["majority"], "tasks": ["sst2"], "baselines": False, "jobs": 1}
+    frame = ptmbench.run("demo", out=tmp_path / "one", verbose=False, **requested)
     assert capsys.readouterr() == ("", "") and len(frame) == 1
-    again = ptmbench.run("demo", out=tmp_path / "one", **asked)
-    said = capsys.readouterr()
-    assert said.out == "" and "1 of 1 cells recorded" in said.err and again.equals(frame)
-    assert len(ptmbench.run("demo", dry_run=True, verbose=False, **asked)) == 0
+    again = ptmbench.run("demo", out=tmp_path / "one", **requested)
+    captured = capsys.readouterr()
+    assert captured.out == "" and "1 of 1 cells recorded" in captured.err and again.equals(frame)
+    assert len(ptmbench.run("demo", dry_run=True, verbose=False, **requested)) == 0
     assert "majority" in capsys.readouterr().out
 
 
-def test_importing_the_package_is_quick():
+def test_importing_the_package_imports_no_heavy_dependencies():
     code = "import ptmbench, sys; assert not {'tensorflow', 'pandas', 'numpy', 'click'} & set(sys.modules), sys.modules"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 
 @pytest.mark.slow
-def test_the_example_of_the_package_runs(tmp_path, monkeypatch):
+def test_the_doctest_of_the_package_passes(tmp_path, monkeypatch):
     monkeypatch.setenv("PTMBENCH_CACHE", str(tmp_path / "cache"))
-    found = doctest.testmod(ptmbench)
-    assert found.attempted and not found.failed
+    result = doctest.testmod(ptmbench)
+    assert result.attempted and not result.failed
 
 
 @pytest.mark.slow
-def test_python_pretrains_evaluates_and_predicts(tmp_path, monkeypatch):
-    """The functions of the package from text to predictions of a test split."""
+def test_pretrain_evaluate_predict_and_score_from_python(tmp_path, monkeypatch):
+    """The functions of the package, from text to scored predictions."""
     from ptmbench.tasks import microworld
 
     monkeypatch.setenv("PTMBENCH_CACHE", str(tmp_path / "cache"))
@@ -295,8 +297,8 @@ def test_python_pretrains_evaluates_and_predicts(tmp_path, monkeypatch):
     assert list(answers.columns[:3]) == ["task", "id", "prediction"] and set(answers.task) == {"sst2"}
     lines = (tmp_path / "out" / "sst2.dev.jsonl").read_text().splitlines()
     assert len(answers) == len(lines)
-    asked = PredictOptions(checkpoints=(adapted,), data=world, split="dev")
-    assert ptmbench.predict(asked, verbose=False).equals(answers)
+    requested = PredictOptions(checkpoints=(adapted,), data=world, split="dev")
+    assert ptmbench.predict(requested, verbose=False).equals(answers)
 
     scores = ptmbench.score("sst2", answers, data=world)
     assert scores["headline"] == line["score"] and scores["examples"] == len(answers)
@@ -309,5 +311,5 @@ def test_python_pretrains_evaluates_and_predicts(tmp_path, monkeypatch):
         assert ptmbench.score("sst2", same, gold) == scores
 
     texts = [row.split("\t")[0] for row in gold.read_text().splitlines()[1:]]
-    told = ptmbench.predict(adapted, texts, verbose=False)
-    assert list(told.prediction) == list(answers.prediction)
+    from_texts = ptmbench.predict(adapted, texts, verbose=False)
+    assert list(from_texts.prediction) == list(answers.prediction)

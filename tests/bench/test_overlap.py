@@ -1,4 +1,4 @@
-"""Overlap of report splits with training data: planted duplicates are counted, and nothing else is."""
+"""Overlap of report splits with training data and corpora: only planted duplicates are counted."""
 
 import dataclasses
 import gzip
@@ -43,8 +43,8 @@ def examples(texts, golds=None):
     return [Example(id=str(i), inputs=text, gold=gold) for i, (text, gold) in enumerate(zip(texts, golds, strict=True))]
 
 
-def changed(text, count):
-    """``text`` with ``count`` other words, spread over it."""
+def replace_words(text, count):
+    """Replaces ``count`` words of ``text``, evenly spread."""
     words = text.split()
     for place in np.linspace(0, len(words) - 1, count + 2)[1:-1].astype(int):
         words[place] = f"new{place}"
@@ -52,12 +52,12 @@ def changed(text, count):
 
 
 @pytest.mark.parametrize("size", [5, 10, 20, 60])
-def test_planted_duplicates_are_all_found_and_nothing_else(size):
+def test_planted_duplicates_are_found_and_nothing_else(size):
     train = sentences(400, size)
     fifth = size // 5
-    report = [text.upper() + "!" for text in train[:50]]  # the same but for case and punctuation
-    report += [changed(text, fifth) for text in train[50:100]]  # near: a fifth of the words is new
-    report += [changed(text, fifth + 1) for text in train[100:150]]  # one word too many
+    report = [text.upper() + "!" for text in train[:50]]  # equal except for case and punctuation
+    report += [replace_words(text, fifth) for text in train[50:100]]  # near: a fifth of the words are new
+    report += [replace_words(text, fifth + 1) for text in train[100:150]]  # one new word too many
     report += sentences(50, size, seed=1)
     found = between(tasks.load("sst2"), examples(train), examples(report, ["0"] * 25 + ["1"] * 175))
     counts = found.counts["train"]
@@ -65,16 +65,16 @@ def test_planted_duplicates_are_all_found_and_nothing_else(size):
     assert set(found.overlapping) >= set(range(100)) and not set(found.overlapping) & set(range(150, 200))
 
 
-def test_all_texts_of_an_example_have_to_be_near_those_of_one_training_example():
+def test_all_texts_of_an_example_have_to_match_one_training_example():
     a, b, c, d = sentences(4, 12)
     train = examples([(a, b), (c, d)])
-    report = examples([(a, b), (changed(a, 1), changed(b, 2)), (a, d), (b, a), (a, changed(b, 3))])
+    report = examples([(a, b), (replace_words(a, 1), replace_words(b, 2)), (a, d), (b, a), (a, replace_words(b, 3))])
     counts = between(tasks.load("rte"), train, report).counts
     assert (counts["train"]["same"], counts["train"]["near"]) == (1, 2)
     assert (counts["run_words"], counts["train"]["run"], counts["train"]["covered"]) == (13, 4, 3)
 
 
-def test_repeated_examples_and_their_labels():
+def test_repeated_examples_and_their_labels_are_counted():
     texts = ["One text here.", "one text HERE", "Another.", "another", "another!", "Alone"]
     report = examples(texts, ["0", "1", "0", "0", "0", "1"])
     assert between(tasks.load("sst2"), None, report).counts["report"] == {
@@ -88,12 +88,12 @@ def test_repeated_examples_and_their_labels():
 @pytest.mark.parametrize(
     ("sizes", "expected"), [((3,) * 20, 8), ((10,) * 20, 10), ((40,) * 20, 13), ((5, *[12] * 39), 12)]
 )
-def test_runs_are_as_long_as_short_examples_within_bounds(sizes, expected):
+def test_run_length_follows_short_examples_within_bounds(sizes, expected):
     report = examples([" ".join("x" * size) for size in sizes])
     assert between(tasks.load("sst2"), None, report).counts["run_words"] == expected
 
 
-def test_what_is_looked_for_in_a_corpus():
+def test_overlap_with_a_corpus_ignores_case_and_short_examples():
     long, short = sentences(2, 40), sentences(3, 6, seed=1)
     words = long[0].split()
     report = [long[0], " ".join(words[:20]) + " " + sentences(1, 20, 5)[0], long[1], short[0], short[1], "two words"]
@@ -103,7 +103,7 @@ def test_what_is_looked_for_in_a_corpus():
     assert found.overlapping == (0, 3)
 
 
-def test_runs_do_not_go_on_in_the_next_document():
+def test_runs_do_not_cross_documents():
     (text,) = sentences(1, 20)
     first, second = " ".join(text.split()[:10]), " ".join(text.split()[10:])
     task = tasks.load("sst2")
@@ -121,11 +121,11 @@ def test_runs_do_not_go_on_in_the_next_document():
         (Form.CHOICE, ("context", "one", "two"), ("context", "one", "two")),
     ],
 )
-def test_texts_of_forms(form, inputs, expected):
+def test_texts_compared_for_each_form(form, inputs, expected):
     assert overlap.texts_of(form, Example(id="0", inputs=inputs)) == expected
 
 
-def test_a_cloze_is_looked_for_with_its_answer():
+def test_a_cloze_is_searched_with_its_answer():
     task = tasks.load("lama")
     report = [Example(id="0", inputs=("The capital of that large country is ____ .",), gold="Paris")]
     corpus = ["I know that the capital of that large country is Paris."]
@@ -133,8 +133,8 @@ def test_a_cloze_is_looked_for_with_its_answer():
     assert against([(task, report)], [corpus[0].replace("Paris", "Rome")])[0].counts["covered"] == 0
 
 
-def test_layouts_of_corpora_give_the_same_counts(world, tmp_path):
-    """Plain text, JSON lines, gzip, and a folder of tokens; the last spells unknown words in pieces or not at all."""
+def test_corpus_formats_give_the_same_counts(world, tmp_path):
+    """Plain text, JSON Lines, gzip, and a folder of token ids, in which unknown words are word pieces or missing."""
     task = tasks.load("sst2")
     report = task.examples(world, "dev")
     planted = [" ".join(example.inputs) for example in report[:40]]
@@ -164,7 +164,7 @@ def plan_of(world, task="sst2", limit=0):
     return Plan((cell,))
 
 
-def test_counted_once_by_content_and_anew_when_damaged(world, monkeypatch, tmp_path):
+def test_counts_are_cached_by_content_and_recomputed_when_damaged(world, monkeypatch, tmp_path):
     monkeypatch.setenv("PTMBENCH_CACHE", str(tmp_path / "cache"))
     plan, calls = plan_of(world), []
     monkeypatch.setattr(overlap, "between", lambda *parts: calls.append(1) or between(*parts))
@@ -183,15 +183,15 @@ def test_a_corpus_is_read_once_for_all_tasks(world, monkeypatch, tmp_path):
     monkeypatch.setenv("PTMBENCH_CACHE", str(tmp_path / "cache"))
     calls = []
     monkeypatch.setattr(overlap, "against", lambda *parts: calls.append(1) or against(*parts))
-    hashes = {"sst2": "a", "conll2003": "b", "qqp": "c"}  # the last is not there
+    hashes = {"sst2": "a", "conll2003": "b", "qqp": "c"}  # the data of the last task do not exist
     found = counted.of_corpus(hashes, world, 0, [world / "corpus"], "d" * 64)
     assert set(found) == {"sst2", "conll2003"} and len(calls) == 1
     assert counted.of_corpus({"sst2": "a"}, world, 0, [world / "corpus"], "d" * 64) == {"sst2": found["sst2"]}
     assert len(calls) == 1
 
 
-def test_the_corpus_of_a_pretraining_is_counted_too(world, tmp_path):
-    """With the rows of both; where it cannot be read, or is not known, the record says so and the run goes on."""
+def test_overlap_with_the_corpus_of_a_pretraining_is_counted(world, tmp_path):
+    """Overlapping examples of both are merged. A corpus that cannot be read, or is not known, is marked as unknown."""
     (cell,) = plan_of(world).cells
     first = tasks.load("sst2").examples(world, "dev")[0].inputs[0]
     (tmp_path / "a.txt").write_text(f"{first}\n")
@@ -213,7 +213,7 @@ def test_the_corpus_of_a_pretraining_is_counted_too(world, tmp_path):
     assert "not available" in found(tmp_path / "a.txt", "a" * 64, "checkpoint:x").counts["corpus"]["unknown"]
 
 
-def test_a_failure_to_count_costs_no_record(world, tmp_path, monkeypatch, capsys):
+def test_a_failed_overlap_count_does_not_prevent_the_record(world, tmp_path, monkeypatch, capsys):
     plan = plan_of(world)
     job = Job(data=str(world), source={}, command="", keep=False, length=64)
     monkeypatch.setattr(counted, "of_cell", lambda *parts: 1 / 0)
@@ -222,7 +222,7 @@ def test_a_failure_to_count_costs_no_record(world, tmp_path, monkeypatch, capsys
     assert record.read(path).status == "ok" and "was not counted: ZeroDivisionError" in capsys.readouterr().err
 
 
-def test_a_record_carries_counts_and_the_clean_score(world, tmp_path):
+def test_a_record_has_overlap_counts_and_the_clean_score(world, tmp_path):
     plan = plan_of(world)
     (cell,) = plan.cells
     found = counted.of_cell(cell, plan, world)
@@ -239,7 +239,7 @@ def test_a_record_carries_counts_and_the_clean_score(world, tmp_path):
     assert before.scores["headline"] == result.scores["headline"] and before.key == result.key
 
 
-def test_the_clean_score_leaves_out_what_is_judged_together():
+def test_the_clean_score_excludes_all_parts_of_an_overlapping_question():
     task = tasks.load("multirc")
     golds = [Part("1", whole="a"), Part("0", whole="a"), Part("1", whole="b"), Part("1", whole="c")]
     report = examples([("text", str(i)) for i in range(4)], golds)
@@ -260,14 +260,14 @@ def counts_of(overlapping=13, covered=40):
     }  # fmt: skip
 
 
-def test_the_board_shows_counts_marks_and_the_clean_score(tmp_path):
+def test_the_board_shows_overlap_counts_and_the_clean_score(tmp_path):
     for seed, clean in enumerate((60.0, 62.0)):
         scores = made(value=70.0).scores | {"clean": {"value": clean, "low": None, "high": None}}
         record.write(tmp_path, made(seed=seed, value=70.0, scores=scores, task_={"overlap": counts_of()}))
     record.write(
         tmp_path, made(task="sst2", task_={"overlap": counts_of(9, 9) | {"corpus": {"unknown": "Not at hand."}}})
     )
-    record.write(tmp_path, made(task="conll2003"))  # from before it was counted
+    record.write(tmp_path, made(task="conll2003"))  # a record from before overlap was counted
     page = board.build([tmp_path], tmp_path).read_text(encoding="utf-8")
     for words in (
         "<small>1 % in training</small>",
@@ -319,14 +319,14 @@ def test_check_prints_tables(world, tmp_path, capsys):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not (DATA / "glue" / "WNLI").is_dir(), reason="the shared copies of real data are not there")
-def test_wnli_is_known_to_share_its_sentences():
+def test_wnli_shares_sentences_between_training_and_dev():
     task = tasks.load("wnli")
     counts = between(task, task.examples(DATA, "train"), task.examples(DATA, "dev")).counts
     assert counts["report"] == {"examples": 71, "repeated": 0, "other_label": 0}
     assert (counts["train"]["same"], counts["train"]["near"], counts["train"]["run"]) == (0, 58, 67)
 
 
-def test_answers_of_spans_are_labels():
+def test_span_answers_are_compared_as_labels():
     report = [
         Example(id=str(i), inputs=("Who?", "Ann or Bob."), gold=(Answer(name, 0),)) for i, name in enumerate("ab")
     ]

@@ -1,4 +1,4 @@
-"""The measurements of `bench.perf`: their arithmetic, their workers, and one of them from end to end."""
+"""The measurements of `bench.perf`: arithmetic, workers, and whole measurements."""
 
 import json
 import sys
@@ -31,16 +31,16 @@ def servant(name, seconds):
     return Worker(name, [sys.executable, "-c", SERVANT, str(seconds)])
 
 
-def test_workers_take_turns_and_report_seconds_per_repetition():
+def test_workers_take_turns_and_report_seconds_per_step():
     slow, fast = servant("slow", 0.5), servant("fast", 0.125)
     interleave([slow, fast], rounds=3, seconds=1.0, jobs=("step",))
     assert slow.seconds == {"step": [0.5] * 3}
     assert fast.median("step") == fast.best("step") == 0.125
     assert slow.median_processor("step") == 0.25
-    assert fast.answer["seconds"] == 1.0  # eight steps of an eighth: a turn is as long for the fast as for the slow
+    assert fast.answer["seconds"] == 1.0  # eight steps of 0.125 s: turns take equally long for both workers
 
 
-def test_a_worker_that_ends_is_named_with_its_last_words():
+def test_a_worker_that_exits_is_reported_with_its_stderr():
     with (
         Worker("peer", [sys.executable, "-c", "raise SystemExit('no such thing')"]) as worker,
         pytest.raises(WorkerFailed, match="(?s)'peer'.*no such thing"),
@@ -48,7 +48,7 @@ def test_a_worker_that_ends_is_named_with_its_last_words():
         worker.ask("step", 1)
 
 
-def test_the_table_is_markdown_or_json(capsys):
+def test_tables_are_markdown_or_json(capsys):
     columns = {"name": ("who", "{}"), "ratio": ("x", "{:.1f}")}
     Table(columns).add({"name": "a", "ratio": None})
     assert capsys.readouterr().out == "| who | x |\n|---|---|\n| a |  |\n"
@@ -56,7 +56,7 @@ def test_the_table_is_markdown_or_json(capsys):
     assert json.loads(capsys.readouterr().out) == {"name": "a", "ratio": 2.0}
 
 
-def test_seconds_to_a_loss_lie_on_the_line_between_two_points():
+def test_seconds_to_a_loss_are_interpolated_linearly():
     curve = [(10, 6.0), (20, 4.0), (30, 5.0), (40, 3.0)]
     rows = [{"by": "ours", "seconds": s, "loss": value} for s, value in curve]
     assert loss.seconds_to(rows, "ours", 5.0) == 15.0
@@ -64,7 +64,7 @@ def test_seconds_to_a_loss_lie_on_the_line_between_two_points():
     assert loss.seconds_to(rows, "ours", 2.0) == float("inf")
 
 
-def test_both_sides_are_told_the_same_network():
+def test_settings_of_a_model_describe_its_network():
     case = pretrain.settings_of("t5", "tiny", batch=4, length=64, vocabulary=500, threads=1)
     assert (case["layers"], case["width"], case["positions"]) == (2, 128, 512)
     assert case["targets"] > 10
@@ -82,20 +82,22 @@ def test_both_sides_are_told_the_same_network():
     ],
 )
 def test_keras_hub_trains_the_same_network(model, missing):
-    """Its weights are as many as ours, but for the classifiers of sentences that it lacks."""
+    """It has as many weights as ours, except for the sentence classifiers that it lacks."""
     case = pretrain.settings_of(model, "tiny", batch=2, length=64, vocabulary=500, threads=1)
     network, features, labels = getattr(keras_hub, model)(case, np.random.default_rng(0))
     module, words = models.load(model), Vocabulary(size=500)
     shape = sized(module, "tiny", 64)
     assert module.describe(shape, words).parameters().total - network.count_params() == missing
-    own = module.build(shape, words).batches(corpus(words, 4000), 2, 64)(0, 0)
-    places = own["targets"][:, 1:] if "targets" in own else own.get("masked_labels", own["tokens"])
-    assert own["tokens"].shape == (2, 64) and places.shape == labels.shape
+    our_batch = module.build(shape, words).batches(corpus(words, 4000), 2, 64)(0, 0)
+    predicted_positions = (
+        our_batch["targets"][:, 1:] if "targets" in our_batch else our_batch.get("masked_labels", our_batch["tokens"])
+    )
+    assert our_batch["tokens"].shape == (2, 64) and predicted_positions.shape == labels.shape
     assert tuple(np.shape(network(features))) == (*labels.shape, 500)
 
 
-def test_a_peer_is_compared_by_the_clock_and_by_processor_time(monkeypatch):
-    """With the faster of its two ways."""
+def test_a_peer_is_compared_by_wall_time_and_processor_time(monkeypatch):
+    """Ratios refer to the faster mode of the peer, with or without XLA."""
     seconds = {False: 0.2, True: 0.1}
     monkeypatch.setattr(pretrain, "ours", lambda name, case: servant(name, 0.05))
     monkeypatch.setattr(
@@ -111,7 +113,7 @@ def test_a_peer_is_compared_by_the_clock_and_by_processor_time(monkeypatch):
 
 
 def test_scaling_changes_one_setting_at_a_time(monkeypatch):
-    """Processor time is compared with the first line, which changes nothing."""
+    """The ratio of processor time refers to the first row, which changes nothing."""
     cases = []
 
     def ours(name, settings):
@@ -128,13 +130,13 @@ def test_scaling_changes_one_setting_at_a_time(monkeypatch):
     assert {case["batch"] for case in cases} == {32}
 
 
-def test_models_that_a_peer_lacks_are_refused():
+def test_models_that_a_peer_lacks_are_usage_errors():
     with pytest.raises(UsageError, match="keras_hub has no 'elmo' to compare with. Choose from bert, gpt2"):
         CliRunner().invoke(perf, ["pretrain", "--peer", "keras_hub", "--models", "elmo"], catch_exceptions=False)
 
 
 @pytest.mark.slow
-def test_steps_of_keras_hub_are_timed_beside_ours():
+def test_steps_of_keras_hub_are_timed_with_ours():
     shape = ["--batch", "2", "--length", "32", "--vocabulary", "300", "--threads", "1"]
     options = ["--peer", "keras_hub", "--models", "gpt2", "--sizes", "tiny", "--rounds", "1", "--seconds", "0.1"]
     done = CliRunner().invoke(perf, ["pretrain", *options, *shape, "--json"], catch_exceptions=False)
@@ -144,7 +146,7 @@ def test_steps_of_keras_hub_are_timed_beside_ours():
     assert max(row["processor_ratio"] for row in rows[2:]) == 1 and all(row["processor"] > 0 for row in rows)
 
 
-def test_a_missing_peer_is_told_with_the_command_that_installs_it(monkeypatch):
+def test_a_missing_peer_is_an_error_with_the_install_command(monkeypatch):
     monkeypatch.setattr(peer.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match="pip install torch transformers"):
         peer.check(sys.executable)
@@ -152,7 +154,7 @@ def test_a_missing_peer_is_told_with_the_command_that_installs_it(monkeypatch):
         peer.check("/no/such/python")
 
 
-def test_text_becomes_numbers_of_words_in_sentences(tmp_path):
+def test_text_becomes_word_ids_and_sentence_offsets(tmp_path):
     (tmp_path / "text").write_text("The cat sat\n\n the dog\n")
     vectors.prepare(tmp_path, [tmp_path / "text"])
     found = np.load(tmp_path / "text.npz")
@@ -165,7 +167,7 @@ def test_text_becomes_numbers_of_words_in_sentences(tmp_path):
         vectors.prepare(tmp_path, [tmp_path / "text"])
 
 
-def test_only_models_that_the_peer_has_are_measured_beside_it(tmp_path):
+def test_vectors_accepts_only_models_that_the_peer_has(tmp_path):
     (tmp_path / "text").write_text("a b\n")
     with pytest.raises(UsageError, match="not 'glove'"):
         CliRunner().invoke(
@@ -174,8 +176,8 @@ def test_only_models_that_the_peer_has_are_measured_beside_it(tmp_path):
 
 
 @pytest.mark.slow
-def test_our_vectors_are_measured_by_the_words_of_the_text(tmp_path):
-    """Seconds of a part of a fixed number of words; processor time beside it."""
+def test_our_word_vectors_are_measured_in_words_per_second(tmp_path):
+    """Both by wall time and by processor time."""
     words = np.random.default_rng(0).integers(0, 300, (400, 12))
     (tmp_path / "text").write_text("\n".join(" ".join(f"w{n}" for n in row) for row in words))
     shape = ["--batch", "8", "--length", "64", "--width", "8", "--threads", "1", "--no-xla"]
@@ -187,21 +189,21 @@ def test_our_vectors_are_measured_by_the_words_of_the_text(tmp_path):
     assert row["words_per_cpu_second"] > 1000
 
 
-def test_every_measurement_is_a_command_that_helps():
-    shown = CliRunner().invoke(perf, ["--help"])
-    assert shown.exit_code == 0
+def test_every_measurement_is_a_command_with_help():
+    result = CliRunner().invoke(perf, ["--help"])
+    assert result.exit_code == 0
     for name in perf.list_commands(None):
-        assert name in shown.output
+        assert name in result.output
         assert CliRunner().invoke(perf, [name, "--help"]).exit_code == 0
 
 
-def test_an_unknown_measurement_is_answered_with_those_that_exist():
+def test_an_unknown_measurement_is_an_error_that_lists_the_choices():
     with pytest.raises(UsageError, match="pretrain"):
         perf.get_command(None, "speed")
 
 
 @pytest.mark.slow
-def test_our_step_is_measured_against_the_peak_of_the_same_run():
+def test_our_training_step_is_measured_as_a_share_of_peak_throughput():
     shape = ["--batch", "2", "--length", "16", "--vocabulary", "200", "--threads", "1"]
     done = CliRunner().invoke(
         perf,
@@ -216,7 +218,7 @@ def test_our_step_is_measured_against_the_peak_of_the_same_run():
         assert row["ratio"] is None
 
 
-def test_a_picture_places_every_point_to_scale_and_escapes_names():
+def test_curves_are_drawn_to_scale_and_names_are_escaped():
     curves = {"ours": [(0.0, 8.0), (50.0, 4.0)], "<peer>": [(100.0, 6.0), (200.0, 4.0)]}
     root = ElementTree.fromstring(picture(curves, title="a < b", down="loss"))
     space = "{http://www.w3.org/2000/svg}"
@@ -230,7 +232,7 @@ def test_a_picture_places_every_point_to_scale_and_escapes_names():
 
 
 @pytest.mark.slow
-def test_our_search_is_measured_by_the_tokens_that_it_writes():
+def test_our_generation_is_measured_in_tokens_per_second():
     shape = ["--batch", "2", "--length", "12", "--tokens", "5", "--vocabulary", "300", "--threads", "1"]
     options = ["--models", "bart", "--sizes", "tiny", "--rounds", "1", "--seconds", "0.1", "--json"]
     done = CliRunner().invoke(perf, ["generate", *options, *shape], catch_exceptions=False)

@@ -1,4 +1,4 @@
-"""Where a run's time went: the parts add up to the wall time of all workers."""
+"""``perf suite``: where the time of a run went. The parts add up to the wall time of all workers."""
 
 import json
 import os
@@ -21,12 +21,12 @@ def run(tmp_path):
     return tmp_path
 
 
-def test_noted_times(run, capsys):
+def test_recorded_times_add_up_to_the_wall_time_of_all_workers(run, capsys):
     times = {"began": 0.0, "wall": 20.0, "workers": 2, "start": 2.0, "work": 32.0, "idle": 6.0}
     (run / TIMES).write_text(json.dumps(times) + "\n")
-    found = suite.spent(run)
-    assert found.total == 40.0 == found.wall * found.workers
-    assert found.overhead == pytest.approx(1 - 22 / 40)
+    result = suite.spent(run)
+    assert result.total == 40.0 == result.wall * result.workers
+    assert result.overhead == pytest.approx(1 - 22 / 40)
     assert main(["perf", "suite", str(run), "--json"]) == 0
     rows = {row["what"]: row for row in map(json.loads, capsys.readouterr().out.splitlines())}
     assert rows["training steps"]["cells"] == 20.0 and rows["waiting for work"]["all"] == 6.0
@@ -36,13 +36,13 @@ def test_noted_times(run, capsys):
     assert rows["outside of training and prediction"]["share"] == pytest.approx(0.45)
 
 
-def test_a_run_from_before_times_were_noted(run):
+def test_a_run_without_recorded_times_uses_its_plan_and_records(run):
     (run / "plan.json").write_text("{}")
     began = 1795230000.0  # half a minute before its records
     os.utime(run / "plan.json", (began, began))
     assert suite.spent(run).wall == 30.0 and suite.spent(run).workers == 1
 
 
-def test_a_folder_that_is_no_run(tmp_path, capsys):
+def test_a_folder_without_a_run_is_an_error(tmp_path, capsys):
     assert main(["perf", "suite", str(tmp_path)]) == 4
     assert "no run wrote there" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Plans: which cells there are, and what their keys depend on."""
+"""Plans: their cells, and what the keys depend on."""
 
 import dataclasses
 
@@ -23,11 +23,11 @@ WORDS = TokenizerTraining(tokenizer="wordpiece", vocabulary=1000, corpus=("a.txt
 
 FIRST = ("row", "task", "task_version", "form", "data_sha256", "adaptation", "settings", "seed", "tokenizer")
 FIRST += ("pretraining", "limit")
-"""The fields that the first cells had: those that came later leave the keys of cells without them alone."""
+"""The fields of cells in the first version. Later fields do not change the keys of cells that do not use them."""
 
 
 def first_key(cell):
-    """What the key of ``cell`` has to be where no field has a value that only later cells have, but its version."""
+    """The expected key of a ``cell`` that uses no later field except the version of its adaptation."""
     matters = {name: value for name, value in dataclasses.asdict(cell).items() if name in FIRST}
     if cell.adaptation_version != 1:
         matters["adaptation_version"] = cell.adaptation_version
@@ -60,7 +60,7 @@ def pretraining(**changes):
     return Pretraining(**(options | changes))
 
 
-def test_models_bring_their_twin_and_the_run_its_floor():
+def test_models_are_followed_by_their_twins_and_baselines_come_last():
     names = [row.name for row in plan.rows_of(["bert", "gpt"], ["tiny"], ["majority"])]
     assert names == ["bert", "random-bert", "gpt", "random-gpt", "majority"]
     assert [row.name for row in plan.rows_of(["bert", "random-gpt"], ["tiny", "mini"], None)] == [
@@ -71,7 +71,7 @@ def test_models_bring_their_twin_and_the_run_its_floor():
     ]
 
 
-def test_a_cell_for_every_seed_but_one_for_what_draws_nothing():
+def test_cells_have_every_seed_unless_nothing_is_random():
     rows = [Row.parse("bert", "tiny"), Row.parse("random-bert", "tiny"), Row.parse("majority", None)]
     assert len(cells(rows)) == 3 + 3 + 1
     likelihood = cells(rows, (WIKI,))
@@ -84,16 +84,16 @@ def test_a_cell_for_every_seed_but_one_for_what_draws_nothing():
     ]
 
 
-def test_few_training_examples_are_a_draw_for_baselines_too():
+def test_baselines_have_every_seed_on_sampled_training_sets():
     rows = [Row.parse("majority", None), Row.parse("gpt", "tiny")]
-    found = cells(rows, [few := tasks.load("cola-100"), COLA], data_sha256={"cola": "d", "cola-100": "d"})
-    assert [(one.row.name, one.task, one.seed) for one in found if one.task == few.name] == [
+    found = cells(rows, [small_task := tasks.load("cola-100"), COLA], data_sha256={"cola": "d", "cola-100": "d"})
+    assert [(one.row.name, one.task, one.seed) for one in found if one.task == small_task.name] == [
         (name, "cola-100", seed) for name in ("majority", "gpt") for seed in range(3)
     ]
     assert sum(one.task == "cola" for one in found) == 1 + 3 and len({one.key for one in found}) == 6 + 4
 
 
-def test_keys_follow_what_matters():
+def test_keys_depend_on_everything_that_changes_the_result():
     row = Row.parse("bert", "tiny")
     base = cells([row])[0].key
     changed = [
@@ -111,7 +111,7 @@ def test_keys_follow_what_matters():
     assert cells([row])[0].key == base
 
 
-def test_where_a_corpus_lies_does_not_matter_but_what_it_says_does():
+def test_pretraining_keys_depend_on_the_corpus_text_and_not_its_path():
     base = pretraining()
     assert pretraining(corpus=("elsewhere/b.txt",), corpus_name="b").key == base.key
     for change in (
@@ -124,41 +124,41 @@ def test_where_a_corpus_lies_does_not_matter_but_what_it_says_does():
         assert pretraining(**change).key != base.key
 
 
-def test_plans_survive_json():
+def test_plans_round_trip_through_json():
     first = pretraining()
     second = pretraining(base=first.key, other_tokenizer=WORDS.key)
     rows = [Row.parse("bert", "tiny"), Row.parse("majority", None)]
     own = cells(rows, (COLA, CONLL), tokenizer=WORDS.key, pretraining_of={rows[0]: second.key})
-    whole = Plan((WORDS, Given(key="given", path="/there"), AdaptedModel(cell=own[0]), second, first, *own))
-    again = Plan.from_json(whole.to_json())
-    assert again == whole and [one.kind for one in whole.artefacts[:3]] == ["tokenizer", "given", "pretraining"]
-    assert [one.key for one in again.artefacts] == [one.key for one in whole.artefacts]
-    assert [c.key for c in again.cells] == [c.key for c in whole.cells]
+    complete = Plan((WORDS, Given(key="given", path="/there"), AdaptedModel(cell=own[0]), second, first, *own))
+    again = Plan.from_json(complete.to_json())
+    assert again == complete and [one.kind for one in complete.artefacts[:3]] == ["tokenizer", "given", "pretraining"]
+    assert [one.key for one in again.artefacts] == [one.key for one in complete.artefacts]
+    assert [c.key for c in again.cells] == [c.key for c in complete.cells]
     assert again.pretrainings == (first, second)
 
 
-def test_cells_that_share_a_traced_step_stand_together():
+def test_cells_that_share_a_traced_step_are_one_group():
     rows = [Row.parse("bert", "tiny"), Row.parse("random-bert", "tiny")]
-    whole = Plan((WORDS, *cells(rows, (COLA, CONLL), tokenizer=WORDS.key)))
-    groups = whole.groups()
+    complete = Plan((WORDS, *cells(rows, (COLA, CONLL), tokenizer=WORDS.key)))
+    groups = complete.groups()
     assert set(groups) == {"bert.tiny.classification.finetune", "bert.tiny.tagging.finetune"}
     assert {cell.row.kind for cell in groups["bert.tiny.tagging.finetune"]} == {"pretrained", "random"}
 
 
-def test_as_many_workers_as_were_asked_for_share_a_group():
-    whole = Plan((WORDS, *cells([Row.parse("bert", "tiny")], tokenizer=WORDS.key)))
-    assert len(whole.groups()) == 1 and len(whole.ends) == 3
-    assert whole.workers(None, 8) == 1, "two workers on one group trace its step twice"
-    assert [whole.workers(asked, 8) for asked in (1, 2, 5)] == [1, 2, 3]
+def test_workers_share_a_group_only_on_request():
+    complete = Plan((WORDS, *cells([Row.parse("bert", "tiny")], tokenizer=WORDS.key)))
+    assert len(complete.groups()) == 1 and len(complete.ends) == 3
+    assert complete.workers(None, 8) == 1, "two workers on one group trace its step twice"
+    assert [complete.workers(asked, 8) for asked in (1, 2, 5)] == [1, 2, 3]
     assert Plan(()).workers(4, 8) == Plan(()).workers(None, 8) == 1
 
 
-def test_an_unknown_adaptation_is_told_with_the_choices():
+def test_an_unknown_adaptation_is_an_error_that_lists_the_choices():
     with pytest.raises(UsageError, match="'tune'.*features, finetune"):
         cells([Row.parse("bert", "tiny")], adaptations=("tune",))
 
 
-def test_settings_come_from_form_suite_and_user_in_that_order():
+def test_settings_of_user_override_suite_and_form():
     suite = {"": {"length": 64}, "tagging": {"epochs": 2}, "tagging/features": {"epochs": 5}}
     assert plan.settings_of(CONLL, "finetune", suite, {})["epochs"] == 2
     assert plan.settings_of(CONLL, "features", suite, {})["epochs"] == 5
@@ -175,13 +175,13 @@ def test_settings_come_from_form_suite_and_user_in_that_order():
     [{"epoch": 3}, {"epochs": "many"}, {"epochs": 0}, {"epochs": 1.5}, {"learning_rate": -1}, {"batch": "nan"}]
     + [{"selection": 0}, {"target_length": 1}],
 )
-def test_settings_that_do_not_fit_are_told(changes):
+def test_invalid_settings_are_errors(changes):
     with pytest.raises(SettingError, match=next(iter(changes))):
         plan.settings_of(COLA, "finetune", {}, changes)
 
 
-def test_an_adaptation_may_bring_its_settings():
-    """Variants are rows of their own on the board, by name; what they change is in their settings and keys."""
+def test_an_adaptation_name_may_include_settings():
+    """Variants are separate rows of the board, by name. Their changes are in their settings and keys."""
     asked = ("features", "features:layers=top", "ulmfit:unfreeze=0+concat=0")
     found = cells([Row.parse("gpt", "tiny")], (COLA, WIKI), adaptations=asked, seeds=[0], settings={"epochs": 7})
     assert [(c.task, c.adaptation, c.method) for c in found] == [
@@ -194,7 +194,7 @@ def test_an_adaptation_may_bring_its_settings():
     assert len({c.key for c in found}) == len({c.group for c in found}) == 4
 
 
-def test_a_setting_of_one_adaptation_passes_the_others_of_the_run_by():
+def test_a_setting_of_one_adaptation_does_not_change_the_others():
     row = [Row.parse("gpt", "tiny")]
     asked = {"adaptations": ("finetune", "ulmfit"), "seeds": [0]}
     plain = cells(row, (COLA, WIKI), **asked)
@@ -204,20 +204,20 @@ def test_a_setting_of_one_adaptation_passes_the_others_of_the_run_by():
     assert [a.key == b.key for a, b in zip(plain, found, strict=True)] == [True, False, True]
 
 
-def test_a_setting_of_an_adaptation_that_is_not_asked_for_is_told():
+def test_a_setting_of_an_adaptation_outside_the_run_is_an_error():
     with pytest.raises(SettingError, match="lm_epochs.*--adaptation ulmfit"):
         cells([Row.parse("gpt", "tiny")], (COLA,), adaptations=("finetune",), seeds=[0], settings={"lm_epochs": 3})
 
 
 @pytest.mark.parametrize("asked", ("features:", "features:layers", "ulmfit:unfreeze=0=1"))
-def test_an_adaptation_with_half_a_setting_is_a_sentence(asked):
+def test_an_adaptation_with_an_incomplete_setting_is_a_usage_error(asked):
     with pytest.raises(UsageError, match="ulmfit:unfreeze=0"):
         cells([Row.parse("bert", "tiny")], adaptations=(asked,))
 
 
 @pytest.mark.parametrize("name", plan.adaptations())
-def test_every_adaptation_has_cells(name):
-    """No setting may have the name of what all settings can be asked."""
+def test_cells_of_every_adaptation_have_its_name(name):
+    """A setting must not have the name of a method of `Settings`."""
     own = {field.name for field in dataclasses.fields(adaptation_settings.kind(name))}
     assert not own & {attribute for attribute in dir(Settings) if callable(getattr(Settings, attribute))}
     found = cells(
@@ -228,4 +228,4 @@ def test_every_adaptation_has_cells(name):
         teacher=lambda named: plan.Teaching(plan.teacher_row(named), "key"),
         adapted=lambda cell: "key",
     )
-    assert [cell.method for cell in found] == [name] * len(found)
+    assert found and {cell.method for cell in found} == {name}

@@ -1,4 +1,4 @@
-"""Own models, tasks and adaptations from a folder: listed, run by workers, hashed into keys; broken files are named."""
+"""Plugins: a user's models, tasks and adaptations in listings, workers and keys, and errors in their files."""
 
 import importlib.metadata
 import json
@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def plugin(tmp_path, monkeypatch):
-    """A folder with a model, a task and an adaptation of their own; the registries are as before afterwards."""
+    """A plugin folder with a model, a task and an adaptation. The registries are restored afterwards."""
     folder = tmp_path / "plugin"
     for kind in ("models", "objectives", "tasks", "adaptations"):
         (folder / kind).mkdir(parents=True)
@@ -55,7 +55,7 @@ def plugin(tmp_path, monkeypatch):
 
 
 def forget(plugin: Path) -> None:
-    """Takes ``plugin`` out of the registries, as they are in a fresh process."""
+    """Removes ``plugin`` from the registries, as in a new process."""
     plugins._used.clear()
     for package, kind in ((models, "models"), (objectives, "objectives"), (tasks, "tasks"), (adapt, "adaptations")):
         package.__path__.remove(str(plugin / kind))
@@ -64,7 +64,7 @@ def forget(plugin: Path) -> None:
         function.cache_clear()
 
 
-def test_what_a_plugin_adds_is_listed_with_its_source(plugin, capsys):
+def test_models_tasks_and_adaptations_of_a_plugin_are_listed_with_their_source(plugin, capsys):
     before = set(models.names()), set(tasks.names()), set(adapt.names())
     assert main(["ls", f"--plugin={plugin}"]) == 0
     lines = [line for line in capsys.readouterr().out.splitlines() if f"[plugin {plugin}]" in line]
@@ -74,10 +74,10 @@ def test_what_a_plugin_adds_is_listed_with_its_source(plugin, capsys):
     for name in ("plugged_vectors", "Plugged-Reviews", "plugged_features"):
         assert main(["--plugin", str(plugin), "info", name]) == 0
         assert f"[plugin {plugin}]" in capsys.readouterr().out
-    assert tasks.load("plugged_reviews-40").train_examples == 40  # a variant of it
+    assert tasks.load("plugged_reviews-40").train_examples == 40  # a variant of the task
 
 
-def test_a_model_may_bring_its_objective(plugin, tmp_path, capsys):
+def test_a_plugin_model_may_have_its_own_objective(plugin, tmp_path, capsys):
     own = (ROOT / "models/objectives/mlm.py").read_text()
     (plugin / "objectives/plugged_mlm.py").write_text(own)
     model = (ROOT / "models/masked_language_modeling/roberta.py").read_text()
@@ -91,12 +91,12 @@ def test_a_model_may_bring_its_objective(plugin, tmp_path, capsys):
     assert main(["info", "plugged_mlm", f"--plugin={plugin}"]) == 0 and "L_MLM" in capsys.readouterr().out
     text = tmp_path / "text.txt"
     text.write_text("A place of which little is read.\n" * 50)
-    asked = ["--corpus", str(text), "--steps", "1", "--batch", "2", "--length", "16", "--vocabulary", "120"]
-    assert main(["pretrain", "plugged_roberta", *asked, "--out", str(tmp_path / "out"), f"--plugin={plugin}"]) == 0
+    arguments = ["--corpus", str(text), "--steps", "1", "--batch", "2", "--length", "16", "--vocabulary", "120"]
+    assert main(["pretrain", "plugged_roberta", *arguments, "--out", str(tmp_path / "out"), f"--plugin={plugin}"]) == 0
     before = plugins.sources(("plugged_roberta",))
     assert set(before) == {"models/plugged_roberta.py", "objectives/plugged_mlm.py"}
     (plugin / "objectives/plugged_mlm.py").write_text(own + "\n")
-    assert plugins.sources(("plugged_roberta",)) != before  # another cell
+    assert plugins.sources(("plugged_roberta",)) != before  # the file is part of the key
     (tmp_path / "other/objectives").mkdir(parents=True)
     shutil.copy(plugin / "objectives/plugged_mlm.py", tmp_path / "other/objectives/mlm.py")
     with pytest.raises(UsageError, match="the name 'mlm' is taken"):
@@ -104,7 +104,7 @@ def test_a_model_may_bring_its_objective(plugin, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_workers_run_what_a_plugin_adds(plugin, world, tmp_path):
+def test_workers_load_the_plugin(plugin, world, tmp_path):
     out = tmp_path / "run"
     options = ["--models", "plugged_vectors", "--tasks", "plugged_reviews", "--adaptation", "plugged_features"]
     options += ["--no-baselines", "--seeds", "1", "--steps", "3", "--jobs", "1", "--limit", "60", "--set", "epochs=1"]
@@ -119,17 +119,17 @@ def test_workers_run_what_a_plugin_adds(plugin, world, tmp_path):
     assert json.loads((out / "job.json").read_text())["plugins"] == [str(plugin)]
 
 
-def test_ray_workers_get_the_folders_with_their_job(plugin):
+def test_ray_workers_get_the_plugin_folders_with_their_job(plugin):
     plugins.use(plugin)
     job = Job(data="", source={}, command="", keep=False, length=32)
     assert job.plugins == [str(plugin)]
     forget(plugin)
-    assert "plugged_vectors" not in models.names()  # as in a fresh process
+    assert "plugged_vectors" not in models.names()  # as in a new process
     on_ray.Remote('{"artefacts": []}', job, 1)
     assert "plugged_vectors" in models.names()
 
 
-def test_a_changed_file_is_another_cell(plugin):
+def test_a_changed_plugin_file_changes_the_key(plugin):
     plugins.use(plugin)
 
     def found() -> dict[str, str]:
@@ -145,18 +145,18 @@ def test_a_changed_file_is_another_cell(plugin):
     assert len({one.key, replace(one, plugins=before).key, replace(one, plugins=changed).key}) == 3
 
 
-def test_keys_without_plugins_are_what_they_were():
+def test_keys_depend_on_plugins_only_if_there_are_any():
     one = cells.make("sst2", "bert", "features")
     assert one.plugins == {} and Job(data="", source={}, command="", keep=False, length=32).plugins == []
-    made = Pretraining(
+    training = Pretraining(
         model="bert", size="tiny", corpus=("a",), corpus_sha256="b", corpus_name="c", tokenizer="wordpiece",
         vocabulary=300, budget=Budget(steps=2), recipe={},
     )  # fmt: skip
-    assert made.key != replace(made, plugins={"models/x.py": "0"}).key
-    assert made.design != replace(made, plugins={"models/x.py": "0"}).design
+    assert training.key != replace(training, plugins={"models/x.py": "0"}).key
+    assert training.design != replace(training, plugins={"models/x.py": "0"}).design
 
 
-def test_a_broken_file_is_named_and_all_else_works(plugin, capsys):
+def test_a_broken_file_is_reported_and_the_others_work(plugin, capsys):
     (plugin / "tasks/plugged_broken.py").write_text('"""Broken."""\n\nimport nothing_of_the_kind\n')
     (plugin / "models/plugged_hollow.py").write_text('"""Hollow."""\n')
     plugins.use(plugin)
@@ -171,20 +171,20 @@ def test_a_broken_file_is_named_and_all_else_works(plugin, capsys):
 @pytest.mark.parametrize(
     "file", ["models/bert.py", "models/majority.py", "models/card.py", "tasks/sst2.py", "tasks/forms.py"]
 )
-def test_names_that_are_taken(plugin, capsys, file):
+def test_files_with_existing_names_are_usage_errors(plugin, capsys, file):
     (plugin / file).write_text("")
     assert main(["--plugin", str(plugin), "ls"]) == 2
     assert f"{plugin / file}: the name '{Path(file).stem}' is taken" in capsys.readouterr().err
     assert "plugged_vectors" not in models.names()
 
 
-def test_folders_of_adaptations_that_are_taken(plugin):
+def test_adaptation_folders_with_existing_names_are_usage_errors(plugin):
     shutil.copytree(plugin / "adaptations/plugged_features", plugin / "adaptations/finetune")
     with pytest.raises(UsageError, match="the name 'finetune' is taken"):
         plugins.use(plugin)
 
 
-def test_folders_that_are_no_plugins(tmp_path, capsys):
+def test_folders_that_are_not_plugins_are_errors(tmp_path, capsys):
     with pytest.raises(
         EnvironmentProblem, match="is not a plugin: it has none of the folders models, objectives, tasks, adaptations"
     ):
@@ -193,7 +193,7 @@ def test_folders_that_are_no_plugins(tmp_path, capsys):
     assert main(["ls", "--plugin"]) == 2
 
 
-def test_installed_packages_bring_plugins(plugin, tmp_path, monkeypatch):
+def test_installed_packages_can_be_plugins(plugin, tmp_path, monkeypatch):
     package = tmp_path / "site" / "our_package_of_plugins"
     shutil.copytree(plugin, package)
     (package / "__init__.py").write_text("raise SystemExit('a plugin is not imported before it is used')\n")

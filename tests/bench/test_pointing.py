@@ -1,4 +1,4 @@
-"""The pointing head: tuples come back from their choices, only legal ones are written, and they can be learnt."""
+"""The pointing head: encoding of tuples, constrained decoding, loss and learning."""
 
 import json
 from dataclasses import replace
@@ -46,37 +46,37 @@ def examples(name):
     ]
 
 
-def numbers_of(row):
-    """What a decoder that knows the answer would write."""
+def gold_choices(row):
+    """The choices of a decoder that predicts the gold tuples."""
     return np.maximum(row.arrays["chosen"], 0)
 
 
 @pytest.mark.parametrize("name", TUPLES)
-def test_tuples_come_back_from_their_choices(name):
-    made, asked = codec(name), examples(name)
-    rows = made.rows(asked)
-    found = made.predictions(asked, rows, [numbers_of(row) for row in rows])
-    assert found == [list(example.gold) for example in asked]
-    padded = made.predictions(asked, rows, list(stack(rows)["slots"] * 0))
+def test_tuples_round_trip_through_choices(name):
+    made, sentences = codec(name), examples(name)
+    rows = made.rows(sentences)
+    found = made.predictions(sentences, rows, [gold_choices(row) for row in rows])
+    assert found == [list(example.gold) for example in sentences]
+    padded = made.predictions(sentences, rows, list(stack(rows)["slots"] * 0))
     assert padded == [[]] * 3
 
 
-def test_words_out_of_reach_are_not_learnt_and_nothing_is_said_of_them():
-    asked = examples("absa")[:1]
-    (row,) = codec("absa", length=10).rows(asked)
-    reach = len(row.arrays["places"])
-    assert 3 < reach <= 8 and len(row.arrays["tokens"]) <= 10
+def test_tuples_with_truncated_words_are_not_trained_on_or_predicted():
+    sentences = examples("absa")[:1]
+    (row,) = codec("absa", length=10).rows(sentences)
+    words_in_reach = len(row.arrays["places"])
+    assert 3 < words_in_reach <= 8 and len(row.arrays["tokens"]) <= 10
     made = codec("absa", length=10)
-    assert made.predictions(asked, [row], [numbers_of(row)]) == [[(1, 2, 3, 3, "NEG")]]
-    beyond = [Example(id="0", inputs=WORDS, gold=Pointings([("POS",)], given=(8, 8)))]
-    (row,) = codec("absa-alsc-14lap", length=10).rows(beyond)
-    assert not row.arrays["slots"].any() and codec("absa-alsc-14lap").predictions(beyond, [row], [numbers_of(row)]) == [
-        []
-    ]
+    assert made.predictions(sentences, [row], [gold_choices(row)]) == [[(1, 2, 3, 3, "NEG")]]
+    truncated = [Example(id="0", inputs=WORDS, gold=Pointings([("POS",)], given=(8, 8)))]
+    (row,) = codec("absa-alsc-14lap", length=10).rows(truncated)
+    assert not row.arrays["slots"].any() and codec("absa-alsc-14lap").predictions(
+        truncated, [row], [gold_choices(row)]
+    ) == [[]]
 
 
-def encoded(rows, width=24):
-    """A stand-in for an encoder: each token's vector follows from the token and its place alone."""
+def fake_encoding(rows, width=24):
+    """A fake encoder: the vector of a token depends only on the token and its position."""
     import tensorflow as tf
 
     batch = {name: tf.convert_to_tensor(value) for name, value in stack(rows).items()}
@@ -87,8 +87,8 @@ def encoded(rows, width=24):
     return Encoding(tf.constant(vectors), tf.constant((vectors * real).sum(1) / real.sum(1)), ()), batch
 
 
-def legal(numbers, slots, labels, words, first):
-    """By brute force: what keeps to the pattern."""
+def check_pattern(numbers, slots, labels, words, first):
+    """Checks choice by choice that ``numbers`` follow the pattern of ``slots``."""
     ended, previous = False, 0
     for number, slot in zip(numbers, slots, strict=True):
         word = first <= number < first + words
@@ -108,60 +108,59 @@ def legal(numbers, slots, labels, words, first):
 
 
 @pytest.mark.parametrize("name", ["absa", "absa-aoe-14lap", "absa-alsc-14lap"])
-def test_only_what_is_legal_is_written_whatever_the_weights_and_the_batch(name):
-    made, asked = codec(name), examples(name)
-    rows = made.rows(asked)
+def test_predictions_follow_the_pattern_for_any_weights_and_batch(name):
+    made, sentences = codec(name), examples(name)
+    rows = made.rows(sentences)
     head = pointing.Head(made.outputs)
     rng = np.random.default_rng(3)
     for _ in range(3):
-        reading, batch = encoded(rows)
+        reading, batch = fake_encoding(rows)
         numbers = head(reading, batch)
         for weight in head.trainable_variables:
             weight.assign(rng.normal(size=weight.shape) * 0.7)
         numbers = head(reading, batch)
-        whole = head.predicted(numbers, batch).numpy()
-        for row, line in zip(rows, whole, strict=True):
+        all_choices = head.predicted(numbers, batch).numpy()
+        for row, line in zip(rows, all_choices, strict=True):
             slots = row.arrays["slots"]
-            legal(line[: len(slots)], slots, len(made.labels), len(row.arrays["places"]), made.outputs)
+            check_pattern(line[: len(slots)], slots, len(made.labels), len(row.arrays["places"]), made.outputs)
             given = row.note
             assert line[:given].tolist() == row.arrays["chosen"][:given].tolist()
         for order in ([2], [1, 0]):
-            reading, batch = encoded([rows[i] for i in order])
+            reading, batch = fake_encoding([rows[i] for i in order])
             other = head.predicted(head(reading, batch), batch).numpy()
             for place, i in enumerate(order):
-                size = min(other.shape[1], whole.shape[1])
-                assert other[place, :size].tolist() == whole[i, :size].tolist()
+                size = min(other.shape[1], all_choices.shape[1])
+                assert other[place, :size].tolist() == all_choices[i, :size].tolist()
 
 
-def test_tuples_that_begin_with_a_class_can_end_before_the_last_possible_one():
+def test_tuples_that_begin_with_a_class_can_end_before_the_maximum():
     task = replace(load("absa"), extra={"pattern": ("class", "span")})
     made = pointing.Codec(task, TOKENIZER, Settings(), [])
     golds = ([("NEG", 1, 2), ("POS", 8, 8)], [("NEU", 3, 3)], [])
-    asked = [Example(id=str(i), inputs=WORDS, gold=Pointings(gold)) for i, gold in enumerate(golds)]
-    rows = made.rows(asked)
+    sentences = [Example(id=str(i), inputs=WORDS, gold=Pointings(gold)) for i, gold in enumerate(golds)]
+    rows = made.rows(sentences)
     assert made.most > 2
-    assert made.predictions(asked, rows, [numbers_of(row) for row in rows]) == [list(gold) for gold in golds]
+    assert made.predictions(sentences, rows, [gold_choices(row) for row in rows]) == [list(gold) for gold in golds]
     head = pointing.Head(made.outputs)
-    reading, batch = encoded(rows)
+    reading, batch = fake_encoding(rows)
     numbers = head(reading, batch)
-    assert float(head.loss(numbers, batch)) < 100  # a choice that is not allowed costs 1e9 nats
+    assert float(head.loss(numbers, batch)) < 100  # a forbidden choice costs 1e9 nats
     for row, line in zip(rows, head.predicted(numbers, batch).numpy(), strict=True):
         slots = row.arrays["slots"]
-        legal(line[: len(slots)], slots, len(made.labels), len(row.arrays["places"]), made.outputs)
+        check_pattern(line[: len(slots)], slots, len(made.labels), len(row.arrays["places"]), made.outputs)
 
 
-def test_the_loss_is_that_of_the_choices_one_by_one():
-    """Against the decoder's own greedy path: choices that are written are likelier than any other, so the loss of the
-    path is below that of the same path with one choice changed; and by hand where all logits are equal."""
-    made, asked = codec("absa"), examples("absa")
-    rows = made.rows(asked)
+def test_the_loss_is_the_mean_negative_log_likelihood_of_the_choices():
+    """By hand where all logits are equal."""
+    made, sentences = codec("absa"), examples("absa")
+    rows = made.rows(sentences)
     head = pointing.Head(made.outputs)
-    reading, batch = encoded(rows)
+    reading, batch = fake_encoding(rows)
     numbers = head(reading, batch)
-    own = head.own
+    parameters = head.own
     for name in ("query", "classes"):
-        own[name].assign(own[name] * 0.0)
-    # Every legal choice is as likely as another: ln of how many there are, at each of the places that are known.
+        parameters[name].assign(parameters[name] * 0.0)
+    # All allowed choices are equally likely: the loss of a known choice is ln of their number.
     count = []
     for row in rows:
         words = len(row.arrays["places"])
@@ -169,23 +168,23 @@ def test_the_loss_is_that_of_the_choices_one_by_one():
         for number, slot in zip(row.arrays["chosen"], row.arrays["slots"], strict=True):
             if number < 0:
                 break
-            left = words - (previous - made.outputs)
-            count.append({2: words + 1, 3: words, 4: left, 5: 3}[int(slot)])
+            remaining = words - (previous - made.outputs)
+            count.append({2: words + 1, 3: words, 4: remaining, 5: 3}[int(slot)])
             previous = int(number)
     assert float(head.loss(numbers, batch)) == pytest.approx(np.log(count).mean(), abs=1e-5)
 
 
-def test_it_learns_the_tuples_of_a_few_sentences():
+def test_the_head_learns_the_tuples_of_a_few_sentences():
     import keras
     import tensorflow as tf
 
     keras.utils.set_random_seed(0)
-    made, asked = codec("absa", target_length=15), examples("absa")
-    rows = made.rows(asked)
+    made, sentences = codec("absa", target_length=15), examples("absa")
+    rows = made.rows(sentences)
     head = pointing.Head(made.outputs)
-    reading, batch = encoded(rows)
+    reading, batch = fake_encoding(rows)
     head(reading, batch)
-    for weight in head.trainable_variables:  # as `Adapted.reset` begins
+    for weight in head.trainable_variables:  # as in `Adapted.reset`
         weight.assign(np.random.default_rng(0).normal(0, 0.02, weight.shape) if len(weight.shape) > 1 else weight)
     optimizer = keras.optimizers.Adam(3e-3)
     optimizer.build(head.trainable_variables)
@@ -199,28 +198,28 @@ def test_it_learns_the_tuples_of_a_few_sentences():
 
     losses = [float(step()) for _ in range(150)]
     assert losses[-1] < 0.05 < 0.5 < losses[0]
-    written = head.predicted(head(reading, batch), batch).numpy()
-    assert made.predictions(asked, rows, list(written)) == [list(example.gold) for example in asked]
+    choices = head.predicted(head(reading, batch), batch).numpy()
+    assert made.predictions(sentences, rows, list(choices)) == [list(example.gold) for example in sentences]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model, adaptation", [("bert", "finetune"), ("bart", "features")])
-def test_from_official_files_to_a_record(tmp_path, model, adaptation):
-    """A cell on made-up reviews whose aspects are "the X" and whose opinions end them."""
+def test_a_cell_reads_official_files_and_produces_a_record(tmp_path, model, adaptation):
+    """A cell on made-up reviews. Aspects are "the X", and the opinion is the last word."""
     rng = np.random.default_rng(0)
     folder = tmp_path / "data/absa/pengb/14lap"
     folder.mkdir(parents=True)
-    said = {"fine": "POS", "awful": "NEG", "usual": "NEU"}
+    polarities = {"fine": "POS", "awful": "NEG", "usual": "NEU"}
     for split, count in (("train", 96), ("dev", 12), ("test", 16)):
         entries = []
         for _ in range(count):
-            noun, opinion = str(rng.choice(["miller", "river", "café"])), str(rng.choice(list(said)))
+            noun, opinion = str(rng.choice(["miller", "river", "café"])), str(rng.choice(list(polarities)))
             words = [*["near"] * int(rng.integers(0, 3)), "the", noun, "is", opinion]
             first = words.index("the")
             entries.append({
                 "raw_words": " ".join(words), "words": words,
                 "aspects": [{"index": 0, "from": first, "to": first + 2, "term": ["the", noun],
-                             "polarity": said[opinion]}],
+                             "polarity": polarities[opinion]}],
                 "opinions": [{"index": 0, "from": len(words) - 1, "to": len(words), "term": [opinion]}],
             })  # fmt: skip
         (folder / f"{split}_convert.json").write_text(json.dumps(entries))

@@ -1,4 +1,4 @@
-"""Training steps outside TensorFlow: on JAX's runtime, and carried to a machine that has no TensorFlow."""
+"""Training steps outside TensorFlow: with the runtime of JAX, here and on machines without TensorFlow (``--carry``)."""
 
 import json
 import os
@@ -33,7 +33,7 @@ def needs_jax():
     pytest.importorskip("jax", reason="the runtime of JAX is an extra: pip install 'ptmbench[jax]'")
 
 
-def test_a_state_is_the_same_after_it_was_cut_into_pieces(tmp_path):
+def test_a_state_in_several_files_is_read_back_unchanged(tmp_path):
     rng = np.random.default_rng(0)
     arrays = {"b": rng.normal(size=(300, 7)).astype(np.float32), "a": np.int64(3), "c": np.zeros((0, 4), np.float32)}
     driver.write_state(tmp_path / "step-000000007", {"step": 7}, arrays, piece=1000)
@@ -45,36 +45,36 @@ def test_a_state_is_the_same_after_it_was_cut_into_pieces(tmp_path):
 
 
 @pytest.mark.parametrize("broken", ["000.bin", "state.json"])
-def test_a_damaged_state_is_passed_over(broken, tmp_path):
+def test_a_damaged_state_is_skipped(broken, tmp_path):
     for step in (5, 10):
         driver.write_state(tmp_path / f"step-{step:09d}", {"step": step}, {"a": np.arange(step)})
-    path, told = tmp_path / "step-000000010" / broken, []
+    path, messages = tmp_path / "step-000000010" / broken, []
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
-    about, _ = driver.newest_state(tmp_path, told.append)
-    assert about["step"] == 5 and str(path) in told[0]
+    about, _ = driver.newest_state(tmp_path, messages.append)
+    assert about["step"] == 5 and str(path) in messages[0]
     path.unlink()
-    assert driver.newest_state(tmp_path, told.append)[0]["step"] == 5 and "cannot be read" in told[1]
+    assert driver.newest_state(tmp_path, messages.append)[0]["step"] == 5 and "cannot be read" in messages[1]
 
 
-def test_constants_of_booleans_are_spelled_out():
-    """Whether MLIR packs them in bytes or in bits."""
+def test_boolean_constants_become_lists():
+    """MLIR packs them in bytes or in bits."""
     bits = np.random.default_rng(0).integers(0, 2, (3, 5))
     for packed in (bits.astype(np.uint8).tobytes(), np.packbits(bits, bitorder="little").tobytes()):
         text = _BITS.sub(_spelled, f'%0 = stablehlo.constant dense<"0x{packed.hex().upper()}"> : tensor<3x5xi1>')
-        spelled = json.loads(text.removeprefix("%0 = stablehlo.constant dense<").partition(">")[0])
-        assert np.array_equal(spelled, bits) and text.endswith(" : tensor<3x5xi1>")
+        values = json.loads(text.removeprefix("%0 = stablehlo.constant dense<").partition(">")[0])
+        assert np.array_equal(values, bits) and text.endswith(" : tensor<3x5xi1>")
 
 
-def test_without_jax_is_a_sentence(monkeypatch):
+def test_missing_jax_is_an_error_with_the_install_command(monkeypatch):
     monkeypatch.setitem(sys.modules, "jax", None)
     with pytest.raises(EnvironmentProblem, match=r"pip install 'ptmbench\[jax\]'"):
         PjrtStep(None, [])
 
 
 def step_of(name, **options):
-    """A network with dropout, its training step, and the batches of ``name``."""
+    """The network of the model ``name`` with dropout, its training step, and its batches."""
     model = made(name)
     keras.utils.set_random_seed(3)
     network = build(model.module, small(model.module))
@@ -84,28 +84,30 @@ def step_of(name, **options):
 
 
 @pytest.mark.parametrize("options", [{"accumulate": 2}, {"optimizer": "adagrad"}], ids=str)
-def test_what_stays_in_tensorflow_is_a_sentence(options):
+def test_steps_that_cannot_be_lowered_are_usage_errors(options):
     network, step, batches = step_of("bert", **options)
     with pytest.raises(UsageError, match="no gradient accumulation and dense gradients"):
         lowered(step, network.loss.variables, batches(0, 1))
 
 
-def trained(network, step, batches, first, last):
+def run_steps(network, step, batches, first, last):
     for number in range(first, last):
         scalars = step(batches(number, 1), (1, number), 1e-3 * (number + 1))
     step.settle()
     state = step.state()
     weights = {variable.path: variable.numpy() for variable in network.loss.variables}
-    noise = 1e-15 * max(1.0, float(scalars["gradient_norm"])) ** 2  # larger gradients are rounded by larger amounts
+    noise = 1e-15 * max(1.0, float(scalars["gradient_norm"])) ** 2  # rounding errors grow with the gradient
     for number, variable in enumerate(network.loss.trainable_variables):
         squares = state[f"{2 * number + 3:05d}"]  # Adam's v
         weights[variable.path] = np.where(squares < noise, 0.0, weights[variable.path])
     return {name: float(value) for name, value in scalars.items()}, weights, state
 
 
-def close(one, other):
-    """Scalars and states of two trainings, without weights such as biases of keys, whose gradient is nothing but
-    rounding: Adam divides it by itself. Averages over arrays are compared."""
+def assert_close(one, other):
+    """Compares scalars and states of two trainings, by mean differences of arrays.
+
+    `run_steps` zeroes weights whose gradient is only rounding error, such as biases of keys: Adam divides it by itself.
+    """
     for name, value in one[0].items():
         assert other[0][name] == pytest.approx(value, rel=1e-4, abs=1e-5), name
     for here, there in zip(one[1:], other[1:], strict=True):
@@ -113,8 +115,8 @@ def close(one, other):
         assert max(np.abs(array - there[name]).mean() for name, array in here.items()) < 5e-5
 
 
-def test_a_lowered_step_is_stablehlo_alone(monkeypatch):
-    """Processors run XLA's own operations too; GPUs refuse them."""
+def test_a_lowered_step_has_only_stablehlo_operations(monkeypatch):
+    """CPUs also run XLA's internal operations (MHLO). GPUs refuse them."""
     assert foreign("module\n%1 = mhlo.copy %0 : tensor<f32>\n  %2 = stablehlo.add %1, %1") == ["mhlo.copy"]
     network, step, batches = step_of("glove")
     lowered(step, network.loss.variables, batches(0, 1))
@@ -126,16 +128,16 @@ def test_a_lowered_step_is_stablehlo_alone(monkeypatch):
 def check_runtime(name):
     needs_jax()
     network, step, batches = step_of(name)
-    here = trained(network, step, batches, 0, 4)
+    here = run_steps(network, step, batches, 0, 4)
     network, step, batches = step_of(name)
-    close(here, trained(network, PjrtStep(step, network.loss.variables), batches, 0, 4))
+    assert_close(here, run_steps(network, PjrtStep(step, network.loss.variables), batches, 0, 4))
 
 
 @pytest.mark.parametrize(
     "name", ["glove", *(pytest.param(name, marks=pytest.mark.slow) for name in ("bert", "distilbert"))]
 )
-def test_the_runtime_of_jax_does_what_tensorflow_does(name):
-    """Weights, moments and scalars after four steps with dropout."""
+def test_the_runtime_of_jax_equals_tensorflow(name):
+    """Weights, moments and scalars agree after four steps with dropout."""
     check_runtime(name)
 
 
@@ -147,7 +149,7 @@ def test_the_runtime_of_jax_trains_every_model(name):
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory):
-    """A corpus and a tokenizer over it."""
+    """A corpus and a tokenizer trained on it."""
     path = tmp_path_factory.mktemp("text") / "corpus.txt"
     rng = np.random.default_rng(0)
     words = ["the", "cat", "dog", "sat", "ran", "on", "mat", "sea", "old", "red"]
@@ -169,13 +171,13 @@ def here(text, tmp_path_factory):
     return pretrain(text, tmp_path_factory.mktemp("here") / "out")
 
 
-def carried(text, out, folder, words, **options):
+def expect_carried(text, out, folder, words, **options):
     with pytest.raises(ContinuedElsewhere, match=words):
         pretrain(text, out, carry=folder, **options)
 
 
 def drive(folder, *options, expect=0):
-    """Runs the driver in a process where neither TensorFlow nor this package can be imported."""
+    """Runs the driver in a process where TensorFlow, Keras and this package cannot be imported."""
     forbidden = folder.parent / "forbidden"
     for name in ("tensorflow", "keras", "ptmbench"):
         (forbidden / name).mkdir(parents=True, exist_ok=True)
@@ -188,11 +190,11 @@ def drive(folder, *options, expect=0):
 
 
 @pytest.mark.slow
-def test_carried_away_and_back_it_is_the_same_checkpoint(text, here, tmp_path):
+def test_training_elsewhere_gives_the_same_checkpoint(text, here, tmp_path):
     needs_jax()
     folder, out = tmp_path / "carried", tmp_path / "out"
-    carried(text, out, folder, "12 steps, .* Copy it to a machine with JAX")
-    carried(text, out, folder, "has no states yet")
+    expect_carried(text, out, folder, "12 steps, .* Copy it to a machine with JAX")
+    expect_carried(text, out, folder, "has no states yet")
     with pytest.raises(UsageError, match="steps is 12 there and 14 here. Give another folder to --carry"):
         pretrain(text, tmp_path / "other", steps=14, carry=folder)
     shutil.copytree(folder, tmp_path / "measured", ignore=shutil.ignore_patterns("first"))
@@ -210,12 +212,12 @@ def test_carried_away_and_back_it_is_the_same_checkpoint(text, here, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_killed_driver_ends_with_the_same_weights_and_training_may_go_on_here(text, tmp_path):
+def test_a_killed_driver_ends_with_the_same_weights_and_can_be_resumed_here(text, tmp_path):
     needs_jax()
-    straight, killed = tmp_path / "straight", tmp_path / "killed"
-    for folder in (straight, killed):
-        carried(text, tmp_path / "out", folder, "Copy it to", steps=200)
-    drive(straight)
+    uninterrupted, killed = tmp_path / "straight", tmp_path / "killed"
+    for folder in (uninterrupted, killed):
+        expect_carried(text, tmp_path / "out", folder, "Copy it to", steps=200)
+    drive(uninterrupted)
     command = [sys.executable, killed / "driver.py", "--save-every", "0.05"]
     for after in ("step-000000002", "step-000000080"):  # or a later one
         process = subprocess.Popen(command, cwd="/", start_new_session=True, stderr=subprocess.DEVNULL)
@@ -226,7 +228,7 @@ def test_a_killed_driver_ends_with_the_same_weights_and_training_may_go_on_here(
             process.wait()
     about, _ = driver.newest_state(killed / "states")
     if about["step"] < 200:
-        carried(
+        expect_carried(
             text,
             tmp_path / "out",
             killed,
@@ -236,47 +238,47 @@ def test_a_killed_driver_ends_with_the_same_weights_and_training_may_go_on_here(
         state = checkpoint.newest_intact(tmp_path / "out.training", print)[0]
         assert state.about["step"] == about["step"]
     drive(killed)
-    one, other = (driver.newest_state(folder / "states")[1] for folder in (straight, killed))
+    one, other = (driver.newest_state(folder / "states")[1] for folder in (uninterrupted, killed))
     assert one.keys() == other.keys() and all(np.array_equal(array, other[name]) for name, array in one.items())
     assert all(name.startswith("weights/") for name in one)
 
 
 def wait_for(states, name, process, seconds=120):
-    """Until there is the state ``name`` or a later one, or the process has ended."""
+    """Waits until the state ``name`` or a later one exists, or the process has ended."""
     end = time.monotonic() + seconds
     while not any(one.name >= name for one in states.glob("step-*")) and process.poll() is None:
         assert time.monotonic() < end, "the driver wrote no state in time"
         time.sleep(0.02)
 
 
-def interrupting(self, step, scalars):
+def interrupt_at_step_5(self, step, scalars):
     if step == 5:
         signal.raise_signal(signal.SIGINT)
 
 
 @pytest.mark.slow
-def test_a_training_changes_its_runtime_when_it_resumes(text, here, tmp_path, monkeypatch):
-    """Interrupted on one runtime, it goes on with the other from the same state."""
+def test_a_training_can_resume_with_another_runtime(text, here, tmp_path, monkeypatch):
+    """After an interrupt with one runtime, training continues with the other from the same state."""
     needs_jax()
     for first, second in (("tensorflow", "pjrt"), ("pjrt", "tensorflow")):
         out = tmp_path / f"{first}-{second}"
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-            patch.setattr(pretraining.Losses, "add", interrupting)
+            patch.setattr(pretraining.Losses, "add", interrupt_at_step_5)
             pretrain(text, out, runtime=first)
         assert checkpoint.newest_intact(tmp_path / f"{out.name}.training", print)[0].about["step"] == 5
         there = pretrain(text, out, runtime=second)
         assert ("PJRT" in there.about["device"]) == (second == "pjrt")
-        found = there.arrays()
-        assert max(np.abs(array - found[name]).mean() for name, array in here.arrays().items()) < 5e-5
+        result = there.arrays()
+        assert max(np.abs(array - result[name]).mean() for name, array in here.arrays().items()) < 5e-5
 
 
-def test_minutes_cannot_be_carried(text, tmp_path):
+def test_carry_does_not_accept_a_budget_in_minutes(text, tmp_path):
     with pytest.raises(UsageError, match="--carry takes no budget in --minutes"):
         options = {"corpus": text[0], "tokenizer": text[1], "out": tmp_path / "out", "recipe": recipe_of(SETTINGS)}
         pretraining.pretrain("bert", "tiny", budget=Budget(minutes=1), carry=tmp_path / "carried", **options)
 
 
-def test_a_folder_that_was_not_carried_is_refused(text, tmp_path):
+def test_carry_refuses_a_folder_of_something_else(text, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").write_text("mine")
     with pytest.raises(UsageError, match="plan.json cannot be read. .* Or give a folder that does not exist yet"):
@@ -284,20 +286,20 @@ def test_a_folder_that_was_not_carried_is_refused(text, tmp_path):
     assert (tmp_path / "mine" / "notes.txt").read_text() == "mine"
 
 
-def test_a_pretraining_that_cannot_be_does_not_hold_up_the_others(tmp_path, capsys):
-    """XLM learns from texts in named languages, which this corpus does not have."""
+def test_a_pretraining_that_is_not_applicable_does_not_stop_the_others(tmp_path, capsys):
+    """XLM needs texts annotated with their language, which this corpus does not have."""
     (tmp_path / "corpus.txt").write_text("The cat sat on the mat. It purred.\n\n" * 200)
     options = ["--corpus", str(tmp_path / "corpus.txt"), "--steps", "2", "--recipe", "length=16", "--vocabulary", "300"]
     options += ["--models", "xlm,glove", "--tasks", "sst2", "--seeds", "1", "--no-baselines"]
     assert main(["run", "demo", *options, "--out", str(tmp_path / "run"), "--carry", str(tmp_path / "away")]) == OK
-    said = capsys.readouterr().err
-    assert "xlm-tiny (wordpiece) not applicable: because this model learns from annotated text" in said
-    assert "1 pre-trainings wait in" in said and [*(tmp_path / "away").glob("glove-tiny-*/plan.json")]
+    errors = capsys.readouterr().err
+    assert "xlm-tiny (wordpiece) not applicable: because this model learns from annotated text" in errors
+    assert "1 pre-trainings wait in" in errors and [*(tmp_path / "away").glob("glove-tiny-*/plan.json")]
 
 
 @pytest.mark.slow
-def test_the_pretrainings_of_a_run_are_carried_and_its_cells_run_here(tmp_path, capsys):
-    """A teacher first, and its student when the teacher is back."""
+def test_pretrainings_of_a_run_are_carried_and_its_cells_run_here(tmp_path, capsys):
+    """The teacher is carried first, and its student when the teacher is finished."""
     needs_jax()
     out, away = tmp_path / "run", tmp_path / "away"
     command = [
@@ -315,21 +317,21 @@ def test_the_pretrainings_of_a_run_are_carried_and_its_cells_run_here(tmp_path, 
     ]
     command += ["--recipe", "length=16", "--set", "epochs=1", "--out", str(out)]
 
-    def told(*more):
+    def messages(*more):
         assert main([*command, *more]) == OK
         return capsys.readouterr().err
 
-    first = told("--carry", str(away))
+    first = messages("--carry", str(away))
     assert (
         "1 pre-trainings wait in" in first
         and "distilbert-tiny (wordpiece): a pre-training that they need is not finished" in first
     )
     drive(away)
-    second = told("--carry", str(away))
+    second = messages("--carry", str(away))
     assert "Pre-training bert-tiny (wordpiece): done." in second and "1 pre-trainings wait in" in second
     drive(away)
-    assert "All 2 pre-trainings are made. Leave out --carry to run the cells." in told("--carry", str(away))
+    assert "All 2 pre-trainings are made. Leave out --carry to run the cells." in messages("--carry", str(away))
     assert not (out / "records").exists()
-    told()
+    messages()
     (record,) = (json.loads(path.read_text()) for path in (out / "records").glob("*.json"))
     assert record["status"] == "ok" and "PJRT of JAX" in record["pretraining"]["device"]

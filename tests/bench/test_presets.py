@@ -1,4 +1,4 @@
-"""Checkpoints as presets of keras-hub: loaded by its own classes, and imported again."""
+"""Checkpoints as presets of keras-hub: loaded by its classes, and imported again."""
 
 from dataclasses import asdict
 
@@ -25,7 +25,7 @@ DEVIATIONS = {
     "unigram": ("control and format characters, the sign for spaces (U+2581)", {7, 10, 14}),
     "bpe": ("no characters, spaces at the ends of a text", {2, 3, 7}),
 }
-"""What the export says of vocabularies of a kind, and the `TEXTS` to which keras-hub gives other ids."""
+"""The warning of the export for each kind of vocabulary, and the `TEXTS` for which keras-hub gives other ids."""
 FAMILIES = [
     pytest.param("distilbert", "wordpiece", "DistilBert"),
     pytest.param("gpt2", "bpe", "GPT2"),
@@ -37,12 +37,12 @@ FAMILIES = [
 
 
 def save(path, model, kind, lowercase=False, size=320):
-    """A checkpoint of random weights at ``path``; returns its tokenizer and its network."""
+    """Writes a checkpoint with random weights to ``path``; returns its tokenizer and its network."""
     tokenizer = Tokenizer.train(kind, made.TEXT, size, lowercase=lowercase)
     network = networks.build(model, SIZE, tokenizer, 3)
     rng = np.random.default_rng(1)
-    found = networks.weights(network.loss.variables)
-    arrays = {name: rng.normal(0, 0.3, array.shape).astype(np.float32) for name, array in found.items()}
+    result = networks.weights(network.loss.variables)
+    arrays = {name: rng.normal(0, 0.3, array.shape).astype(np.float32) for name, array in result.items()}
     networks.assign(network.loss.variables, arrays)
     about = {"kind": "pretrained", "model": model, "shape": asdict(SIZE)}
     checkpoint.write(path, about=about, arrays={"weights": arrays}, texts={"tokenizer.json": tokenizer.to_json()})
@@ -54,13 +54,13 @@ def export(path, out, *more):
 
 
 @pytest.mark.parametrize(("model", "kind", "family"), FAMILIES)
-def test_keras_hub_gives_the_same_ids_and_vectors(model, kind, family, tmp_path, capsys):
+def test_keras_hub_computes_the_same_ids_and_vectors(model, kind, family, tmp_path, capsys):
     import keras_hub
 
     tokenizer, network = save(tmp_path / "c", model, kind)
     assert export(tmp_path / "c", tmp_path / "p") == 0
-    said, deviating = DEVIATIONS[kind]
-    assert f"keras-hub's tokenizer gives other ids for texts with: {said}." in capsys.readouterr().err
+    message, deviating = DEVIATIONS[kind]
+    assert f"keras-hub's tokenizer gives other ids for texts with: {message}." in capsys.readouterr().err
     theirs = getattr(keras_hub.models, f"{family}Tokenizer").from_preset(str(tmp_path / "p"))
     ids = [np.asarray(theirs(text)).tolist() for text in TEXTS]
     swapped = {0: 1, 1: 0} if model == "roberta" else {}
@@ -89,8 +89,8 @@ def test_keras_hub_gives_the_same_ids_and_vectors(model, kind, family, tmp_path,
         pytest.param("roberta", "bpe", "Roberta", ROBERTA, marks=pytest.mark.slow),
     ],
 )
-def test_preprocessors_of_keras_hub_lay_texts_in_our_templates(model, kind, family, pairs, tmp_path):
-    """One text as here, and two texts as the model's authors do."""
+def test_preprocessors_of_keras_hub_use_our_templates(model, kind, family, pairs, tmp_path):
+    """One text has our template, and two texts have the template of the model's authors."""
     import keras_hub
 
     tokenizer, _ = save(tmp_path / "c", model, kind)
@@ -99,15 +99,17 @@ def test_preprocessors_of_keras_hub_lay_texts_in_our_templates(model, kind, fami
     preprocessor = getattr(keras_hub.models, f"{family}TextClassifierPreprocessor")(theirs, sequence_length=40)
     texts = ["The dog sleeps.", "It is walking."]
     for given, template in ((texts[:1], tokenizer.vocabulary.template), (texts, pairs)):
-        laid = preprocessor((texts[:1], texts[1:]) if len(given) == 2 else given, y=None)
-        found = np.asarray(laid["token_ids"])[np.asarray(laid["padding_mask"]).astype(bool)].tolist()
-        assert found == list(template.lay(tokenizer.encode(given))[0])
+        encoded = preprocessor((texts[:1], texts[1:]) if len(given) == 2 else given, y=None)
+        result = np.asarray(encoded["token_ids"])[np.asarray(encoded["padding_mask"]).astype(bool)].tolist()
+        assert result == list(template.lay(tokenizer.encode(given))[0])
 
 
 @pytest.mark.parametrize(("model", "kind", "family"), FAMILIES)
-def test_a_preset_becomes_the_same_checkpoint_again(model, kind, family, tmp_path, capsys):
-    """All weights of the encoder and the decoder; the heads of the objective have no place in a preset. RoBERTa's only
-    segment is in its positions then, and stays there."""
+def test_an_exported_preset_is_imported_as_the_same_checkpoint(model, kind, family, tmp_path, capsys):
+    """All weights of encoder and decoder are equal. A preset does not have the heads of the objective.
+
+    The first export adds RoBERTa's only segment embedding to the positions, so the second round trip is compared.
+    """
     tokenizer, _ = save(tmp_path / "c", model, kind)
     names = "cdef" if model == "roberta" else "cd"
     for before, after in zip(names, names[1:], strict=False):
@@ -128,17 +130,17 @@ def test_a_preset_becomes_the_same_checkpoint_again(model, kind, family, tmp_pat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", ["distilbert", "gpt2", "roberta", "bart", "t5"])
-def test_a_preset_by_keras_hub_comes_back_bit_for_bit(model, tmp_path):
+def test_a_preset_by_keras_hub_round_trips_bit_for_bit(model, tmp_path):
     presets.save(model, tmp_path / "p")
     assert main(["import", str(tmp_path / "p"), "--out", str(tmp_path / "c")]) == 0
     assert export(tmp_path / "c", tmp_path / "q") == 0
     arrays = [{}, {}]
-    for found, name in zip(arrays, "pq", strict=True):
+    for result, name in zip(arrays, "pq", strict=True):
         with h5py.File(tmp_path / name / "model.weights.h5") as file:
             file.visititems(
-                lambda key, part, found=found: found.update({key: part[()]} if hasattr(part, "shape") else {})
+                lambda key, part, result=result: result.update({key: part[()]} if hasattr(part, "shape") else {})
             )
-    before, after = ({key: array for key, array in found.items() if array.dtype.kind == "f"} for found in arrays)
+    before, after = ({key: array for key, array in result.items() if array.dtype.kind == "f"} for result in arrays)
     assert before.keys() == after.keys()
     assert [key for key in before if not np.array_equal(before[key], after[key])] == []
     tokenizer = Tokenizer.load(tmp_path / "c" / "tokenizer.json")
@@ -155,8 +157,8 @@ def test_normalisation_that_keras_hub_lacks_is_refused(tmp_path, capsys):
     presets.save("albert", tmp_path / "p")
     assert main(["import", str(tmp_path / "p"), "--out", str(tmp_path / "c")]) == 0
     assert export(tmp_path / "c", tmp_path / "q") == 4
-    said = "normalised (Lowercase, NFKD, StripAccents), which keras-hub's tokenizer does not do. Export with"
-    assert said in capsys.readouterr().err
+    message = "normalised (Lowercase, NFKD, StripAccents), which keras-hub's tokenizer does not do. Export with"
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -169,14 +171,14 @@ def test_normalisation_that_keras_hub_lacks_is_refused(tmp_path, capsys):
         ("gpt2", "wordpiece", "GPT2Tokenizer reads vocabularies of the kind bpe, and this one is wordpiece"),
     ],
 )
-def test_what_keras_hub_cannot_hold_is_refused(model, kind, reason, tmp_path, capsys):
+def test_models_that_keras_hub_cannot_represent_are_refused(model, kind, reason, tmp_path, capsys):
     save(tmp_path / "c", model, kind)
     assert export(tmp_path / "c", tmp_path / "p") == 4
     assert reason in capsys.readouterr().err
     assert not (tmp_path / "p").exists()
 
 
-def test_lower_case_is_refused_for_bytes_and_kept_for_words(tmp_path, capsys):
+def test_lowercasing_is_refused_for_bpe_and_kept_for_wordpiece(tmp_path, capsys):
     import keras_hub
 
     save(tmp_path / "b", "gpt2", "bpe", lowercase=True)
@@ -190,7 +192,7 @@ def test_lower_case_is_refused_for_bytes_and_kept_for_words(tmp_path, capsys):
     assert np.asarray(theirs(text)).tolist() == tokenizer.encode([text])[0]
 
 
-def test_a_preset_that_computes_something_else_is_not_kept(tmp_path, capsys, monkeypatch):
+def test_a_preset_with_other_outputs_is_not_written(tmp_path, capsys, monkeypatch):
     import keras_hub
 
     save(tmp_path / "c", "distilbert", "wordpiece")

@@ -1,4 +1,4 @@
-"""Pre-training: what was interrupted, damaged or diverged ends as it should."""
+"""Pre-training: resumption, damaged states, divergence, and settings."""
 
 import dataclasses
 import json
@@ -29,7 +29,7 @@ from tests.bench.processes import made_text
 
 STEPS = 12
 FLOPS = 1e9
-"""Of a row, in the tests of the batch."""
+"""FLOPs of a row in the tests of the batch size."""
 
 
 @pytest.fixture(scope="module")
@@ -48,14 +48,14 @@ def train(text, out, **changes):
 
 
 @pytest.fixture(scope="module")
-def straight(text, tmp_path_factory):
-    """The weights of a run that nothing interrupted."""
+def uninterrupted(text, tmp_path_factory):
+    """The weights of an uninterrupted run."""
     return train(text, tmp_path_factory.mktemp("straight") / "out").arrays()
 
 
 @pytest.fixture(scope="module")
 def interrupted(text, tmp_path_factory):
-    """The folder of a run that Ctrl-C stopped in the middle; two training states lie in it."""
+    """The folder of a run that was stopped in the middle by Ctrl-C, with two training states."""
     from ptmbench.models.non_contextual import word2vec
 
     out, built = tmp_path_factory.mktemp("interrupted") / "out", word2vec.build
@@ -84,7 +84,7 @@ def interrupted(text, tmp_path_factory):
     return out.parent
 
 
-def same(one, other):
+def equal_arrays(one, other):
     return one.keys() == other.keys() and all(np.array_equal(one[name], other[name]) for name in one)
 
 
@@ -103,28 +103,28 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", [None, *DAMAGES])
-def test_the_same_command_goes_on_to_the_same_weights(damage, text, straight, interrupted, tmp_path):
+def test_resuming_gives_the_same_weights(damage, text, uninterrupted, interrupted, tmp_path):
     shutil.copytree(interrupted, tmp_path, dirs_exist_ok=True)
     older, newer = sorted((tmp_path / "out.training").glob("step-*"))
     assert int(newer.name[-9:]) == int(older.name[-9:]) + 1 < STEPS
     if damage:
         DAMAGES[damage](newer)
-    said = []
-    made = train(text, tmp_path / "out", warn=said.append)
-    assert same(made.arrays(), straight)
-    assert [str(newer) in line for line in said] == ([True] if damage else [])
+    warnings = []
+    made = train(text, tmp_path / "out", warn=warnings.append)
+    assert equal_arrays(made.arrays(), uninterrupted)
+    assert [str(newer) in line for line in warnings] == ([True] if damage else [])
     assert [point["step"] for point in made.about["curve"]] == list(range(1, STEPS + 1))
     assert not (tmp_path / "out.training").exists()
 
 
-def test_a_state_of_another_run_is_neither_used_nor_lost(text, interrupted, tmp_path):
+def test_states_of_another_run_are_neither_used_nor_deleted(text, interrupted, tmp_path):
     shutil.copytree(interrupted, tmp_path, dirs_exist_ok=True)
     with pytest.raises(UsageError, match=r"recipe.batch is 4 there and 8 here; seed is 0 there and 1 here"):
         train(text, tmp_path / "out", seed=1, recipe=recipe_of({"batch": 8, "length": 32}))
     assert len(list((tmp_path / "out.training").glob("step-*"))) == 2
 
 
-def test_states_after_the_one_gone_back_to_are_dropped(tmp_path):
+def test_keep_up_to_deletes_later_states(tmp_path):
     for step in (10, 20, 30):
         checkpoint.write(tmp_path / f"step-{step:09d}", about={}, arrays={}, texts={})
     (tmp_path / ".step-000000030.17.tmp").mkdir()
@@ -133,8 +133,8 @@ def test_states_after_the_one_gone_back_to_are_dropped(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step-000000020", "step-000000025"]
 
 
-def test_two_pretrainings_in_one_folder_are_refused(text, interrupted, tmp_path):
-    """Each would clear away what the other is saving, and the last to end would replace the other's checkpoint."""
+def test_a_second_pretraining_in_the_same_folder_is_refused(text, interrupted, tmp_path):
+    """Each would delete the states of the other, and the last one would replace the checkpoint of the other."""
     shutil.copytree(interrupted, tmp_path, dirs_exist_ok=True)
     out = tmp_path / "out"
     before = {path.name for path in (tmp_path / "out.training").iterdir()}
@@ -143,7 +143,7 @@ def test_two_pretrainings_in_one_folder_are_refused(text, interrupted, tmp_path)
     with place.locked(out), pytest.raises(EnvironmentProblem, match="Another pre-training is writing to"):
         asking.pretrain(**options)
     assert {path.name for path in (tmp_path / "out.training").iterdir()} == before
-    checkpoint.write(out, about={}, arrays={}, texts={})  # the other one has ended
+    checkpoint.write(out, about={}, arrays={}, texts={})  # the other pre-training has finished
     with pytest.raises(UsageError, match="holds a finished checkpoint"), place.locked(out):
         pass
     with place.locked(tmp_path / "new"):
@@ -152,8 +152,8 @@ def test_two_pretrainings_in_one_folder_are_refused(text, interrupted, tmp_path)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_stop_ends_a_training_whatever_the_handler_does(number):
-    """A program around this one may have a handler that returns."""
+def test_a_signal_stops_a_training_even_if_its_handler_returns(number):
+    """A program that embeds this one may have a signal handler that returns."""
     before = signal.signal(number, lambda *_: None)
     try:
         with pytest.raises((KeyboardInterrupt, SystemExit)), Stop() as stop:
@@ -168,8 +168,8 @@ def test_a_stop_ends_a_training_whatever_the_handler_does(number):
 
 
 @pytest.mark.parametrize("steps", [STEPS, None])
-def test_a_loop_that_ends_early_leaves_no_checkpoint(steps, text, interrupted, tmp_path, monkeypatch):
-    """Whatever ended it: a checkpoint says what the loop did, and states go only when it is there."""
+def test_a_loop_that_ends_early_writes_no_checkpoint(steps, text, interrupted, tmp_path, monkeypatch):
+    """For any cause. A checkpoint describes the whole loop, and states are deleted only after it is written."""
     shutil.copytree(interrupted, tmp_path, dirs_exist_ok=True)
     before = sorted((tmp_path / "out.training").glob("step-*"))
     monkeypatch.setattr(pretrain, "_train", lambda course, *_: setattr(course, "steps", steps))
@@ -179,7 +179,7 @@ def test_a_loop_that_ends_early_leaves_no_checkpoint(steps, text, interrupted, t
     assert sorted((tmp_path / "out.training").glob("step-*")) == before
 
 
-def test_states_stay_until_the_checkpoint_is_whole(text, interrupted, tmp_path, monkeypatch):
+def test_states_are_kept_until_the_checkpoint_is_complete(text, interrupted, tmp_path, monkeypatch):
     shutil.copytree(interrupted, tmp_path, dirs_exist_ok=True)
     replace = checkpoint._replace
 
@@ -194,13 +194,13 @@ def test_states_stay_until_the_checkpoint_is_whole(text, interrupted, tmp_path, 
     assert not (tmp_path / "out").exists() and list((tmp_path / "out.training").glob("step-*"))
 
 
-def test_a_rate_of_zero_is_no_other(text, tmp_path):
+def test_a_learning_rate_of_zero_is_not_replaced_by_the_default(text, tmp_path):
     made = train(text, tmp_path / "out", recipe=recipe_of({"batch": 4, "length": 32, "learning_rate": 0}))
     assert made.about["recipe"]["learning_rate"] == 0
 
 
-def test_divergence_is_named_at_its_step_and_recorded(text, tmp_path, monkeypatch):
-    """The losses are fetched every third step; the second is the one that is not finite."""
+def test_divergence_is_reported_with_its_step_and_recorded(text, tmp_path, monkeypatch):
+    """Losses are fetched every third step, and the second one is not finite."""
     out = tmp_path / "out"
     options = {"model": "word2vec", "size": "tiny", "corpus": text.files, "budget": Budget(steps=300), "out": out}
     options |= {"recipe": {"batch": 4, "length": 32, "learning_rate": 1e30}, "vocabulary": 400, "seed": 3}
@@ -209,10 +209,11 @@ def test_divergence_is_named_at_its_step_and_recorded(text, tmp_path, monkeypatc
     record = json.loads((tmp_path / "out.diverged.json").read_text())
     assert (record["status"], record["step"], record["seed"], record["last_good"]) == ("diverged", 2, 3, None)
     assert not out.exists()
+    # The minimum number of steps for timing.
     options |= {
         "recipe": {"batch": 4, "length": 32},
         "budget": Budget(minutes=1e-6),
-    }  # as few steps as it takes to time one
+    }
     assert asking.pretrain(**options) == OK
     assert not (tmp_path / "out.diverged.json").exists()
     made = checkpoint.read(out).about
@@ -220,7 +221,7 @@ def test_divergence_is_named_at_its_step_and_recorded(text, tmp_path, monkeypatc
 
 
 @pytest.mark.slow
-def test_in_a_suite_its_cells_are_recorded_as_diverged(tmp_path, monkeypatch):
+def test_cells_of_a_diverged_pretraining_are_recorded_as_diverged(tmp_path, monkeypatch):
     from ptmbench.bench.runs.suites import demo
     from ptmbench.leaderboard.records import record
 
@@ -228,30 +229,30 @@ def test_in_a_suite_its_cells_are_recorded_as_diverged(tmp_path, monkeypatch):
     monkeypatch.setattr(demo, "SUITE", dataclasses.replace(demo.SUITE, recipe=recipe))
     options = {"models": ("word2vec",), "tasks": ("sst2", "rte"), "seeds": 1, "baselines": False, "jobs": 1}
     assert asking.run_suite(suite="demo", out=tmp_path, budget=Budget(steps=30), **options) == CELLS_FAILED
-    found = [record.read(path) for path in (tmp_path / "records").glob("*.json")]
-    assert sorted(one.task["name"] for one in found) == ["rte", "sst2"]
-    for one in found:
+    result = [record.read(path) for path in (tmp_path / "records").glob("*.json")]
+    assert sorted(one.task["name"] for one in result) == ["rte", "sst2"]
+    for one in result:
         assert one.status == "diverged" and "not finite at step 2 with seed 0" in one.reason["text"]
 
 
-def test_weights_that_are_not_finite_are_never_saved(text, interrupted, tmp_path, monkeypatch):
+def test_non_finite_weights_are_never_saved(text, interrupted, tmp_path, monkeypatch):
     shutil.copytree(interrupted, tmp_path, dirs_exist_ok=True)
-    good = sorted((tmp_path / "out.training").glob("step-*"))
+    states_before = sorted((tmp_path / "out.training").glob("step-*"))
     monkeypatch.setattr(pretrain, "rate_at", lambda *a, **k: float("inf"))
     with pytest.raises(Diverged, match="The weights are not finite") as raised:
         train(text, tmp_path / "out")
-    assert raised.value.last_good == good[-1] and str(good[-1]) in str(raised.value)
-    assert sorted((tmp_path / "out.training").glob("step-*")) == good
+    assert raised.value.last_good == states_before[-1] and str(states_before[-1]) in str(raised.value)
+    assert sorted((tmp_path / "out.training").glob("step-*")) == states_before
 
 
 @pytest.mark.parametrize("ahead", [1, 7])
-def test_reading_ahead_changes_no_sequence(ahead):
+def test_prefetching_does_not_change_the_sequence(ahead):
     batches = prefetch(lambda step: step * step, 5, ahead)
     assert [next(batches) for _ in range(20)] == [step * step for step in range(5, 25)]
     batches.close()
 
 
-def test_what_a_batch_raises_reaches_the_reader():
+def test_errors_in_a_prefetched_batch_reach_the_caller():
     with pytest.raises(ZeroDivisionError):
         next(prefetch(lambda step: 1 // step, 0))
 
@@ -266,7 +267,7 @@ def test_schedules_rise_to_the_peak_and_do_not_jump(schedule):
     assert rates[-1] == pytest.approx(at_the_end[schedule], abs=0.003)
 
 
-def test_a_folder_that_is_no_checkpoint_is_refused_before_the_training(tmp_path, capsys):
+def test_an_output_folder_that_is_not_a_checkpoint_is_refused_before_training(tmp_path, capsys):
     out = tmp_path / "mine"
     out.mkdir()
     (out / "notes").touch()
@@ -300,12 +301,12 @@ def test_a_folder_that_is_no_checkpoint_is_refused_before_the_training(tmp_path,
         ({"batch": 32, "accumulate": 5}, "multiple of 5"),
     ],
 )
-def test_settings_that_do_not_fit_are_answered(changes, words):
+def test_invalid_settings_are_usage_errors(changes, words):
     with pytest.raises(UsageError, match=words):
         recipe_of(changes)
 
 
-def test_settings_are_taken_as_they_are():
+def test_valid_settings_are_kept():
     changes = {"warmup": 1.0, "dropout": 0.9, "learning_rate": 0.0}
     assert recipe_of(changes) == dataclasses.replace(Recipe(), **changes)
     changes = {"optimizer": "lamb", "xla": False, "accumulate": 4, "batch": 8, "weight_decay": 0}
@@ -313,17 +314,17 @@ def test_settings_are_taken_as_they_are():
 
 
 @pytest.mark.parametrize("name", models.names())
-def test_a_models_file_names_what_it_changes_of_adam(name):
-    """And nothing else; the recipe of its checkpoints has every value, what the user says before what the file says."""
+def test_a_model_file_lists_only_the_adam_settings_that_it_changes(name):
+    """It repeats no default. The resolved recipe has every value, and the user's settings override the file."""
     module = models.load(name)
-    own, shape = getattr(module, "ADAM", {}), next(iter(module.SIZES.values()))
-    assert all(value != ADAM[key] for key, value in own.items())
-    recipe_of(own)  # values that fit
-    trained = module, shape, Budget(tokens=2**20), Vocabulary(size=300)
-    full = resolved(Recipe(), *trained)
-    assert {key: getattr(full, key) for key in ADAM} == ADAM | own == adam_of(full, module)
-    assert resolved(recipe_of({"beta2": 0.5}), *trained).beta2 == 0.5
-    assert resolved(recipe_of({"optimizer": "adagrad"}), *trained).beta2 is None
+    adam_changes, shape = getattr(module, "ADAM", {}), next(iter(module.SIZES.values()))
+    assert all(value != ADAM[key] for key, value in adam_changes.items())
+    recipe_of(adam_changes)  # the values are valid
+    arguments = module, shape, Budget(tokens=2**20), Vocabulary(size=300)
+    full = resolved(Recipe(), *arguments)
+    assert {key: getattr(full, key) for key in ADAM} == ADAM | adam_changes == adam_of(full, module)
+    assert resolved(recipe_of({"beta2": 0.5}), *arguments).beta2 == 0.5
+    assert resolved(recipe_of({"optimizer": "adagrad"}), *arguments).beta2 is None
 
 
 @pytest.mark.parametrize(
@@ -332,31 +333,31 @@ def test_a_models_file_names_what_it_changes_of_adam(name):
         ({}, {"tokens": 2**22}, 4),  # 2048 / 4 tokens per step, in rows of 128
         ({"length": 64}, {"tokens": 2**22}, 8),
         ({"length": 64}, {"flops": 2**22 / 64 * FLOPS}, 8),  # the same tokens
-        ({"length": 64}, {"steps": 2**13}, 8),  # the same again, because 2**13 steps of 512 tokens are 2**22
-        ({"length": 64}, {"tokens": 8e6}, 8),  # 707 tokens are nearer to 512 than to 1024, by their ratio
+        ({"length": 64}, {"steps": 2**13}, 8),  # the same tokens, because 2**13 steps of 512 tokens are 2**22
+        ({"length": 64}, {"tokens": 8e6}, 8),  # 707 tokens are closer to 512 than to 1024 by ratio
         ({"length": 64}, {"tokens": 8.8e6}, 16),
         ({"length": 512}, {"tokens": 10_000}, LEAST_BATCH),
         ({"length": 64, "accumulate": 3}, {"tokens": 2**22}, 6),  # each third is a power of two
         ({"length": 512, "accumulate": 3}, {"tokens": 10_000}, 6),
-        ({"length": 512}, {"tokens": 137_000_000_000}, 128),  # BERT had twice as many
-        ({"length": 2**15}, {"tokens": 10**18}, 2**9),  # as many as a step may have
+        ({"length": 512}, {"tokens": 137_000_000_000}, 128),  # BERT's batch was twice as large
+        ({"length": 2**15}, {"tokens": 10**18}, 2**9),  # the maximum for a step
         ({}, {"minutes": 5}, BATCH),
         ({"accumulate": 4}, {"minutes": 5}, BATCH),
         ({"accumulate": 5}, {"minutes": 5}, 35),
     ],
 )
-def test_the_batch_follows_from_the_budget(changes, budget, batch):
+def test_the_default_batch_depends_on_the_budget(changes, budget, batch):
     assert batch_of(recipe_of(changes), Budget(**budget), FLOPS) == batch
 
 
 @pytest.mark.slow
-def test_a_pre_training_takes_the_batch_of_its_budget(text, tmp_path):
+def test_a_pre_training_uses_the_default_batch_of_its_budget(text, tmp_path):
     made = train(text, tmp_path / "out", budget=Budget(tokens=48_000), recipe=recipe_of({"length": 8}))
     assert made.about["recipe"]["batch"] == 8  # 55 tokens in rows of 8
     assert made.about["steps"] == 48_000 // 64
 
 
-def test_the_recipe_of_a_checkpoint_has_adams_settings(text, tmp_path):
+def test_the_recipe_of_a_checkpoint_has_all_adam_settings(text, tmp_path):
     made = train(text, tmp_path / "out", recipe=recipe_of({"batch": 4, "length": 32, "epsilon": 1e-7}))
-    found = {name: made.about["recipe"][name] for name in ADAM}
-    assert found == {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-7, "bias_correction": True}
+    result = {name: made.about["recipe"][name] for name in ADAM}
+    assert result == {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-7, "bias_correction": True}

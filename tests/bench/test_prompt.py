@@ -1,4 +1,4 @@
-"""Prompting: what is asked, which answer wins, and cells from data to record."""
+"""Prompting: rows, the choice of an answer, plans, and whole cells."""
 
 from types import SimpleNamespace
 
@@ -31,7 +31,7 @@ SHOWN = [
 ]
 
 
-def spelled(row):
+def decode(row):
     pieces = TOKENIZER.pieces(row.ids)
     return " ".join(pieces[: row.begin]), " ".join(pieces[row.begin :])
 
@@ -40,57 +40,57 @@ def rows(task, examples, train=(), seed=0, **changes):
     return prompt.rows(load(task), TOKENIZER, Own(**changes), train, examples, seed)
 
 
-def test_without_examples_a_row_is_the_question_and_one_answer():
-    found = rows("sst2", [Example(id="0", inputs=("a fine film ,",))], SHOWN)
-    assert [spelled(row) for row in found] == [("a fine film , it is", "bad"), ("a fine film , it is", "good")]
-    assert [(row.example, row.answer) for row in found] == [(0, 0), (0, 1)]
+def test_zero_shot_rows_are_the_question_and_one_answer():
+    actual = rows("sst2", [Example(id="0", inputs=("a fine film ,",))], SHOWN)
+    assert [decode(row) for row in actual] == [("a fine film , it is", "bad"), ("a fine film , it is", "good")]
+    assert [(row.example, row.answer) for row in actual] == [(0, 0), (0, 1)]
 
 
-def test_a_choice_is_an_answer_by_itself():
-    found = rows("copa", [Example(id="0", inputs=("the man fell because", "he was ill .", "so"), gold=0)])
-    assert [spelled(row) for row in found] == [("the man fell because", "he was ill ."), ("the man fell because", "so")]
+def test_choices_are_used_as_answers():
+    actual = rows("copa", [Example(id="0", inputs=("the man fell because", "he was ill .", "so"), gold=0)])
+    assert [decode(row) for row in actual] == [("the man fell because", "he was ill ."), ("the man fell because", "so")]
 
 
-def test_labels_are_the_words_where_a_task_has_none():
+def test_labels_are_the_answers_of_tasks_without_words():
     task = SimpleNamespace(form=Form.CLASSIFICATION, words=(), labels=("not_entailment", "other"), prompt="")
     example = Example(id="0", inputs=("One.", "Two."), gold="not_entailment")
     assert [answer.text for answer in prompt.answers(task, example)] == ["not entailment", "other"]
     assert channels.spelled(prompt.solved(task, example)) == "One. Two. not entailment."
 
 
-def test_solved_examples_stand_before_the_question_and_follow_from_the_seed():
-    ask = [Example(id="0", inputs=("a film",))] * 8
-    one = {spelled(row)[0] for row in rows("sst2", ask, SHOWN, shots=1)}
+def test_solved_examples_precede_the_question_and_depend_on_the_seed():
+    questions = [Example(id="0", inputs=("a film",))] * 8
+    one = {decode(row)[0] for row in rows("sst2", questions, SHOWN, shots=1)}
     fine, dull = "a fine film it is good . ", "a dull film it is bad . "
-    assert one == {fine + "a film it is", dull + "a film it is"}  # drawn anew for each question
-    few = {spelled(row)[0] for row in rows("sst2", ask, SHOWN, shots=5)}
-    assert few == {fine + dull + "a film it is", dull + fine + "a film it is"}  # all that have a label
-    again, same, other = ([row.ids for row in rows("sst2", ask, SHOWN, shots=1, seed=seed)] for seed in (0, 0, 1))
+    assert one == {fine + "a film it is", dull + "a film it is"}  # sampled for each question
+    five_shot = {decode(row)[0] for row in rows("sst2", questions, SHOWN, shots=5)}
+    assert five_shot == {fine + dull + "a film it is", dull + fine + "a film it is"}  # all examples with a label
+    again, same, other = ([row.ids for row in rows("sst2", questions, SHOWN, shots=1, seed=seed)] for seed in (0, 0, 1))
     assert again == same != other
 
 
-def test_what_is_too_long_loses_whole_examples_and_then_its_beginning():
-    ask = [Example(id="0", inputs=("a film",))]
-    # The question and an answer are 5 tokens, an example 7; one place is for [CLS].
-    assert len(rows("sst2", ask, SHOWN, shots=2, length=20)[0].ids) == 19
-    assert len(rows("sst2", ask, SHOWN, shots=2, length=19)[0].ids) == 12
-    assert [spelled(row) for row in rows("sst2", ask, SHOWN, shots=2, length=4)] == [
+def test_long_prompts_lose_whole_examples_and_then_their_beginning():
+    questions = [Example(id="0", inputs=("a film",))]
+    # The question and an answer are 5 tokens, an example is 7; one position is for [CLS].
+    assert len(rows("sst2", questions, SHOWN, shots=2, length=20)[0].ids) == 19
+    assert len(rows("sst2", questions, SHOWN, shots=2, length=19)[0].ids) == 12
+    assert [decode(row) for row in rows("sst2", questions, SHOWN, shots=2, length=4)] == [
         ("it is", "bad"),
         ("it is", "good"),
     ]
 
 
-def test_a_short_answer_stays_whole_beside_one_that_is_too_long():
-    ask = [Example(id="0", inputs=("the man fell because", "so", "he was ill " * 4), gold=0)]
-    found = [spelled(row) for row in rows("copa", ask, length=9)]
-    assert found == [("", "so"), ("", "was ill he was ill he was ill")]  # the last 8 tokens: one place is for [CLS]
+def test_a_short_answer_is_not_truncated_with_a_long_one():
+    questions = [Example(id="0", inputs=("the man fell because", "so", "he was ill " * 4), gold=0)]
+    actual = [decode(row) for row in rows("copa", questions, length=9)]
+    assert actual == [("", "so"), ("", "was ill he was ill he was ill")]  # the last 8 tokens; one position is for [CLS]
     network = SimpleNamespace(log_likelihood=lambda batch: -tf.cast(batch["tokens"] > 0, tf.float32))
-    rated = rows("copa", ask, length=9)
-    assert prompt.predictions(network, "x", load("copa"), TOKENIZER, Own(length=9), rated, 1) == [0]
+    scored_rows = rows("copa", questions, length=9)
+    assert prompt.predictions(network, "x", load("copa"), TOKENIZER, Own(length=9), scored_rows, 1) == [0]
 
 
-def asked(values, **changes):
-    """Predictions of a language model in which the piece called p has probability exp(values[p]), wherever it is."""
+def predict_with(values, **changes):
+    """Predictions of a language model in which the piece p has the probability exp(values[p]) at every position."""
     table = np.full(TOKENIZER.vocabulary.size, -9.0, np.float32)
     for word, value in values.items():
         table[TOKENIZER.encode([word])[0][0]] = value
@@ -102,18 +102,18 @@ def asked(values, **changes):
         Example(id="1", inputs=("the man", "ill", "was")),
         Example(id="2", inputs=("the man", "he", "he")),
     ]
-    found = prompt.rows(task, TOKENIZER, settings, [], examples, 0)
-    return prompt.predictions(network, "x", task, TOKENIZER, settings, found, len(examples))
+    actual = prompt.rows(task, TOKENIZER, settings, [], examples, 0)
+    return prompt.predictions(network, "x", task, TOKENIZER, settings, actual, len(examples))
 
 
-def test_the_likeliest_answer_wins_by_mean_or_by_sum():
+def test_the_likeliest_answer_is_predicted_by_mean_or_sum():
     values = {"he": -1.0, "was": -1.0, "ill": -1.0, "so": -2.0}
-    assert asked(values) == [0, 0, 0]  # means -1 and -2; equals: the first
-    assert asked(values, per_token=0) == [1, 0, 0]  # sums -3 and -2
-    assert asked(values | {"ill": -1.5}) == [0, 1, 0]
+    assert predict_with(values) == [0, 0, 0]  # means -1 and -2; the first of equal answers wins
+    assert predict_with(values, per_token=0) == [1, 0, 0]  # sums -3 and -2
+    assert predict_with(values | {"ill": -1.5}) == [0, 1, 0]
 
 
-def test_pairs_that_cannot_be_say_why():
+def test_unsuitable_tasks_and_models_are_not_applicable():
     with pytest.raises(NotApplicable, match="because a regression task has no list of candidate answers"):
         rows("stsb", [Example(id="0", inputs=("a", "b"))])
     with pytest.raises(NotApplicable, match="because BERT gives no probability of an answer"):
@@ -121,21 +121,21 @@ def test_pairs_that_cannot_be_say_why():
 
 
 @pytest.mark.parametrize("shots, count", [(0, 1), (4, 3)])
-def test_a_plan_has_a_seed_for_every_draw_and_keys_know_the_shots(shots, count):
-    def planned(adaptation, **settings):
+def test_few_shot_cells_have_every_seed_and_keys_depend_on_the_shots(shots, count):
+    def plan_cells(adaptation, **settings):
         row = Row.parse("gpt", "tiny")
         return cells_of(
             [row], [load("sst2")], adaptations=[adaptation], seeds=[0, 1, 2], data_sha256={"sst2": "x"},
             pretraining_of={}, tokenizer="x", settings=settings,
         )  # fmt: skip
 
-    found = planned("prompt", shots=shots)
-    assert len(found) == count and found[0].settings["shots"] == shots
-    assert found[0].key != planned("prompt", shots=9)[0].key
-    assert "shots" not in planned("finetune")[0].settings
+    actual = plan_cells("prompt", shots=shots)
+    assert len(actual) == count and actual[0].settings["shots"] == shots
+    assert actual[0].key != plan_cells("prompt", shots=9)[0].key
+    assert "shots" not in plan_cells("finetune")[0].settings
 
 
-def test_every_task_with_classes_has_as_many_words_and_a_question():
+def test_every_classification_task_has_a_word_for_each_label_and_a_prompt():
     for name in ("sst2", "cola", "rte", "mnli", "mnli_mm", "ax", "qnli", "mrpc", "qqp", "wnli"):
         task = load(name)
         assert len(set(task.words)) == len(task.labels), name
@@ -155,7 +155,7 @@ def context(tmp_path_factory):
 @pytest.mark.parametrize(
     "task, model, status", [("sst2", "gpt", "ok"), ("copa", "gpt2", "ok"), ("sst2", "bert", "not_applicable")]
 )
-def test_cells_lead_from_data_to_a_sealed_record(context, task, model, status):
+def test_cells_produce_a_sealed_record(context, task, model, status):
     settings = adaptation_settings.changed(adaptation_settings.defaults(load(task).form, "prompt"), {"shots": 2})
     cell = Cell(
         row=Row(name=f"random-{model}", kind="random", model=model, size="tiny"),
@@ -171,9 +171,9 @@ def test_cells_lead_from_data_to_a_sealed_record(context, task, model, status):
     )
     result = cells.run(cell, context)
     assert result.status == status, result.reason
-    found = record.read(record.write(context.out, result))
-    assert found.adaptation["settings"]["shots"] == 2
+    actual = record.read(record.write(context.out, result))
+    assert actual.adaptation["settings"]["shots"] == 2
     if status == "ok":
-        assert found.cost["steps"] == 0 and found.cost["flops"] == 0 and found.cost["flops_evaluate"] > 0
-        assert 0 <= found.headline["value"] <= 100
+        assert actual.cost["steps"] == 0 and actual.cost["flops"] == 0 and actual.cost["flops_evaluate"] > 0
+        assert 0 <= actual.headline["value"] <= 100
         assert cells.run(cell, context).predictions["sha256"] == result.predictions["sha256"]

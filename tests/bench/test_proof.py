@@ -1,4 +1,4 @@
-"""``doctor --accelerator``: what it finds in a step, and what it says of processes that fail or hang."""
+"""``doctor --accelerator``: checks of a training step, and processes that fail or hang."""
 
 import json
 import os
@@ -26,7 +26,7 @@ def concrete(function, *shapes):
     return tf.function(function, autograph=False).get_concrete_function(*specs)
 
 
-def test_a_step_with_static_shapes_has_nothing_to_refuse():
+def test_a_step_with_static_shapes_is_accepted():
     import tensorflow as tf
 
     from ptmbench.bench.runs.proof.graph import examine
@@ -36,9 +36,9 @@ def test_a_step_with_static_shapes_has_nothing_to_refuse():
     def step(x):
         return weight.assign_add(tf.map_fn(lambda row: row * 2.0, tf.nn.softmax(tf.matmul(x, weight))))
 
-    found = examine(concrete(step, (3, 3)))
-    assert not found.dynamic and not found.refused and not found.wide
-    assert found.operations["MatMul"] == 1 and found.operations["While"] + found.operations["StatelessWhile"] == 1
+    result = examine(concrete(step, (3, 3)))
+    assert not result.dynamic and not result.refused and not result.wide
+    assert result.operations["MatMul"] == 1 and result.operations["While"] + result.operations["StatelessWhile"] == 1
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_a_step_with_static_shapes_has_nothing_to_refuse():
     ],
     ids=["strings", "python", "types", "replication", "inside a loop"],
 )
-def test_what_a_tpu_refuses_is_named(function, words):
+def test_operations_that_a_tpu_refuses_are_listed(function, words):
     import tensorflow as tf
 
     from ptmbench.bench.runs.proof.graph import examine
@@ -65,8 +65,8 @@ def test_what_a_tpu_refuses_is_named(function, words):
         assert any(one.startswith(word) for one in refused), refused
 
 
-def test_types_that_no_kernel_takes_are_refused():
-    """XLA's matrix products of 8-bit integers are another operation."""
+def test_types_without_a_kernel_are_refused():
+    """In XLA, matrix products of 8-bit integers are another operation."""
     import tensorflow as tf
 
     from ptmbench.bench.runs.proof.graph import refusals
@@ -85,13 +85,13 @@ def test_shapes_that_depend_on_values_are_found():
 
     from ptmbench.bench.runs.proof.graph import examine
 
-    found = examine(concrete(lambda x: tf.boolean_mask(x, x > 0), (4,)))
-    assert "Where: [?, 1]" in found.dynamic
+    result = examine(concrete(lambda x: tf.boolean_mask(x, x > 0), (4,)))
+    assert "Where: [?, 1]" in result.dynamic
     assert examine(concrete(lambda x: x + 1, (None, 2))).dynamic[0] == "AddV2: [?, 2]"
     assert examine(concrete(lambda x: tf.cast(x, tf.float64), (4,))).wide[0] == "Cast"
 
 
-def test_axes_of_a_broadcast_gradient_are_static_where_its_shapes_are():
+def test_axes_of_a_broadcast_gradient_are_static_if_its_shapes_are():
     import tensorflow as tf
 
     from ptmbench.bench.runs.proof.graph import examine
@@ -107,7 +107,7 @@ def test_axes_of_a_broadcast_gradient_are_static_where_its_shapes_are():
     assert dynamic.dynamic and not any("BroadcastGradientArgs" in one for one in dynamic.dynamic)
 
 
-def test_the_made_corpus_has_what_every_model_reads():
+def test_the_synthetic_corpus_has_what_every_model_needs():
     words = text.vocabulary(200)
     for needs in ((), (PAIRS, "languages"), ("regions",)):
         corpus = text.corpus(words, needs, 3000, 32)
@@ -117,7 +117,7 @@ def test_the_made_corpus_has_what_every_model_reads():
         assert (corpus.media is None) == ("regions" not in needs)
 
 
-def test_large_is_to_base_what_bert_large_is_to_bert_base():
+def test_large_sizes_scale_base_as_bert_large_scales_bert_base():
     large = case.shape_of(models.load("bert"), "large", 128)
     assert (large.layers, large.width, large.heads, large.inner) == (24, 1024, 16, 4096)
     for name in models.names():
@@ -129,7 +129,7 @@ def planned(kind="CPU", names=("bert",), sizes=None, checks=None, **changes):
     return cases.planned(kind, names, sizes, checks, **changes)
 
 
-def test_what_is_trained_follows_from_the_devices():
+def test_cases_depend_on_the_devices():
     (tiny,) = planned()
     assert (tiny.size, tiny.batch, tiny.length, tiny.checks) == ("tiny", 4, 32, case.CHECKS)
     assert [one.size for one in planned("GPU")] == ["base", "large"]
@@ -143,8 +143,8 @@ def test_what_is_trained_follows_from_the_devices():
         planned(batch=3)
 
 
-def process(monkeypatch, code):
-    """Has ``code`` run in the place of `bench.runs.proof.case`."""
+def run_instead_of_case(monkeypatch, code):
+    """Runs ``code`` instead of `bench.runs.proof.case`."""
     start = subprocess.Popen
     monkeypatch.setattr(cases.subprocess, "Popen", lambda command, **more: start([sys.executable, "-c", code], **more))
 
@@ -164,12 +164,12 @@ TELLS = (
     ],
     ids=["hangs", "killed", "crashes", "fails"],
 )
-def test_a_model_that_fails_is_a_row_with_what_was_found_before(code, seconds, words, monkeypatch):
-    process(monkeypatch, code)
-    said = []
-    (row,) = cases.rows(planned(), seconds, said.append)
+def test_a_failed_model_gives_a_row_with_its_results_so_far(code, seconds, words, monkeypatch):
+    run_instead_of_case(monkeypatch, code)
+    messages = []
+    (row,) = cases.rows(planned(), seconds, messages.append)
     assert row["failed"] == words and row["loss"] == 2.5 and row["model"] == "bert"
-    assert words in said[0] and words in report.line(row | {"parameters": 1, "compile_seconds": 1.0}, DEVICE)
+    assert words in messages[0] and words in report.line(row | {"parameters": 1, "compile_seconds": 1.0}, DEVICE)
 
 
 ROW = {"model": "bert", "size": "tiny", "batch": 4, "length": 32, "vocabulary": 1000, "devices": 2}
@@ -199,7 +199,7 @@ ROW |= {"replicas": 2, "replicas_equal": True, "mirrored_loss": 0.0, "mirrored_w
     ],
     ids=str,
 )
-def test_rows_are_judged(changes, words):
+def test_rows_pass_or_fail_with_a_reason(changes, words):
     row = ROW | changes
     assert report.mistake(row).startswith(words) and bool(report.mistake(row)) == bool(words)
     assert (" passed |" in report.line(row, DEVICE)) == (not words)
@@ -213,26 +213,26 @@ def test_the_table_is_markdown_with_a_cell_for_each_heading():
     assert report.objectives([ROW]).startswith("2 of ")
 
 
-def test_what_was_not_shown_is_said():
+def test_the_report_lists_what_was_not_checked():
     on_processor = " ".join(report.missing(DEVICE, [ROW]))
     assert "neither a GPU nor a TPU" in on_processor and "there is no TPU" in on_processor
     (one, tpu) = report.missing(DEVICE | {"kind": "GPU"}, [ROW])
     assert "there is one GPU: mirroring" in one and "no TPU" in tpu
     assert not [*report.missing(DEVICE | {"kind": "TPU", "devices": 8}, [ROW])]
-    (left,) = report.missing(DEVICE | {"kind": "TPU", "devices": 8}, [ROW | {"checks": ("graph",)}])
-    assert left == "Not asked for: step, speed, resume, mirrored."
+    (remaining,) = report.missing(DEVICE | {"kind": "TPU", "devices": 8}, [ROW | {"checks": ("graph",)}])
+    assert remaining == "Not asked for: step, speed, resume, mirrored."
 
 
-def test_options_without_accelerator_are_answered(capsys):
+def test_options_without_accelerator_are_usage_errors(capsys):
     assert main(["doctor", "--models", "bert"]) == USAGE
     assert "--models is for --accelerator" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("failing", [False, True])
-def test_the_status_says_whether_all_passed(failing, monkeypatch, capsys):
-    found = SimpleNamespace(device=DEVICE, row=ROW | ({"failed": "step: no"} if failing else {}))
-    monkeypatch.setattr(cases, "devices", lambda limit: found.device)
-    monkeypatch.setattr(cases, "rows", lambda planned, limit, tell: iter([found.row]))
+def test_the_exit_status_tells_whether_all_models_passed(failing, monkeypatch, capsys):
+    result = SimpleNamespace(device=DEVICE, row=ROW | ({"failed": "step: no"} if failing else {}))
+    monkeypatch.setattr(cases, "devices", lambda limit: result.device)
+    monkeypatch.setattr(cases, "rows", lambda planned, limit, tell: iter([result.row]))
     assert main(["doctor", "--accelerator", "--models", "BERT"]) == (CELLS_FAILED if failing else OK)
     assert "| bert | tiny |" in capsys.readouterr().out
     main(["doctor", "--accelerator", "--json"])
@@ -243,7 +243,7 @@ def test_the_status_says_whether_all_passed(failing, monkeypatch, capsys):
     "name", [pytest.param("word2vec", marks=pytest.mark.slow), pytest.param("distilbert", marks=pytest.mark.sweep)]
 )
 def test_a_model_passes_on_logical_devices(name):
-    """The whole proof in a process of its own, with a student that has a teacher."""
+    """All checks in a new process. DistilBERT also needs a teacher."""
     command = [sys.executable, "-m", "ptmbench", "doctor", "--accelerator", "--models", name, "--json"]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "TF_NUM_INTRAOP_THREADS": "1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)

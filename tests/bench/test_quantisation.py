@@ -1,4 +1,4 @@
-"""Quantisation-aware training: the Toolkit's rounding against the formulas, trained cells, and stored weights."""
+"""Quantisation-aware training: the Toolkit's rounding against formulas, trained cells, and stored weights."""
 
 import dataclasses
 from importlib.util import find_spec
@@ -25,21 +25,21 @@ FEW = "qbert:epochs=1+calibration=2+slices=2+iterations=3"
 
 @pytest.fixture(scope="module")
 def quantisation():
-    if find_spec("tensorflow_model_optimization") is None:  # imported here, it would change the environment
+    if find_spec("tensorflow_model_optimization") is None:  # an import here would change the environment
         pytest.skip("needs tensorflow-model-optimization")
     from ptmbench.bench.adapt.transforms import quantisation
 
     return quantisation
 
 
-def rounding(quantisation, grid, shape):
+def make_rounding(quantisation, grid, shape):
     made = quantisation.Rounding()
     made.prepare(grid, shape)
     return made
 
 
-def nudged(x, grid):
-    """The Toolkit's formula in NumPy, float32: columns [N, G] on the grid between each column's ends."""
+def toolkit_rounding(x, grid):
+    """The Toolkit's formula in NumPy, float32: rounds columns [N, G] to the grid between the ends of each column."""
     levels = np.float32(2**grid.bits - 1)
     first = np.float32(1 if grid.symmetric else 0)
     low, high = np.minimum(x.min(0), np.float32(0)), np.maximum(x.max(0), np.float32(0))
@@ -57,44 +57,46 @@ def nudged(x, grid):
 @pytest.mark.parametrize("bits", [2, 3, 4, 8])
 @pytest.mark.parametrize("symmetric", [True, False])
 @pytest.mark.parametrize(("groups", "rows"), [(1, False), (4, False), (12, False), (8, True)])
-def test_weights_are_rounded_as_the_formulas_say_and_stored_so(quantisation, bits, symmetric, groups, rows):
+def test_weights_are_rounded_by_the_formulas_and_stored_exactly(quantisation, bits, symmetric, groups, rows):
     grid = quantisation.Grid(bits, groups, symmetric, rows)
     x = np.random.default_rng(bits).normal(0.1, 1, (16, 12)).astype(np.float32)
-    made = rounding(quantisation, grid, x.shape)
-    found = made.rounded(quantisation.tf.constant(x)).numpy()
+    made = make_rounding(quantisation, grid, x.shape)
+    result = made.rounded(quantisation.tf.constant(x)).numpy()
     columns = grid.columns(x)
     assert np.array_equal(grid.matrix(columns, x.shape), x)
     group = x.reshape(groups, -1, 12)[1] if rows else x.reshape(16, groups, -1)[:, min(1, groups - 1)]
     assert np.array_equal(np.sort(columns[:, min(1, groups - 1)]), np.sort(group, axis=None))
-    assert np.array_equal(grid.columns(found), nudged(columns, grid))
+    assert np.array_equal(grid.columns(result), toolkit_rounding(columns, grid))
     if symmetric:  # Zafrir et al. (2019), section 2.1
-        most = 2 ** (bits - 1) - 1
-        scale = most / np.abs(columns).max(0)
-        assert grid.columns(found) == pytest.approx(np.clip(np.rint(columns * scale), -most, most) / scale, abs=1e-6)
+        largest_code = 2 ** (bits - 1) - 1
+        scale = largest_code / np.abs(columns).max(0)
+        assert grid.columns(result) == pytest.approx(
+            np.clip(np.rint(columns * scale), -largest_code, largest_code) / scale, abs=1e-6
+        )
     stored = made.packed("x", x)
     if "x#codes" in stored:
-        assert packing.unpacked(stored)["x"] == pytest.approx(found, rel=2e-7)
+        assert packing.unpacked(stored)["x"] == pytest.approx(result, rel=2e-7)
     else:
-        assert np.array_equal(packing.unpacked(stored)["x"], found)
+        assert np.array_equal(packing.unpacked(stored)["x"], result)
     size = packing.size_of(stored, "x")
-    assert (size.entries, size.bits, size.zeros) == (x.size, bits, np.sum(found == 0))
+    assert (size.entries, size.bits, size.zeros) == (x.size, bits, np.sum(result == 0))
     if bits < 8:
         assert stored["x#levels"].nbytes == x.size * bits / 8
 
 
-def test_the_gradient_passes_straight_through(quantisation):
+def test_gradients_use_the_straight_through_estimator(quantisation):
     tf = quantisation.tf
     x = tf.Variable(np.random.default_rng(1).normal(size=(6, 4)).astype(np.float32))
-    made = rounding(quantisation, quantisation.Grid(bits=3), x.shape)
+    made = make_rounding(quantisation, quantisation.Grid(bits=3), x.shape)
     with quantisation.tracing(quantisation.LEARNING), tf.GradientTape() as tape:
         total = tf.reduce_sum(made(x) ** 2)
     rounded = made.rounded(x).numpy()
     assert len(np.unique(rounded)) <= 7 and np.array_equal(tape.gradient(total, x), 2 * rounded)
-    assert np.array_equal(made(x), x)  # where it does not learn, the variable has rounded values already
+    assert np.array_equal(made(x), x)  # outside of training, the variable already has rounded values
 
 
-def test_limits_of_inputs_are_calibrated_and_then_moving_averages(quantisation):
-    """Zafrir et al. (2019), equation 4, with the Toolkit's decay."""
+def test_input_limits_are_calibrated_and_then_moving_averages(quantisation):
+    """Zafrir et al. (2019), equation 4, with the decay of the Toolkit."""
     tf = quantisation.tf
     made = quantisation.InputRounding()
     made.build()
@@ -108,11 +110,11 @@ def test_limits_of_inputs_are_calibrated_and_then_moving_averages(quantisation):
     assert made.limit.numpy() == limit
     with quantisation.tracing(quantisation.LEARNING):
         for batch in batches[2:]:
-            found = made(10 * batch).numpy()
+            result = made(10 * batch).numpy()
             limit += np.float32(0.001) * (10 * np.abs(batch).max() - limit)
             assert made.limit.numpy() == pytest.approx(limit, rel=1e-6)
             by_formula = np.clip(np.rint(10 * batch * 127 / limit), -127, 127) * limit / 127
-            assert found == pytest.approx(by_formula, abs=1e-5)
+            assert result == pytest.approx(by_formula, abs=1e-5)
     assert made(tf.constant(batches[0])).numpy() == pytest.approx(
         np.clip(np.rint(batches[0] * 127 / limit), -127, 127) * limit / 127, abs=1e-5
     )
@@ -123,17 +125,17 @@ def test_limits_of_inputs_are_calibrated_and_then_moving_averages(quantisation):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("task", "model", "adaptation"), [way for way in WAYS if way[1] not in ("bert", "electra")])
-def test_an_architecture_learns_under_rounding(quantisation, context, task, model, adaptation):
-    """The encoder of BERT is in the tests that follow."""
+def test_architectures_other_than_bert_train_with_rounding(quantisation, context, task, model, adaptation):
+    """BERT's encoder is covered by the tests below."""
     cell = make(task, model, adaptation)
     given = kept(cell, context)
     for asked in (SHORT, FEW):
         one, ready = transformed(asked, cell, given)
-        found = cells.run(one, ready)
-        assert found.status == "ok", found.reason
-        about = record.read(record.write(context.out, found)).adaptation["transform"]
+        result = cells.run(one, ready)
+        assert result.status == "ok", result.reason
+        about = record.read(record.write(context.out, result)).adaptation["transform"]
         assert about["name"] == one.transform and about["cost"]["flops"] > 0
-        assert found.cost["bits_per_weight"] < 32 and found.cost["disk_bytes"] < about["of"]["disk_bytes"]
+        assert result.cost["bits_per_weight"] < 32 and result.cost["disk_bytes"] < about["of"]["disk_bytes"]
         arrays, changed = ready.predictor.arrays(), ready.predictor.about["transform"]["changed"]
         sizes = [packing.size_of(arrays, name) for name in changed]
         if asked == FEW:
@@ -147,40 +149,40 @@ def test_an_architecture_learns_under_rounding(quantisation, context, task, mode
 @pytest.mark.parametrize(
     "asked", [f"{SHORT}+per_channel=1", pytest.param(f"{SHORT}+activations=0", marks=pytest.mark.slow)]
 )
-def test_the_stored_model_answers_as_the_trained_network(quantisation, context, monkeypatch, asked):
+def test_the_stored_model_predicts_like_the_trained_network(quantisation, context, monkeypatch, asked):
     cell = make("sst2", "bert", "finetune")
     given = kept(cell, context)
     trained, packed, call = [], quantisation.Rounded.packed, quantisation.InputRounding.call
 
-    def watched(self):
+    def record_instance(self):
         trained.append(self)
         return packed(self)
 
-    def still(self, x):
-        with quantisation.tracing(quantisation.ANSWERING):  # limits stay
+    def call_with_fixed_limits(self, x):
+        with quantisation.tracing(quantisation.ANSWERING):  # limits do not change
             return call(self, x)
 
-    def numbers(adapted, batch, number):
+    def predict_with_rounding(adapted, batch, number):
         with quantisation.tracing(quantisation.LEARNING):
             return adapted.head.predicted(adapted._outputs(batch, None), batch)
 
     with monkeypatch.context() as patch:
-        patch.setattr(quantisation.Rounded, "packed", watched)
+        patch.setattr(quantisation.Rounded, "packed", record_instance)
         _, ready = transformed(asked, cell, given)
     adapted, ours = trained[-1].adapted, predictor.load(ready.predictor)
     exact = {name: variable.numpy() for name, variable, _ in trained[-1].weights}
     examples = tasks.load("sst2").examples(context.data, "dev")[:16]
     batch = stack(ours.codec.rows(examples))
     with monkeypatch.context() as patch:
-        patch.setattr(quantisation.InputRounding, "call", still)
-        right = adapted.run(numbers, batch, 0.0)
+        patch.setattr(quantisation.InputRounding, "call", call_with_fixed_limits)
+        expected = adapted.run(predict_with_rounding, batch, 0.0)
     stored = packing.unpacked(ready.predictor.arrays())
     assert all(np.abs(stored[name] - value).max() > 1e-5 for name, value in exact.items())
-    found = ours.network.forward(batch)
-    assert np.abs(found - right).max() <= 2e-5
-    assert np.abs(found).max() > 1e-3
-    traced.cache_clear()  # as in a process of its own
-    assert np.array_equal(predictor.load(ready.predictor).network.forward(batch), found)
+    result = ours.network.forward(batch)
+    assert np.abs(result - expected).max() <= 2e-5
+    assert np.abs(result).max() > 1e-3
+    traced.cache_clear()  # as in a new process
+    assert np.array_equal(predictor.load(ready.predictor).network.forward(batch), result)
     scales = [array for name, array in ready.predictor.arrays().items() if name.endswith("#scales")]
     assert any(one.size > 1 for one in scales) == ("per_channel" in asked)
     limits = [array for name, array in ready.predictor.arrays().items() if name.endswith("limit")]
@@ -191,7 +193,7 @@ def test_the_stored_model_answers_as_the_trained_network(quantisation, context, 
     ("model", "adaptation", "code"),
     [("bert", "features", "nothing-learns"), ("bert", "adapters", "nothing-learns"), ("word2vec", "features", "no-k")],
 )
-def test_where_nothing_can_learn_under_rounding_the_reason_is_told(quantisation, context, model, adaptation, code):
+def test_models_without_trainable_kernels_are_not_applicable(quantisation, context, model, adaptation, code):
     cell = make("sst2", model, adaptation)
     given = kept(cell, context)
     with pytest.raises(cells.NotApplicable) as raised:
@@ -200,39 +202,39 @@ def test_where_nothing_can_learn_under_rounding_the_reason_is_told(quantisation,
 
 
 @pytest.mark.slow
-def test_training_under_rounding_goes_on_where_it_was_stopped(quantisation, context, monkeypatch):
-    """In another process, which has seen no batch."""
+def test_training_with_rounding_resumes_with_the_same_weights(quantisation, context, monkeypatch):
+    """The cleared cache stands for a new process, which has seen no batch."""
     cell = make("sst2", "bert", "finetune", batch=8)
     given = kept(cell, context)
-    one, straight = transformed(SHORT, cell, given)
-    home, taken, step = context.out / "stopped", [], TrainStep.__call__
+    one, uninterrupted = transformed(SHORT, cell, given)
+    home, steps_taken, step = context.out / "stopped", [], TrainStep.__call__
     stoppable = dataclasses.replace(given, out=home, unfinished=home / "unfinished", save_every=0.0)
 
-    def killing(self, *arguments):
-        if len(taken) == 4:
+    def stop_before_step_5(self, *arguments):
+        if len(steps_taken) == 4:
             raise KeyboardInterrupt
-        taken.append("step")
+        steps_taken.append("step")
         return step(self, *arguments)
 
     traced.cache_clear()
     with monkeypatch.context() as patch:
-        patch.setattr(TrainStep, "__call__", killing)
+        patch.setattr(TrainStep, "__call__", stop_before_step_5)
         with pytest.raises(KeyboardInterrupt):
             cells.adapt(one, stoppable)
     assert list(stoppable.unfinished.rglob("learnt.safetensors")) and not (home / "adapted").exists()
     traced.cache_clear()
     cost = cells.adapt(one, stoppable)
     (folder,) = (home / "adapted").iterdir()
-    assert (cost["steps"], cost["flops"]) == (straight.spent["steps"], straight.spent["flops"])
+    assert (cost["steps"], cost["flops"]) == (uninterrupted.spent["steps"], uninterrupted.spent["flops"])
     content = (folder / "weights.safetensors").read_bytes()
-    assert content == straight.predictor.path("weights.safetensors").read_bytes()
+    assert content == uninterrupted.predictor.path("weights.safetensors").read_bytes()
 
 
 # Bits by sensitivity -------------------------------------------------------------------------------------------------
 
 
-def test_the_top_eigenvalue_is_that_of_the_explicit_hessian(quantisation):
-    """Logistic regression with a hidden layer of two weights: H of w is X^T diag(p (1 - p)) X / N."""
+def test_the_top_eigenvalue_equals_that_of_the_explicit_hessian(quantisation):
+    """Logistic regression minus the squares of two other weights: the Hessian of w is X^T diag(p (1 - p)) X / N."""
     from ptmbench.bench.adapt.transforms.qbert import network
 
     tf, rng = quantisation.tf, np.random.default_rng(3)
@@ -251,21 +253,22 @@ def test_the_top_eigenvalue_is_that_of_the_explicit_hessian(quantisation):
     first, second = product(batch, [tf.constant(vector), tf.constant([1.0, -1.0])])
     assert first.numpy() == pytest.approx(hessian @ vector, abs=1e-6) and second.numpy().tolist() == [-2, 2]
 
-    def of(place, shape):
-        def multiplied(vector):
+    def eigenvalue_of(place, shape):
+        def multiply(vector):
             vectors = [tf.zeros(w.shape), tf.zeros(other.shape)]
             vectors[place] = tf.constant(vector)
             return product(batch, vectors)[place].numpy()
 
-        return network.top_eigenvalue(multiplied, shape, 0, 200, 1e-6)
+        return network.top_eigenvalue(multiply, shape, 0, 200, 1e-6)
 
-    found, count = of(0, (6, 1))
-    assert found == pytest.approx(np.linalg.eigvalsh(hessian)[-1], rel=1e-4) and 1 < count <= 200
-    assert of(1, (2,))[0] == pytest.approx(-2, rel=1e-6)  # of largest magnitude, with its sign
+    result, count = eigenvalue_of(0, (6, 1))
+    assert result == pytest.approx(np.linalg.eigvalsh(hessian)[-1], rel=1e-4) and 1 < count <= 200
+    # The eigenvalue of largest magnitude, with its sign.
+    assert eigenvalue_of(1, (2,))[0] == pytest.approx(-2, rel=1e-6)
     assert network.top_eigenvalue(lambda vector: 0 * vector, (3,), 0, 9, 1e-2) == (0.0, 1)
 
 
-def test_sensitive_kernels_get_more_bits_within_the_mean(quantisation):
+def test_sensitive_kernels_get_more_bits_within_the_mean_limit(quantisation):
     from ptmbench.bench.adapt.transforms.qbert import Settings, network
 
     sizes = [100, 300, 100, 100]
@@ -278,12 +281,12 @@ def test_sensitive_kernels_get_more_bits_within_the_mean(quantisation):
         Settings(mean=5)
 
 
-def test_kernels_with_few_bits_are_stored_with_these(quantisation, context):
+def test_kernels_are_stored_with_their_number_of_bits(quantisation, context):
     cell = make("sst2", "bert", "finetune")
     given = kept(cell, context)
     one, ready = transformed(FEW, cell, given)
-    found = cells.run(one, ready)
-    assert found.status == "ok", found.reason
+    result = cells.run(one, ready)
+    assert result.status == "ok", result.reason
     arrays = ready.predictor.arrays()
     changed = ready.predictor.about["transform"]["changed"]
     sizes = {name: packing.size_of(arrays, name) for name in changed}
@@ -295,5 +298,5 @@ def test_kernels_with_few_bits_are_stored_with_these(quantisation, context):
     for name, size in sizes.items():
         assert arrays[f"{name}#levels"].nbytes == -(-size.entries * size.bits // 8)
     plain = packing.size_of_all(given.predictor.arrays())
-    assert plain.bits == 32 and found.cost["bits_per_weight"] < 16
-    assert found.adaptation["transform"]["cost"]["flops"] > 0
+    assert plain.bits == 32 and result.cost["bits_per_weight"] < 16
+    assert result.adaptation["transform"]["cost"]["flops"] > 0

@@ -1,4 +1,4 @@
-"""Questions about words, asked of vectors that nobody's checkpoint holds: ours and peers', in the same way."""
+"""``perf questions``: word similarity and analogies of vectors without a checkpoint, ours and those of peers."""
 
 import json
 
@@ -23,17 +23,17 @@ def data(tmp_path):
     return tmp_path
 
 
-def test_answers_are_those_of_the_harness(data):
-    """Of two questions the one whose sums come out is right; a word that nobody saw is like no other."""
+def test_vectors_are_scored_with_the_tasks_of_the_harness(data):
+    """The vectors solve one of two analogies. A word without a vector is similar to no other word."""
     words = ["man", "woman", "king", "queen", "cat", "dog", "dogs"]
-    found = np.float32([[1, 0, 0], [0, 1, 0], [1, 0, 1], [0, 1, 1], [1, 1, 0], [0, 1, 1], [0, 0, 1]])
-    assert questions.score_vectors(questions.tasks_in(data), words, found) == {"word_analogy": 50.0}
+    result = np.float32([[1, 0, 0], [0, 1, 0], [1, 0, 1], [0, 1, 1], [1, 1, 0], [0, 1, 1], [0, 0, 1]])
+    assert questions.score_vectors(questions.tasks_in(data), words, result) == {"word_analogy": 50.0}
     (data / "wordsim353").mkdir()
     (data / "wordsim353" / "combined.csv").write_text(PAIRS.format("Man,king,9\nman,woman,1\nman,unseen,1\n"))
-    assert questions.score_vectors(questions.tasks_in(data), words, found)["word_similarity"] == pytest.approx(100.0)
+    assert questions.score_vectors(questions.tasks_in(data), words, result)["word_similarity"] == pytest.approx(100.0)
 
 
-def test_mittens_is_given_the_counts_that_glove_learns_from(tmp_path):
+def test_mittens_gets_the_cooccurrence_counts_of_glove(tmp_path):
     rng = np.random.default_rng(0)
     (tmp_path / "text").write_text("\n".join(" ".join(rng.choice(list("abcdefgh"), n)) for n in (1, 5, 30, 12)))
     vectors.prepare(tmp_path, [tmp_path / "text"])
@@ -44,28 +44,28 @@ def test_mittens_is_given_the_counts_that_glove_learns_from(tmp_path):
     np.testing.assert_allclose(theirs[one - 37, other - 37], counts)
 
 
-def test_what_cannot_be_asked_is_told_before_anything_is_trained(data, tmp_path):
-    ask = ["questions", "--data", str(tmp_path / "none")]
+def test_errors_are_reported_before_training(data, tmp_path):
+    command = ["questions", "--data", str(tmp_path / "none")]
     (tmp_path / "none").mkdir()
     with pytest.raises(UsageError, match="not 'elmo'"):
-        CliRunner().invoke(perf, [*ask, "--models", "elmo"], catch_exceptions=False)
+        CliRunner().invoke(perf, [*command, "--models", "elmo"], catch_exceptions=False)
     with pytest.raises(MissingData, match="wordsim353"):
-        CliRunner().invoke(perf, ask, catch_exceptions=False)
+        CliRunner().invoke(perf, command, catch_exceptions=False)
     (tmp_path / "text").write_text(" ".join(f"w{number}" for number in range(mittens.LARGEST + 1)))
-    ask = ["questions", "--data", str(data), "--corpus", str(tmp_path / "text"), "--peer", "mittens"]
+    command = ["questions", "--data", str(data), "--corpus", str(tmp_path / "text"), "--peer", "mittens"]
     with pytest.raises(UsageError, match="8001 different words"):
-        CliRunner().invoke(perf, ask, catch_exceptions=False)
+        CliRunner().invoke(perf, command, catch_exceptions=False)
 
 
 @pytest.mark.parametrize("model", ("word2vec", "cbow", "glove"))
-def test_vectors_of_words_that_keep_company_are_found_alike(model, tmp_path):
-    """Words of two worlds that never meet: after some rounds every pair of one world is nearer than one of both."""
+def test_words_that_occur_together_get_similar_vectors(model, tmp_path):
+    """Words of two groups never occur together. Pairs within a group have to become more similar than mixed pairs."""
     rng = np.random.default_rng(0)
     worlds = ["abcdefgh", "stuvwxyz"]
     (tmp_path / "text").write_text("\n".join(" ".join(rng.choice(list(worlds[n % 2]), 8)) for n in range(800)))
     (tmp_path / "wordsim353").mkdir()
-    alike = {one + other: 9 if (one < "i") == (other < "i") else 1 for one in "abst" for other in "cduv"}
-    lines = "\n".join(f"{one},{other},{mark}" for (one, other), mark in alike.items())
+    similarities = {one + other: 9 if (one < "i") == (other < "i") else 1 for one in "abst" for other in "cduv"}
+    lines = "\n".join(f"{one},{other},{mark}" for (one, other), mark in similarities.items())
     (tmp_path / "wordsim353" / "combined.csv").write_text(PAIRS.format(lines))
     shape = ["--width", "16", "--batch", "4", "--length", "64", "--threads", "1", "--seeds", "1", "--json"]
     given = ["--data", str(tmp_path), "--corpus", str(tmp_path / "text"), "--models", model, "--epochs", "20"]

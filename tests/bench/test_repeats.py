@@ -1,4 +1,4 @@
-"""Runs of words that come back, against a search by hand."""
+"""Repeated runs of words, against a plain search."""
 
 import random
 
@@ -9,10 +9,10 @@ from ptmbench.bench.data import repeats
 from ptmbench.bench.data.repeats import RUN, Counts, Repeats, Words
 
 
-def texts(seed: int, count: int = 40) -> list[list[str]]:
-    """Documents of random words, into which passages of earlier ones are copied."""
+def make_documents(seed: int, count: int = 40) -> list[list[str]]:
+    """Makes documents of random words with copied passages of earlier ones."""
     draw = random.Random(seed)
-    known, found = [], []
+    known, result = [], []
     for _ in range(count):
         paragraphs = []
         for _ in range(draw.randrange(1, 6)):
@@ -22,57 +22,57 @@ def texts(seed: int, count: int = 40) -> list[list[str]]:
                 words[draw.randrange(len(words) + 1) :] = known[begin : begin + draw.randrange(5, 40)]
             known += words
             paragraphs.append(" ".join(words).capitalize() + ".")
-        found.append(paragraphs)
-    return found
+        result.append(paragraphs)
+    return result
 
 
-def by_hand(documents: list[list[str]]) -> list[np.ndarray]:
-    """Which words lie in a run that began in an earlier paragraph for the first time: bool [W] of each document."""
+def find_repeats(documents: list[list[str]]) -> list[np.ndarray]:
+    """Marks words in runs that first occurred in an earlier paragraph: bool [W] for each document."""
     first: dict[tuple[str, ...], int] = {}
-    paragraph, told = 0, []
+    paragraph, results = 0, []
     for document in documents:
         words = [(word, paragraph + number) for number, text in enumerate(document) for word in text.split()]
-        found = np.zeros(len(words), bool)
+        result = np.zeros(len(words), bool)
         for begin in range(len(words) - RUN + 1):
             run = tuple(word.strip(".").lower() for word, _ in words[begin : begin + RUN])
             own = words[begin][1]
-            found[begin : begin + RUN] |= first.setdefault(run, own) < own
-        told.append(found)
+            result[begin : begin + RUN] |= first.setdefault(run, own) < own
+        results.append(result)
         paragraph += len(document)
-    return told
+    return results
 
 
-@pytest.mark.parametrize("bits", [26, 6])  # of a full table every run may come back
-def test_words_that_stood_earlier_are_found(bits, monkeypatch):
+@pytest.mark.parametrize("bits", [26, 6])  # with a full hash table every run may be a repeat
+def test_repeated_words_equal_a_search_by_hand(bits, monkeypatch):
     monkeypatch.setattr(repeats, "_BITS", bits)
-    documents = texts(3)
+    documents = make_documents(3)
     words = [Words.of(document) for document in documents]
     counts = Counts()
     for one in words:
         counts.add(one)
-    found = Repeats(counts, words)
-    first, some = 0, 0
-    for one, expected in zip(words, by_hand(documents), strict=True):
-        told = found.earlier_paragraphs(one, first)
-        assert ((told >= 0) == expected).all()
-        assert told.max(initial=-1) < first + len(one.sizes)
-        some += int((told >= 0).sum())
+    result = Repeats(counts, words)
+    first, repeated_words = 0, 0
+    for one, expected in zip(words, find_repeats(documents), strict=True):
+        results = result.earlier_paragraphs(one, first)
+        assert ((results >= 0) == expected).all()
+        assert results.max(initial=-1) < first + len(one.sizes)
+        repeated_words += int((results >= 0).sum())
         first += len(one.sizes)
-    assert some > 100
+    assert repeated_words > 100
 
 
-def test_a_run_reaches_over_the_ends_of_paragraphs():
+def test_runs_cross_paragraphs():
     text = [f"Word{n} and{n} more{n}." for n in range(8)]
     words = [Words.of(["Quite another story."]), Words.of(text), Words.of([" ".join(text)])]
     counts = Counts()
     for one in words:
         counts.add(one)
-    found = Repeats(counts, words)
-    assert (found.earlier_paragraphs(words[1], 1) == -1).all()
-    assert (found.earlier_paragraphs(words[2], 9) >= 1).all()
+    result = Repeats(counts, words)
+    assert (result.earlier_paragraphs(words[1], 1) == -1).all()
+    assert (result.earlier_paragraphs(words[2], 9) >= 1).all()
 
 
-def test_a_refrain_within_one_paragraph_is_no_repeat():
+def test_repetition_within_one_paragraph_is_not_counted():
     words = Words.of(["ha " * 50])
     counts = Counts()
     counts.add(words)

@@ -1,4 +1,4 @@
-"""Runs: every cell recorded once, whatever happens on the way."""
+"""Runs: every cell is recorded once, in spite of failures and kills."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def records(out: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (out / "records").glob("*.json")}
 
 
-def floor(out, data, **changes):
+def run_baselines(out, data, **changes):
     return run_suite(
         **({"suite": "demo", "models": FLOOR, "tasks": TASKS, "baselines": False, "out": out, "data": data} | changes)
     )
@@ -52,8 +52,8 @@ def command(out, data, *more):
     ]
 
 
-def test_two_workers_record_every_cell_once_and_a_second_run_does_nothing(world, tmp_path):
-    assert floor(tmp_path, world, jobs=2) == OK
+def test_two_workers_record_every_cell_once_and_a_second_run_adds_nothing(world, tmp_path):
+    assert run_baselines(tmp_path, world, jobs=2) == OK
     first = records(tmp_path)
     assert len(first) == len(FLOOR) * len(TASKS)
     for path in (tmp_path / "records").glob("*.json"):
@@ -62,11 +62,11 @@ def test_two_workers_record_every_cell_once_and_a_second_run_does_nothing(world,
         assert (tmp_path / found.predictions["file"]).is_file()
         assert f"--models {found.row['name']}" in found.command and f"--tasks {found.task['name']}" in found.command
     assert (tmp_path / "board" / "index.html").is_file()
-    assert floor(tmp_path, world, jobs=2) == OK
+    assert run_baselines(tmp_path, world, jobs=2) == OK
     assert records(tmp_path) == first
 
 
-def test_killed_in_the_middle_no_cell_is_lost_and_none_done_twice(world, tmp_path):
+def test_a_killed_run_resumes_without_losing_or_repeating_cells(world, tmp_path):
     more = ["--models", ",".join(FLOOR), "--tasks", ",".join(TASKS), "--jobs", "2"]
     process = subprocess.Popen(
         command(tmp_path, world, *more), cwd=ROOT, start_new_session=True, stderr=subprocess.DEVNULL
@@ -77,7 +77,7 @@ def test_killed_in_the_middle_no_cell_is_lost_and_none_done_twice(world, tmp_pat
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     before = records(tmp_path)
-    time.sleep(1.5)  # its workers see the pipe close and stop
+    time.sleep(1.5)  # the workers stop when they see the closed pipe
     orphaned = records(tmp_path)
     assert len(before) >= 3
     done = subprocess.run(command(tmp_path, world, *more), cwd=ROOT, stderr=subprocess.PIPE, text=True, check=False)
@@ -86,110 +86,110 @@ def test_killed_in_the_middle_no_cell_is_lost_and_none_done_twice(world, tmp_pat
     assert len(after) == len({name.split(".")[-2] for name in after}) == len(FLOOR) * len(TASKS)
     assert all(after[name] == content for name, content in orphaned.items())
     uninterrupted = tmp_path / "straight"
-    assert floor(uninterrupted, world) == OK
+    assert run_baselines(uninterrupted, world) == OK
     scores = {name: json.loads(content)["scores"] for name, content in after.items()}
     assert {name: json.loads(content)["scores"] for name, content in records(uninterrupted).items()} == scores
 
 
-def test_malformed_and_missing_data_are_told_and_the_rest_runs(world, tmp_path):
+def test_malformed_and_missing_data_are_recorded_and_other_cells_run(world, tmp_path):
     import shutil
 
     broken = tmp_path / "broken"
     shutil.copytree(world, broken)
     path = broken / "glue" / "CoLA" / "train.tsv"
     path.write_text(path.read_text() + "only one column\n")
-    (broken / "glue" / "RTE" / "dev.tsv").unlink()  # the reported split; majority does without the training file
+    (broken / "glue" / "RTE" / "dev.tsv").unlink()  # the report split; majority does not need the training file
     out = tmp_path / "out"
-    assert floor(out, broken, models=("majority",), tasks=("cola", "rte", "sst2")) == CELLS_FAILED
+    assert run_baselines(out, broken, models=("majority",), tasks=("cola", "rte", "sst2")) == CELLS_FAILED
     found = {(r := record.read(p)).task["name"]: r for p in (out / "records").glob("*.json")}
     assert found["cola"].status == "failed" and "train.tsv" in found["cola"].reason["text"]
     assert found["rte"].status == "not_applicable" and found["rte"].reason["code"] == "missing-data"
     assert found["sst2"].status == "ok"
     page = (out / "board" / "index.html").read_text()
-    assert "only" not in page or "<script>only" not in page
-    shutil.copy(world / "glue" / "CoLA" / "train.tsv", path)  # mended: other data, another cell
-    assert floor(out, broken, models=("majority",), tasks=("cola", "sst2"), retry=True) == OK
+    assert "train.tsv" in page and "missing-data" in page
+    shutil.copy(world / "glue" / "CoLA" / "train.tsv", path)  # the repaired data give another cell
+    assert run_baselines(out, broken, models=("majority",), tasks=("cola", "sst2"), retry=True) == OK
 
 
-def test_adams_settings_are_a_part_of_what_a_checkpoint_is(world, tmp_path, monkeypatch):
-    """The model's own where the recipe says nothing, the recipe's where it does; other values, another key."""
-    asked, found = {}, []
-    monkeypatch.setattr(run, "execute", lambda whole, job, out, workers, retry: asked.update(vars()) or OK)
+def test_keys_of_pretrainings_depend_on_adam_settings(world, tmp_path, monkeypatch):
+    """Settings of the recipe override those of the model, and other values give another key."""
+    planned, found = {}, []
+    monkeypatch.setattr(run, "execute", lambda whole, job, out, workers, retry: planned.update(vars()) or OK)
     options = {"suite": "demo", "data": world, "out": tmp_path, "models": ("bert", "roberta"), "tasks": ("cola",)}
     for recipe in ({}, {"beta2": 0.98}, {"optimizer": "lamb"}, {"optimizer": "adagrad"}):
         run_suite(**options, recipe=recipe)
-        found.append({training.model: training for training in asked["whole"].pretrainings})
+        found.append({training.model: training for training in planned["whole"].pretrainings})
     assert [(t["bert"].recipe.get("beta2"), t["roberta"].recipe.get("beta2")) for t in found] == [
         (0.999, 0.98), (0.98, 0.98), (0.999, 0.98), (None, None),
     ]  # fmt: skip
     assert found[0]["bert"].key != found[1]["bert"].key and found[0]["roberta"].key == found[1]["roberta"].key
     assert found[0]["bert"].recipe["bias_correction"] is True and "bias_correction" not in found[2]["bert"].recipe
     for training in found:
-        assert recipe_of(training["bert"].recipe)  # what a worker makes of it
+        assert recipe_of(training["bert"].recipe)  # a worker can parse it
 
 
-def test_a_pretraining_on_all_devices_is_the_work_of_one_worker(world, tmp_path, monkeypatch):
-    asked = {}
-    monkeypatch.setattr(run, "execute", lambda whole, job, out, workers, retry: asked.update(vars()) or OK)
+def test_a_pretraining_on_all_devices_uses_one_worker(world, tmp_path, monkeypatch):
+    planned = {}
+    monkeypatch.setattr(run, "execute", lambda whole, job, out, workers, retry: planned.update(vars()) or OK)
     options = {"suite": "demo", "data": world, "out": tmp_path, "models": ("bert",), "tasks": ("cola",)}
     run_suite(**options, strategy="mirrored", recipe={"batch": 64})
-    assert asked["workers"].jobs == 1 and asked["job"].strategy == "mirrored"
-    (training,) = asked["whole"].pretrainings
-    adam = {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-6, "bias_correction": True}  # those of BERT
+    assert planned["workers"].jobs == 1 and planned["job"].strategy == "mirrored"
+    (training,) = planned["whole"].pretrainings
+    adam = {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-6, "bias_correction": True}  # BERT's settings
     assert training.recipe == suites.load("demo").recipe | adam | {"batch": 64}
 
     given = {}
     monkeypatch.setattr(distribute, "strategy_of", lambda name, model_parallel: f"all of {name}")
     monkeypatch.setattr(pretrain, "pretrain", lambda *names, **more: given.update(more))
-    worker = Worker(tmp_path, asked["whole"], asked["job"])
+    worker = Worker(tmp_path, planned["whole"], planned["job"])
     worker.do(training.tokenizer_key), worker.do(training.key)
     assert given["strategy"] == "all of mirrored" and given["recipe"].batch == 64
 
     run_suite(**options)
-    assert asked["workers"].jobs is None and asked["job"].strategy == "one"
+    assert planned["workers"].jobs is None and planned["job"].strategy == "one"
 
 
-def test_inputs_too_long_are_told_before_the_training_and_a_twin_is_as_long_as_its_model(world, tmp_path, monkeypatch):
-    asked = {}
-    monkeypatch.setattr(run, "execute", lambda whole, job, out, workers, retry: asked.update(vars()) or OK)
+def test_too_long_inputs_are_usage_errors_and_twins_have_the_length_of_their_model(world, tmp_path, monkeypatch):
+    planned = {}
+    monkeypatch.setattr(run, "execute", lambda whole, job, out, workers, retry: planned.update(vars()) or OK)
     options = {"suite": "demo", "data": world, "out": tmp_path, "models": ("gpt",), "tasks": ("wikitext2", "cola")}
     with pytest.raises(UsageError, match="gpt reads at most 512 tokens, but wikitext2 asks for 600. Add --set length"):
         run_suite(**options, settings={"length": 600})
     for recipe, long in (({}, 512), ({"length": 600}, 600)):
         run_suite(**options, recipe=recipe, settings={"length": long})
-        worker, cells = Worker(tmp_path, asked["whole"], asked["job"]), asked["whole"].cells
+        worker, cells = Worker(tmp_path, planned["whole"], planned["job"]), planned["whole"].cells
         assert {worker._shape(cell, None).length for cell in cells if cell.row.kind == "random"} == {long}
 
 
-def test_workers_stand_elsewhere_and_find_what_was_named_from_here(world, tmp_path, monkeypatch):
-    asked = {}
-    monkeypatch.setattr(run, "execute", lambda whole, job, out, workers, retry: asked.update(vars()) or OK)
+def test_relative_paths_are_absolute_for_workers(world, tmp_path, monkeypatch):
+    planned = {}
+    monkeypatch.setattr(run, "execute", lambda whole, job, out, workers, retry: planned.update(vars()) or OK)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PTMBENCH_CACHE", "cache")
     Path("data").symlink_to(world)
     for more in ({}, {"corpus": (Path("data/corpus/microworld.txt"),)}):
         run_suite(suite="demo", data=Path("data"), out=Path("out"), models=("bert", "flair"), tasks=("cola",), **more)
-        job = asked["job"]
-        named = [
+        job = planned["job"]
+        paths = [
             job.data,
-            *(file for one in asked["whole"].artefacts for file in getattr(one, "corpus", ())),
+            *(file for one in planned["whole"].artefacts for file in getattr(one, "corpus", ())),
         ]
-        assert len(named) > 3 and all(Path(file).is_absolute() and Path(file).exists() for file in named)
+        assert len(paths) > 3 and all(Path(file).is_absolute() and Path(file).exists() for file in paths)
 
 
-def test_a_cell_is_the_same_however_the_data_folder_is_spelled(tmp_path, monkeypatch):
+def test_fingerprints_do_not_depend_on_the_spelling_of_the_data_folder(tmp_path, monkeypatch):
     (tmp_path / "data").mkdir()
     (tmp_path / "link").symlink_to("data")
     monkeypatch.chdir(tmp_path / "data")
-    for name in ("boolq", "cola"):  # "data" is a part of BoolQ's address
+    for name in ("boolq", "cola"):  # BoolQ's URL contains "data"
         task = tasks.load(name)
-        spelled = [Path("."), Path("../data"), Path("../link"), tmp_path / "data"]
-        assert len({sources.fingerprint(task, folder) for folder in spelled}) == 1
+        spellings = [Path("."), Path("../data"), Path("../link"), tmp_path / "data"]
+        assert len({sources.fingerprint(task, folder) for folder in spellings}) == 1
         (tmp_path / "data" / task.folders[0]).mkdir(parents=True)
         assert sources.fingerprint(task, Path(".")) == sources.fingerprint(task, Path("../data"))
 
 
-def test_a_dry_run_prints_the_plan_and_leaves_nothing(world, tmp_path, capsys):
+def test_a_dry_run_prints_the_plan_and_writes_no_records(world, tmp_path, capsys):
     out = tmp_path / "out"
     assert run_suite(suite="demo", data=world, out=out, models=("bert",), tasks=("cola",), seeds=2, dry_run=True) == OK
     lines = capsys.readouterr().out.splitlines()
@@ -198,7 +198,7 @@ def test_a_dry_run_prints_the_plan_and_leaves_nothing(world, tmp_path, capsys):
     assert lines[-1].startswith("total") and not (out / "records").exists()
 
 
-def test_a_model_has_the_budget_that_the_suite_gives_it_unless_all_are_given_one(world, tmp_path, capsys):
+def test_budgets_of_a_suite_are_overridden_by_a_budget_of_the_run(world, tmp_path, capsys):
     def flops(**given) -> dict[str, tuple[float, str]]:
         options = {"suite": "table4", "data": world, "out": tmp_path / "out", "models": ("glove", "word2vec")}
         options["recipe"] = {"batch": 8}
@@ -206,14 +206,14 @@ def test_a_model_has_the_budget_that_the_suite_gives_it_unless_all_are_given_one
         lines = [line.split("\t") for line in capsys.readouterr().out.splitlines() if line.startswith("pre-train")]
         return {name.split("-")[0]: (float(spent), time) for _, name, *_, spent, time in lines}
 
-    usual, given = flops(), flops(budget=Budget(flops=1e10))
-    assert usual["glove"][0] == 1e12 and usual["word2vec"][0] == 3e13
+    defaults, given = flops(), flops(budget=Budget(flops=1e10))
+    assert defaults["glove"][0] == 1e12 and defaults["word2vec"][0] == 3e13
     assert [given[model][0] for model in ("glove", "word2vec")] == pytest.approx([1e10, 1e10], rel=0.05)
-    minutes = int(usual["glove"][1].split()[0])  # 651 thousand steps of next to no arithmetic
-    assert usual["glove"][1].split()[1] == "min" and minutes > 40
+    minutes = int(defaults["glove"][1].split()[0])  # 651,000 steps with almost no arithmetic
+    assert defaults["glove"][1].split()[1] == "min" and minutes > 40
 
 
-def test_an_estimate_counts_the_steps_and_examples_that_settings_allow(world, tmp_path, capsys):
+def test_estimates_follow_limits_of_steps_and_examples(world, tmp_path, capsys):
     def tokens(**settings) -> float:
         options = {"suite": "demo", "data": world, "out": tmp_path / "out", "models": ("bert",), "tasks": ("cola",)}
         quick = {"epochs": 3, "max_steps": 0, "train_limit": 0, "batch": 8}
@@ -223,13 +223,14 @@ def test_an_estimate_counts_the_steps_and_examples_that_settings_allow(world, tm
 
     whole, once, steps, limited = tokens(), tokens(epochs=1), tokens(max_steps=2), tokens(train_limit=16)
     per_epoch = (whole - once) / 2
-    answering = once - per_epoch
-    assert per_epoch > 0 and answering > 0
-    assert (steps - answering) * 3 == pytest.approx(limited - answering, rel=0.05)  # 16 rows once, against three times
+    prediction_tokens = once - per_epoch
+    assert per_epoch > 0 and prediction_tokens > 0
+    # 16 rows in one epoch against three.
+    assert (steps - prediction_tokens) * 3 == pytest.approx(limited - prediction_tokens, rel=0.05)
     assert limited < once < whole
 
 
-def test_an_estimate_counts_a_question_for_each_label_where_labels_are_asked_one_by_one(tmp_path, capsys):
+def test_estimates_count_one_input_per_label_for_binary_label_tasks(tmp_path, capsys):
     opinion = {"sentiment": "Positive", "aspect": "price", "target_entity": "LOCATION1"}
     texts = [{"id": i, "text": f"LOCATION1 is one of {i} cheap places", "opinions": [opinion]} for i in range(9)]
     (tmp_path / "sentihood").mkdir()
@@ -246,5 +247,5 @@ def test_an_estimate_counts_a_question_for_each_label_where_labels_are_asked_one
 
     for ways in (("sentihood-nli-m", "sentihood-nli-b"), ("sentihood-qa-m", "sentihood-qa-b")):
         once, per_label = ([tokens(way, 1), tokens(way, 2) - tokens(way, 1)] for way in ways)
-        # three labels, each with a sentence that is longer than the one question or as long
+        # three labels: each input is at least as long as the single one
         assert all(3 <= many / one < 4.5 for one, many in zip(once, per_label, strict=True))

@@ -1,4 +1,4 @@
-"""Files of predictions: the official scores, and a sentence with the first row that does not match."""
+"""Prediction files: the official scores, and errors with the first row that does not match."""
 
 import gzip
 import json
@@ -22,7 +22,7 @@ SOURCE = Source(citation="-", licence="-", url="-", survey="")
 
 
 def _read_rows(folder: Path, split: str) -> list[Example]:
-    """The dev file has no header, the test file has one: as CoLA."""
+    """As in CoLA, the test file has a header and the dev file has none."""
     rows = (folder / f"{split}.tsv").read_text().splitlines()[split == "test" :]
     cast = float if folder.joinpath("number").exists() else str
     return [Example(id=str(n), inputs=(row,), gold=cast(row.split("\t")[0]) or None) for n, row in enumerate(rows)]
@@ -36,23 +36,23 @@ def _made_up(form: Form, **more: object) -> Task:
 
 @pytest.fixture
 def task(monkeypatch: pytest.MonkeyPatch):
-    """Puts a made-up task under the name that `score` asks for."""
+    """A function that makes `tasks.load` return a made-up task."""
 
-    def put(form: Form, **more: object) -> None:
+    def register(form: Form, **more: object) -> None:
         made = _made_up(form, **more)
         monkeypatch.setattr(tasks, "load", lambda name: made)
 
-    return put
+    return register
 
 
-def test_classification(tmp_path: Path, task) -> None:
+def test_classification_is_scored(tmp_path: Path, task) -> None:
     task(Form.CLASSIFICATION, labels=("yes", "no"))
     gold = written(tmp_path / "my-dev-file.txt", "yes\ta\nno\tb\nno\tc\n")
     guess = written(tmp_path / "guess.tsv", "\ufeffindex\tprediction\r\n0\tyes\r\n1\tno\r\n2\tyes\r\n\r\n")
     assert score("made_up", gold, guess) == pytest.approx(
         {"task": "made_up", "examples": 3, "accuracy": 200 / 3, "headline": 200 / 3}
     )
-    gold = written(tmp_path / "test.tsv", "label\ttext\nyes\ta\nno\tb\nno\tc\n")  # its name says which layout it has
+    gold = written(tmp_path / "test.tsv", "label\ttext\nyes\ta\nno\tb\nno\tc\n")  # the file name determines the layout
     assert score("made_up", gold, guess)["accuracy"] == pytest.approx(200 / 3)
 
 
@@ -68,14 +68,14 @@ def test_classification(tmp_path: Path, task) -> None:
         ("index\tprediction\n0\tyes\n1\n", "line 3: 1 tab-separated fields where 2 were expected"),
     ],
 )
-def test_classification_refuses(tmp_path: Path, task, text: str, message: str) -> None:
+def test_classification_refuses_invalid_rows(tmp_path: Path, task, text: str, message: str) -> None:
     task(Form.CLASSIFICATION, labels=("yes", "no"))
     gold = written(tmp_path / "gold.tsv", "yes\ta\nno\tb\n")
     with pytest.raises(DataError, match=message):
         score("made_up", gold, written(tmp_path / "guess.tsv", text))
 
 
-def test_a_gold_file_without_answers_is_refused_under_its_own_name(tmp_path: Path, task) -> None:
+def test_a_gold_file_without_answers_is_reported_with_its_name(tmp_path: Path, task) -> None:
     task(Form.CLASSIFICATION, labels=("yes",))
     guess = written(tmp_path / "guess.tsv", "index\tprediction\n0\tyes\n")
     with pytest.raises(DataError, match=r"gold\.tsv has no answer for 0"):
@@ -90,7 +90,7 @@ def test_a_gold_file_without_answers_is_refused_under_its_own_name(tmp_path: Pat
     assert str(caught.value) == f"{tmp_path / 'gold.tsv'}, line 1: bad."
 
 
-def test_regression(tmp_path: Path, task) -> None:
+def test_regression_is_scored(tmp_path: Path, task) -> None:
     def read(folder: Path, split: str) -> list[Example]:
         return [Example(id=str(n), inputs=("x",), gold=float(n)) for n in range(3)]
 
@@ -102,7 +102,7 @@ def test_regression(tmp_path: Path, task) -> None:
         score("made_up", gold, written(guess, "index\tprediction\n0\t0.5\n1\t1\n2\tx\n"))
 
 
-def test_choice(tmp_path: Path, task) -> None:
+def test_choice_is_scored(tmp_path: Path, task) -> None:
     def read(folder: Path, split: str) -> list[Example]:
         return [Example(id=str(n), inputs=("c", "a", "b"), gold=n % 2) for n in (7, 4)]
 
@@ -144,26 +144,26 @@ GOLD = {
 
 
 @pytest.mark.parametrize("file", WRITTEN)
-def test_what_predict_wrote(tmp_path: Path, file: str) -> None:
-    """Its lines, in any order, are predictions of every form."""
+def test_files_of_predict_are_scored_for_every_form(tmp_path: Path, file: str) -> None:
+    """The lines may be in any order."""
     name, right, wrong, message = WRITTEN[file]
     gold, guess = written(tmp_path / file, GOLD[file]), tmp_path / "guess.jsonl"
-    told = [json.dumps({"id": str(n), "prediction": value}) for n, value in enumerate(right)]
-    assert score(name, gold, written(guess, "\n".join(reversed(told))))["headline"] == pytest.approx(100)
-    for rows, said in (
+    lines = [json.dumps({"id": str(n), "prediction": value}) for n, value in enumerate(right)]
+    assert score(name, gold, written(guess, "\n".join(reversed(lines))))["headline"] == pytest.approx(100)
+    for rows, pattern in (
         ([json.dumps({"id": str(n), "prediction": value}) for n, value in enumerate(wrong)], message),
-        ([told[0], told[0]], "line 2: the id 0 appears twice"),
-        ([*told, '{"id": "9"}'], f'line {len(told) + 1}: the keys "id", a text, and "prediction" were expected'),
-        ([told[0][:-1] + ', "prediction": 1}'], "line 1: the object has the key 'prediction' twice"),
-        ([*told, told[0].replace('"0"', '"9"', 1)], "has a prediction for 9, which"),
+        ([lines[0], lines[0]], "line 2: the id 0 appears twice"),
+        ([*lines, '{"id": "9"}'], f'line {len(lines) + 1}: the keys "id", a text, and "prediction" were expected'),
+        ([lines[0][:-1] + ', "prediction": 1}'], "line 1: the object has the key 'prediction' twice"),
+        ([*lines, lines[0].replace('"0"', '"9"', 1)], "has a prediction for 9, which"),
     ):
-        with pytest.raises(DataError, match=said):
+        with pytest.raises(DataError, match=pattern):
             score(name, gold, written(guess, "\n".join(rows)))
 
 
 @pytest.mark.parametrize("value", ["1e999", "NaN", "-Infinity", "9" * 400, "true", '"1_0"', '"1"'])
-def test_what_is_no_number_is_said(tmp_path: Path, value: str) -> None:
-    """A whole number of 400 digits was a traceback."""
+def test_invalid_numbers_are_reported(tmp_path: Path, value: str) -> None:
+    """An integer of 400 digits used to raise a traceback."""
     gold = written(tmp_path / "dev.tsv", GOLD["dev.tsv"])
     rows = f'{{"id": "0", "prediction": {value}}}\n{{"id": "1", "prediction": 1}}\n'
     with pytest.raises(DataError, match="guess, line 1: the prediction .* is not a number"):
@@ -172,7 +172,7 @@ def test_what_is_no_number_is_said(tmp_path: Path, value: str) -> None:
         score("stsb", gold, written(tmp_path / "guess", f"index\tprediction\n0\t{value[:40]}_0\n1\t1\n"))
 
 
-def test_numbers_as_ids_are_texts(tmp_path: Path) -> None:
+def test_numeric_ids_are_read_as_text(tmp_path: Path) -> None:
     gold = written(tmp_path / "dev.tsv", GOLD["dev.tsv"])
     rows = '{"id": 1, "prediction": 1}\n{"id": 0, "prediction": 4}\n'
     assert score("stsb", gold, written(tmp_path / "guess", rows))["pearson"] == pytest.approx(100)
@@ -195,44 +195,44 @@ PACKED = {
 
 
 @pytest.mark.parametrize("name", PACKED)
-def test_names_say_nothing_and_any_file_may_be_packed(tmp_path: Path, name: str) -> None:
+def test_file_names_do_not_matter_and_any_file_may_be_gzipped(tmp_path: Path, name: str) -> None:
     file, gold, guess = PACKED[name]
     right = score(name, written(tmp_path / file, gold), written(tmp_path / "plain", guess))
     assert right["headline"] == pytest.approx(100)
-    odd = [("guess.jsonl", lambda text: text), ("guess.txt", lambda text: "\ufeff" + text.replace("\n", "\r\n"))]
-    for called, spelled in odd:
+    variants = [("guess.jsonl", lambda text: text), ("guess.txt", lambda text: "\ufeff" + text.replace("\n", "\r\n"))]
+    for name_of_file, change_text in variants:
         for end in ("", ".gz"):
-            data = spelled(guess).encode()
-            (tmp_path / (called + end)).write_bytes(gzip.compress(data) if end else data)
+            data = change_text(guess).encode()
+            (tmp_path / (name_of_file + end)).write_bytes(gzip.compress(data) if end else data)
             packed = tmp_path / (file + end)
             packed.write_bytes(gzip.compress(gold.encode()) if end else gold.encode())
-            assert score(name, packed, tmp_path / (called + end)) == right
+            assert score(name, packed, tmp_path / (name_of_file + end)) == right
 
 
-def test_what_predict_wrote_beside_its_answers(tmp_path: Path) -> None:
-    """No-answer scores of SQuAD 2.0, and the probabilities that SentiHood's areas are about."""
-    asked = [{"id": "a", "question": "?", "answers": [{"text": "X", "answer_start": 0}], "is_impossible": False}]
-    asked.append({"id": "b", "question": "?", "answers": [], "is_impossible": True})
+def test_extra_scores_of_predict_are_used(tmp_path: Path) -> None:
+    """The no-answer scores of SQuAD 2.0, and the probabilities for the areas under the curve of SentiHood."""
+    questions = [{"id": "a", "question": "?", "answers": [{"text": "X", "answer_start": 0}], "is_impossible": False}]
+    questions.append({"id": "b", "question": "?", "answers": [], "is_impossible": True})
     gold = written(
         tmp_path / "dev-v2.0.json",
-        json.dumps({"data": [{"title": "t", "paragraphs": [{"context": "X Y", "qas": asked}]}]}),
+        json.dumps({"data": [{"title": "t", "paragraphs": [{"context": "X Y", "qas": questions}]}]}),
     )
     rows = [{"id": "a", "prediction": "X", "no_answer": 0.1}, {"id": "b", "prediction": "Y", "no_answer": 3.5}]
-    found = score("squad20", gold, written(tmp_path / "guess", "\n".join(map(json.dumps, rows))))
-    assert (found["f1"], found["best_f1"]) == (50, 100)
+    result = score("squad20", gold, written(tmp_path / "guess", "\n".join(map(json.dumps, rows))))
+    assert (result["f1"], result["best_f1"]) == (50, 100)
     texts = [{"id": 1, "text": "LOCATION1 is safe", "opinions": []}]
     texts[0]["opinions"] = [{"target_entity": "LOCATION1", "aspect": "safety", "sentiment": "Positive"}]
     gold = written(tmp_path / "sentihood-test.json", json.dumps(texts))
     examples = tasks.load("sentihood").read(tmp_path, "test")
     rows = [{"id": e.id, "prediction": "None", "scores": [0.9, 0.1 * (e.gold == "Positive"), 0]} for e in examples]
     guess = tmp_path / "sentihood.test.jsonl"
-    found = score("sentihood", gold, written(guess, "\n".join(map(json.dumps, rows))))
-    assert (found["aspect_accuracy"], found["sentiment_accuracy"]) == (0, 100)
+    result = score("sentihood", gold, written(guess, "\n".join(map(json.dumps, rows))))
+    assert (result["aspect_accuracy"], result["sentiment_accuracy"]) == (0, 100)
     with pytest.raises(DataError, match='line 1: "scores" must be 3 numbers'):
         score("sentihood", gold, written(guess, json.dumps(rows[0] | {"scores": [1]})))
 
 
-def test_a_class_that_no_solved_text_has(tmp_path: Path, task) -> None:
+def test_a_few_shot_class_without_a_solved_text_is_an_error(tmp_path: Path, task) -> None:
     texts = (Marked("x", (0, 1)), Marked("y", (0, 1), "P1"), Marked("z", (0, 1), "P2"))
     task(Form.FEW_SHOT, read=lambda folder, split: [Example(id="0", inputs=texts, gold="P1")])
     gold, guess = written(tmp_path / "gold.json", ""), tmp_path / "guess"
@@ -247,11 +247,11 @@ def _squad(path: Path) -> Path:
     return written(path, json.dumps({"data": [{"title": "t", "paragraphs": [{"context": "X Y", "qas": rows}]}]}))
 
 
-def test_ranks_and_names_that_no_candidate_can_have(tmp_path: Path) -> None:
+def test_impossible_ranks_and_unknown_candidates_are_errors(tmp_path: Path) -> None:
     written(tmp_path / "questions-words.txt", ": capitals\nathens greece rome italy\nparis france rome italy\n")
     guess, right = tmp_path / "ranks.jsonl", {"id": "3", "prediction": 1.5, "best": "italy"}
     for value, best, message in (
-        (3, "greece", None),  # six words, less the three that the question names
+        (3, "greece", None),  # six words, without the three of the question
         (4, None, "the rank 4 of 2 is beyond its 3 candidates"),
         (2, "Italia", "'Italia', the best for 2, is not one of its candidates"),
     ):
@@ -264,10 +264,10 @@ def test_ranks_and_names_that_no_candidate_can_have(tmp_path: Path) -> None:
             score("word_analogy", tmp_path, guess)
 
 
-def test_squad(tmp_path: Path) -> None:
+def test_squad_is_scored(tmp_path: Path) -> None:
     gold, guess = _squad(tmp_path / "any name.json"), tmp_path / "pred.json"
-    found = score("squad11", gold, written(guess, '{"b": "the y!", "a": ""}'))
-    assert found == {"task": "squad11", "examples": 2, "exact_match": 50.0, "f1": 50.0, "headline": 50.0}
+    result = score("squad11", gold, written(guess, '{"b": "the y!", "a": ""}'))
+    assert result == {"task": "squad11", "examples": 2, "exact_match": 50.0, "f1": 50.0, "headline": 50.0}
     for text, message in (
         ('{"a": "x"}', "no prediction for b"),
         ('{"a": "x", "b": "y", "c": "z"}', "prediction for c, which .*any name.json does not hold"),
@@ -282,7 +282,7 @@ def test_squad(tmp_path: Path) -> None:
             score("squad11", gold, written(guess, text))
 
 
-def test_what_cannot_be_scored(tmp_path: Path) -> None:
+def test_unsuitable_tasks_folders_and_names_are_errors(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="WikiText-2 has no predictions that a file could hold"):
         score("wikitext2", tmp_path, tmp_path)
     with pytest.raises(DataError, match="is a folder; name one file of it, such as dev-v1.1.json"):

@@ -1,4 +1,4 @@
-"""Files of predicted tags: the official scores of words and spans, and what is refused."""
+"""Files of predicted tags: the official scores of words and spans, and refusals."""
 
 import json
 from pathlib import Path
@@ -23,28 +23,28 @@ CONLL = "-DOCSTART- -X- O O\n\nEU NNP I-NP I-ORG\nsays VB I-VP O\n\nBonn NNP I-N
         "-DOCSTART- O\n\nEU\tI-ORG\r\nsays\tO\r\n\r\nBonn\tI-LOC\r\nBerlin\tO",
     ],
 )
-def test_tagging(tmp_path: Path, text: str) -> None:
-    found = score("conll2003", written(tmp_path / "eng.testb", CONLL), written(tmp_path / "guess", text))
+def test_tagging_is_scored(tmp_path: Path, text: str) -> None:
+    result = score("conll2003", written(tmp_path / "eng.testb", CONLL), written(tmp_path / "guess", text))
     words = 5 if "-DOCSTART-" in text else 4
-    assert found == pytest.approx(
+    assert result == pytest.approx(
         {"task": "conll2003", "examples": 2, "precision": 100, "recall": 200 / 3, "f1": 80, "headline": 80}
         | {"token_accuracy": 100 * (words - 1) / words}
     )
 
 
-def test_a_line_docstart_is_a_word_as_for_conlleval(tmp_path: Path) -> None:
-    """By hand, from the script: it skips empty lines and -X- alone, so that a tag on the line counts as any other."""
+def test_a_docstart_line_counts_as_a_word_as_in_conlleval(tmp_path: Path) -> None:
+    """By hand, from the script: it skips only empty lines and -X-, so a tag on the line counts like any other."""
     gold = written(tmp_path / "eng.testb", CONLL + "\n-DOCSTART- -X- O O\n\nParis NNP I-NP I-LOC\n")
     guess = CONLL.replace("B-LOC", "O") + "\n-DOCSTART- -X- O I-LOC\n\nParis NNP I-NP I-LOC\n"
-    found = score("conll2003", gold, written(tmp_path / "guess", guess))
-    assert (found["examples"], found["token_accuracy"]) == (3, pytest.approx(100 * 5 / 7))
-    assert (found["precision"], found["recall"]) == (75, 75)
+    result = score("conll2003", gold, written(tmp_path / "guess", guess))
+    assert (result["examples"], result["token_accuracy"]) == (3, pytest.approx(100 * 5 / 7))
+    assert (result["precision"], result["recall"]) == (75, 75)
     with pytest.raises(DataError, match="guess, line 9: 'Q' is not a tag"):
         score("conll2003", gold, written(tmp_path / "guess", guess.replace("-X- O I-LOC", "-X- O Q")))
 
 
-def test_conll2003_has_as_many_words_as_for_conlleval(tmp_path: Path) -> None:
-    """eng.testb: 46,666 (46,435 words and 231 lines -DOCSTART-), which is what published output of the script says."""
+def test_conll2003_has_as_many_words_as_in_conlleval(tmp_path: Path) -> None:
+    """eng.testb: 46,666 (46,435 words and 231 -DOCSTART- lines), the number in published output of the script."""
     folder = ROOT.parent / "shared" / "data" / "conll2003"
     if not folder.is_dir():
         pytest.skip("no real data: ../shared/data/conll2003 is missing")
@@ -52,8 +52,8 @@ def test_conll2003_has_as_many_words_as_for_conlleval(tmp_path: Path) -> None:
     rows = gold.read_text(encoding="utf-8").split("\n")
     place = next(n for n, row in enumerate(rows) if row.endswith(" O") and not row.startswith("-DOCSTART-"))
     rows[place] = rows[place][:-1] + "I-PER"
-    found = score("conll2003", gold, written(tmp_path / "guess", "\n".join(rows)))
-    assert found["token_accuracy"] == pytest.approx(100 * 46665 / 46666, abs=1e-9)
+    result = score("conll2003", gold, written(tmp_path / "guess", "\n".join(rows)))
+    assert result["token_accuracy"] == pytest.approx(100 * 46665 / 46666, abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -82,8 +82,8 @@ def test_tagging_refuses_other_words(tmp_path: Path, text: str, message: str) ->
         ("EU \0O\nsays O\n\nBonn O\nBerlin O\n", 1, r"\\x00O"),
     ],
 )
-def test_what_is_no_tag_is_refused(tmp_path: Path, text: str, line: int, tag: str) -> None:
-    """conlleval takes it for a word outside of entities, so a file of words alone would score 0."""
+def test_invalid_tags_are_refused(tmp_path: Path, text: str, line: int, tag: str) -> None:
+    """conlleval takes an invalid tag for a word outside entities, so a file without tags would score 0."""
     gold, guess = written(tmp_path / "eng.testb", CONLL), written(tmp_path / "guess", text)
     with pytest.raises(DataError, match=rf"guess, line {line}: '{tag}' is not a tag. Expected: O, or B-"):
         score("conll2003", gold, guess)
@@ -91,8 +91,8 @@ def test_what_is_no_tag_is_refused(tmp_path: Path, text: str, line: int, tag: st
         score("conll2003", written(gold, CONLL.replace("I-ORG", "VB")), guess)
 
 
-def test_predictions_in_the_format_of_gold_are_about_the_same_texts(tmp_path: Path) -> None:
-    """ABSA's ids are places in the list: other texts, or the same in another order, were scored against each other."""
+def test_predictions_in_the_format_of_gold_must_have_the_same_texts(tmp_path: Path) -> None:
+    """ABSA's ids are list positions: without this check, other or reordered texts would be scored against gold."""
     pair = {
         "aspects": [{"index": 0, "from": 0, "to": 1, "polarity": "POS", "term": ["x"]}],
         "opinions": [{"index": 0, "from": 2, "to": 3, "term": ["y"]}],
@@ -111,14 +111,14 @@ def test_predictions_in_the_format_of_gold_are_about_the_same_texts(tmp_path: Pa
         score("sentihood", gold, written(guess, json.dumps(texts * 2)))
 
 
-def test_a_line_that_begins_an_abstract_is_no_sentence(tmp_path: Path) -> None:
+def test_a_line_that_starts_an_abstract_is_not_a_sentence(tmp_path: Path) -> None:
     gold = written(tmp_path / "Genia4EReval1.iob2", "###MEDLINE:1\n\nIL-2\tB-protein\n\n###MEDLINE:2\n\nbinds\tO\n")
     guess = written(tmp_path / "guess", "###MEDLINE:1\n\nIL-2\tO\n\n###MEDLINE:2\n\nbinds\tO\n")
-    found = score("jnlpba", gold, guess)
-    assert (found["examples"], found["token_accuracy"]) == (2, 50.0)
+    result = score("jnlpba", gold, guess)
+    assert (result["examples"], result["token_accuracy"]) == (2, 50.0)
 
 
-def test_a_gold_file_of_words_alone_is_refused(tmp_path: Path) -> None:
+def test_a_gold_file_with_a_missing_tag_is_refused(tmp_path: Path) -> None:
     gold = written(tmp_path / "test.tsv", "a\tO\n\nDiana\n")
     with pytest.raises(DataError, match="test.tsv, line 3: 'Diana' has no tag"):
         score("ncbi_disease", gold, written(tmp_path / "guess", "a\tO\n\nDiana\tO\n"))

@@ -1,4 +1,4 @@
-"""Predictions as values: the same scores as those of a file, and a sentence for what does not fit."""
+"""`ptmbench.score` with predictions passed as values: all containers score alike, and mismatches raise clear errors."""
 
 import pandas as pd
 import pytest
@@ -25,7 +25,7 @@ def frame(*names):
      frame("sst2", "sst2", "sst2", "sst2").drop(columns="task").to_dict("records")],
     ids=["order", "mapping", "frame", "lines"],
 )  # fmt: skip
-def test_values_of_every_shape_score_alike(predictions, data):
+def test_all_prediction_containers_give_the_same_scores(predictions, data):
     expected = {"task": "sst2", "examples": 4, "accuracy": 75.0, "headline": 75.0}
     assert ptmbench.score("sst2", predictions, data=data) == expected
     assert ptmbench.score("sst2", predictions, data / "glue/SST-2/dev.tsv") == expected
@@ -42,12 +42,12 @@ def test_values_of_every_shape_score_alike(predictions, data):
         (pd.DataFrame({"answer": ["1"]}), "has an 'id' and a 'prediction', but this one has answer"),
     ],
 )
-def test_what_does_not_fit_is_a_sentence(predictions, words, data):
+def test_mismatched_predictions_raise_a_clear_error(predictions, words, data):
     with pytest.raises(DataError, match=words):
         ptmbench.score("sst2", predictions, data=data)
 
 
-def test_the_answers_come_from_one_place(data):
+def test_gold_labels_come_from_exactly_one_source(data):
     with pytest.raises(UsageError, match="either gold"):
         ptmbench.score("sst2", ["1"])
     with pytest.raises(UsageError, match="split names a split below data"):

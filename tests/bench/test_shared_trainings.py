@@ -1,4 +1,4 @@
-"""Cells that are trained alike: one training for all speeds of FastBERT, all beams, and an intermediate task."""
+"""Cells with the same training share one adapted model: FastBERT speeds, beam sizes, and an intermediate task."""
 
 import dataclasses
 
@@ -21,7 +21,7 @@ SPEEDS = ("fastbert", "fastbert:speed=0.0", "fastbert:speed=0.9")
 
 
 def plan_of(*adaptations, found=(COLA,), names=("bert", "majority"), **changes):
-    """Cells under ``adaptations``, and the adapted models that they share."""
+    """Returns cells with ``adaptations``, and the adapted models that they share."""
     models = AdaptedModels()
     rows = [Row.parse(name, None if name == "majority" else "tiny") for name in names]
     made = planned(rows, found, adaptations=adaptations, adapted=models, **({"seeds": [0]} | changes))
@@ -46,14 +46,14 @@ def test_all_speeds_share_one_training_and_keep_their_keys():
 @pytest.mark.parametrize(
     ("adaptations", "trainings"),
     [
-        (("fastbert:speed=0.9",), []),  # alone, a cell trains and answers at once
+        (("fastbert:speed=0.9",), []),  # a single cell trains and predicts in one step
         (("fastbert:speed=0.1+distilling=0.4", "fastbert:distilling=0.4", "fastbert"), ["fastbert:distilling=0.4"]),
         (("finetune", "finetune:dropout=0.2"), []),
         (("finetune", "fastbert"), []),
         (("finetune:beam=2", "finetune:beam=3+sample=1+top_k=5", "finetune:beam=3+label_smoothing=0.1"), ["finetune"]),
     ],
 )
-def test_what_only_changes_answers_is_no_training_of_its_own(adaptations, trainings):
+def test_settings_that_only_affect_prediction_share_one_training(adaptations, trainings):
     task = load("multi30k-en-mw") if "beam" in adaptations[0] else COLA
     sums = {"data_sha256": {task.name: "d"}}
     found, models = plan_of(*adaptations, found=(task,), names=("t5",) if task is not COLA else ("bert",), **sums)
@@ -63,14 +63,14 @@ def test_what_only_changes_answers_is_no_training_of_its_own(adaptations, traini
     )
 
 
-def test_transforms_and_conditions_of_all_speeds_are_made_once():
+def test_transforms_and_conditions_of_all_speeds_share_their_models():
     found, models = plan_of(*SPEEDS, names=("bert",), transforms=("int8",), conditions=("misspellings",))
     assert [type(one) for one in models] == [AdaptedModel, TransformedModel] and len(found) == 3 * 2 * 2
     assert {one.predictor for one in found if one.transforms} == {models[1].key}
     assert {one.predictor for one in found if not one.transforms} == {models[0].key}
 
 
-def test_what_is_not_trained_shares_nothing():
+def test_tasks_without_training_share_no_model():
     found, models = plan_of("finetune", "features", found=(WIKI,), names=("gpt",))
     assert not models and not any(one.predictor for one in found)
 
@@ -89,31 +89,31 @@ def test_an_intermediate_task_of_the_run_is_trained_once():
 
 @pytest.fixture
 def trainings(monkeypatch):
-    """The number of trainings that have begun, as the length of a list."""
+    """A list with one entry for each training that has begun."""
     begun, train = [], loop.train
     monkeypatch.setattr(loop, "train", lambda *given: begun.append(given) or train(*given))
     return begun
 
 
-def answered(result):
-    """What a record says of the answers, and of the training that led to them."""
+def comparable_fields(result):
+    """Returns the fields of a record that describe its predictions and the training behind them."""
     cost = {name: value for name, value in result.cost.items() if name.startswith(("flops", "mean_exit"))}
     names = ("steps", "tokens", "parameters", "bits_per_weight", "zero_weights", "disk_bytes")
     return result.status, result.scores, result.curve, result.predictions, cost, [result.cost[name] for name in names]
 
 
 @pytest.mark.slow
-def test_a_run_trains_once_and_scores_what_separate_trainings_score(context, world, trainings):
-    """With each speed in a cell of its own, and from one adapted model; the second half after a restart."""
+def test_a_shared_training_gives_the_same_results_as_separate_trainings(context, world, trainings):
+    """Compares cells that train separately with cells that share one adapted model. Each of these uses a new worker."""
     words = TokenizerTraining(tokenizer="wordpiece", vocabulary=400, corpus=(str(world / "corpus"),), corpus_sha256="c")
 
-    def asked(name, **settings):
+    def fastbert_cell(name, **settings):
         changes = {"epochs": 2, "batch": 16, "learning_rate": 3e-3}
         cell = make("sst2", "bert", "fastbert", **changes, **settings)
         return dataclasses.replace(cell, adaptation=name, tokenizer=words.key)
 
     speeds = {"fastbert": {}, "fastbert:speed=0.0": {"speed": 0.0}, "fastbert:speed=1.0": {"speed": 1.0}}
-    alone = [asked(name, **changes) for name, changes in speeds.items()]
+    alone = [fastbert_cell(name, **changes) for name, changes in speeds.items()]
     model = AdaptedModel(cell=training_cell(alone[1]))
     assert model.cell.key == alone[0].key
     shared = [dataclasses.replace(one, predictor=model.key) for one in alone]
@@ -122,14 +122,14 @@ def test_a_run_trains_once_and_scores_what_separate_trainings_score(context, wor
     Worker(context.out, whole, job).do(words.key)
     assert Worker(context.out, whole, job).do(model.key).endswith(": done") and len(trainings) == 1
     for one in shared:
-        Worker(context.out, whole, job).do(one.key)  # a worker of its own, as after a restart
+        Worker(context.out, whole, job).do(one.key)  # a new worker, as after a restart
     assert len(trainings) == 1
     apart = Plan((words, *alone))
     found = []
     for one in alone:
         together = record.read(one.place(context.out))
         own = cells.run(one, Worker(context.out, apart, job)._context(one, context.out / "apart"))
-        assert own.key == together.key and answered(own) == answered(together)
+        assert own.key == together.key and comparable_fields(own) == comparable_fields(together)
         found.append(together)
     assert len(trainings) == 4
     half, none, all_ = (one.cost["mean_exit_layer"] for one in found)

@@ -1,4 +1,4 @@
-"""Heads, neurons and layers that are taken out of adapted networks: which ones go, and what is left.
+"""Structured pruning of adapted networks: which heads, neurons and layers are removed, and what remains.
 
 The reference is BERT in NumPy, in float64, with a factor for each head and each neuron.
 """
@@ -30,14 +30,14 @@ CLASSES = Form.CLASSIFICATION
 
 
 def adapted(tokenizer, shape=None, model="bert", adaptation="finetune"):
-    """A network that classifies, perhaps with a stack of another ``shape``."""
+    """Returns a classification network, optionally with a stack of another ``shape``."""
     settings = baked(defaults(CLASSES, adaptation))
     return built.traced(model, DEEP, tokenizer, CLASSES, adaptation, 2, settings, (), (), shape)
 
 
 @pytest.fixture
 def whole(tokenizer):
-    """The whole network with large weights, so that its heads are unlike and attention is far from uniform."""
+    """The full network with large weights, so that its heads differ and attention is far from uniform."""
     found, rng = adapted(tokenizer), np.random.default_rng(3)
     drawn = {name: rng.normal(name.endswith("scale"), 0.15, v.shape) for name, v in found.named_variables()}
     found.assign({name: array.astype("float32") for name, array in drawn.items()})
@@ -65,9 +65,11 @@ def product(x, weights, name):
 
 
 def logits(weights, row, gates, layers=range(DEEP.layers), seen=None, begin=None):
-    """BERT with ``layers`` under a classifier for one text without padding, float64 [2]. ``gates`` has the factors of
-    "heads" [L, H] and of the "inner" dimensions [L, F]. What goes into each layer and what the last one gives, [T, D],
-    is added to the list ``seen``. The first one gets ``begin`` [T, D] in place of the embeddings, if it is given."""
+    """Returns the logits of BERT with ``layers`` and a classifier for one text without padding, float64 [2].
+
+    ``gates`` holds the factors of the "heads" [L, H] and of the "inner" dimensions [L, F]. The input of each layer and
+    the output of the last, [T, D], are appended to ``seen``. ``begin`` [T, D], if given, replaces the embeddings.
+    """
     seen = [] if seen is None else seen
     tokens = row.arrays["tokens"]
     x = weights["encoder/embeddings/tokens/table"][tokens] + weights["encoder/embeddings/segments/table"][0]
@@ -108,7 +110,7 @@ def exact(found):
 
 
 @pytest.mark.parametrize("part", ["heads", "inner"])
-def test_importance_is_the_slope_of_the_loss_by_finite_differences(whole, rows, part):
+def test_importance_matches_finite_differences_of_the_loss(whole, rows, part):
     from ptmbench.bench.adapt.transforms import units
 
     weights, gates, step = exact(whole), open_gates(), 1e-5
@@ -126,26 +128,26 @@ def test_importance_is_the_slope_of_the_loss_by_finite_differences(whole, rows, 
     assert np.abs(np.array(found) - expected).max() <= 2e-5
     assert (
         np.abs(np.array(units.importance(whole, rows, part, batch=4)) - found).max() <= 2e-5
-    )  # without the taps before
+    )  # the taps of the first call have no effect
     assert not any(block.attention.projection.extensions("input") for block in whole.network.encoder.stack.blocks)
 
 
-def test_the_best_of_each_block_stays_and_of_the_others_the_lowest_go():
+def test_lowest_scores_are_removed_but_each_block_keeps_its_best():
     from ptmbench.bench.adapt.transforms.units import best
 
     scores = [np.array([0.1, 0.2, 0.3, 0.4]), np.array([0.9, 0.8, 0.7, 0.6])]
     assert [one.tolist() for one in best(scores, 0.5, True)] == [[3], [0, 1, 2]]  # 0.4 stays, 0.6 goes
     assert [one.tolist() for one in best(scores, 0.5, False)] == [[2, 3], [0, 1]]
-    assert [one.tolist() for one in best(scores, 0.3, True)] == [[2, 3], [0, 1, 2, 3]]  # 2.4 are 2
+    assert [one.tolist() for one in best(scores, 0.3, True)] == [[2, 3], [0, 1, 2, 3]]  # 2.4 units are rounded to 2
     assert [one.tolist() for one in best([np.arange(100.0)], 0.29, True)] == [list(range(29, 100))]
     with pytest.raises(NotApplicable, match="because 7 of 8 are to be removed, and one of each of 2 blocks stays"):
         best(scores, 0.9, True)
 
 
-# What is left --------------------------------------------------------------------------------------------------------
+# The shrunk network --------------------------------------------------------------------------------------------------
 
 
-def test_the_smaller_network_answers_like_the_whole_one_with_closed_gates(whole, rows, tokenizer):
+def test_the_shrunk_network_equals_the_full_one_with_closed_gates(whole, rows, tokenizer):
     from ptmbench.bench.adapt.transforms import units
 
     weights, gates = exact(whole), open_gates()
@@ -166,7 +168,7 @@ def test_the_smaller_network_answers_like_the_whole_one_with_closed_gates(whole,
     assert np.abs(ours - expected).max() <= 1e-5
     plain = np.array([logits(weights, row, open_gates()) for row in rows])
     assert np.abs(plain - expected).max() > 0.1
-    # Its description has the weights and the products that there are.
+    # Its description counts the weights and the products that remain.
     described = shapes.described(models.load("bert").describe(DEEP, tokenizer.vocabulary), shape)
     assert described.parameters().total == sum(v.numpy().size for v in found.network.loss.variables)
     T, D, K = 10, 32, 8
@@ -179,8 +181,8 @@ def test_the_smaller_network_answers_like_the_whole_one_with_closed_gates(whole,
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", ["albert", "gpt", "unilm"])
-def test_a_head_that_gives_nothing_can_be_taken_out(rows, tokenizer, model):
-    """Of shared blocks, of a network that reads from left to right, and of one with masks."""
+def test_a_head_with_zero_output_can_be_removed(rows, tokenizer, model):
+    """Covers shared blocks (ALBERT), a left-to-right network (GPT) and a network with masks (UniLM)."""
     from ptmbench.bench.adapt.transforms import units
 
     found, rng = adapted(tokenizer, model=model), np.random.default_rng(4)
@@ -207,7 +209,7 @@ REASONS = {
 
 
 @pytest.mark.parametrize("name", models.names())
-def test_every_model_can_be_made_smaller_or_says_why_not(name):
+def test_every_model_can_be_shrunk_or_gives_the_reason(name):
     described = models.load(name).describe(DEEP, Vocabulary(size=300))
     if reason := shapes.obstacle(described.encoder):
         assert reason in REASONS
@@ -234,19 +236,19 @@ def test_every_model_can_be_made_smaller_or_says_why_not(name):
         ({"keep": "1.3.8"}, [0, 2, 7]),
     ],
 )
-def test_which_layers_stay(asked, left):
+def test_layer_selection_rules_keep_the_expected_layers(asked, left):
     transform = transforms.load("layers")
     assert transform.settings(**asked).kept(8, seed=0) == left
 
 
-def test_layers_that_are_drawn_follow_from_the_seed():
+def test_randomly_selected_layers_depend_only_on_the_seed():
     settings = transforms.load("layers").settings(by="random", share=0.75)
     found = [settings.kept(8, seed) for seed in range(20)]
     assert all(len(set(one)) == 2 and one == sorted(one) for one in found)
     assert len(set(map(tuple, found))) > 5 and settings.kept(8, 3) == found[3]
 
 
-def test_more_layers_than_there_are_is_told():
+def test_impossible_layer_selections_are_rejected():
     settings = transforms.load("layers").settings
     with pytest.raises(NotApplicable, match="because the model has 2 layers, and keep=1.3 names more"):
         settings(keep="1.3").kept(2, 0)
@@ -263,7 +265,7 @@ def test_more_layers_than_there_are_is_told():
         ("bert", "fastbert", "because the adaptation fastbert answers from every layer of the network."),
     ],
 )
-def test_what_cannot_be_made_smaller_says_why(tokenizer, model, adaptation, told):
+def test_models_that_cannot_be_shrunk_give_the_reason(tokenizer, model, adaptation, told):
     from ptmbench.bench.adapt.transforms.units import shape_of
 
     with pytest.raises(NotApplicable) as raised:
@@ -298,7 +300,7 @@ def slow(*values):
         slow("layers:epochs=1+by=alternate", (2, (4, 4), (24, 24)), True),
     ],
 )
-def test_a_cell_has_the_cost_of_the_smaller_network(fine_tuned, tmp_path, asked, shape, trained):
+def test_a_cell_has_the_cost_of_the_shrunk_network(fine_tuned, tmp_path, asked, shape, trained):
     cell, given, plain = fine_tuned
     one, ready = transformed(asked, cell, dataclasses.replace(given, out=tmp_path))
     found = record.read(record.write(tmp_path, cells.run(one, ready)))
@@ -318,11 +320,11 @@ def test_a_cell_has_the_cost_of_the_smaller_network(fine_tuned, tmp_path, asked,
     assert (found.cost["steps"] > plain.cost["steps"]) == trained == (len(found.curve) > len(plain.curve))
     assert (about["cost"]["flops"] > 0) == (trained or "examples" in asked)
     report = tasks.load("sst2").examples(given.data, "dev")[:4]
-    assert stored.answer(report).predictions  # of the smaller network, whose weights have all been set
+    assert stored.answer(report).predictions  # the shrunk network predicts, so all of its weights have been set
 
 
 @pytest.mark.slow
-def test_chains_count_on_from_the_smaller_network(fine_tuned, tmp_path):
+def test_each_transform_of_a_chain_starts_from_the_shrunk_network(fine_tuned, tmp_path):
     cell, given, _ = fine_tuned
     context, chain = given, []
     for asked in ("layers:keep=1.2", "heads:examples=8", "prune:frequency=1+epochs=1", "int8"):
@@ -340,7 +342,7 @@ def test_chains_count_on_from_the_smaller_network(fine_tuned, tmp_path):
 
 
 @pytest.mark.slow
-def test_weights_for_each_layer_are_in_the_way(context):
+def test_layers_cannot_be_dropped_if_the_adaptation_has_weights_for_each(context):
     cell = make("sst2", "bert", "features")
     given = kept(cell, dataclasses.replace(context, shape=DEEP))
     with pytest.raises(NotApplicable, match="because the adaptation features has weights of its own for each layer"):
@@ -348,7 +350,7 @@ def test_weights_for_each_layer_are_in_the_way(context):
 
 
 @pytest.mark.slow
-def test_further_training_goes_on_where_it_was_killed(fine_tuned, tmp_path, monkeypatch):
+def test_training_after_shrinking_resumes_after_a_kill(fine_tuned, tmp_path, monkeypatch):
     cell, given, _ = fine_tuned
     asked = "heads:epochs=2+examples=8"
     _, straight = transformed(asked, cell, dataclasses.replace(given, out=tmp_path / "straight"))
@@ -367,7 +369,7 @@ def test_further_training_goes_on_where_it_was_killed(fine_tuned, tmp_path, monk
     assert list(stoppable.unfinished.rglob("learnt.safetensors"))
     _, resumed = transformed(asked, cell, stoppable)
     spent = straight.spent["transform"]
-    assert spent["steps"] == 4 and len(taken) == 3 + 2  # two were saved
+    assert spent["steps"] == 4 and len(taken) == 3 + 2  # two steps had been saved
     assert resumed.predictor.weights_sha256 == straight.predictor.weights_sha256
     assert {name: resumed.spent["transform"][name] for name in ("steps", "flops")} == {
         name: spent[name] for name in ("steps", "flops")

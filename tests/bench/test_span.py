@@ -1,4 +1,4 @@
-"""Spans, and answers that are none: from original characters to windows of tokens and back, whatever the text is."""
+"""Answer spans and answers without a span: from characters to windows of tokens and back, for any text."""
 
 import json
 
@@ -20,7 +20,7 @@ TOKENIZERS = {
     for kind, size, lowercase in (("wordpiece", 200, True), ("bpe", 400, False), ("unigram", 120, False))
 }
 CONTEXT = "The old miller lives near the river and sees Zürich , the naïve café near the old river ."
-UNHURRIED = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+NO_DEADLINE = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def codec(task, examples=(), kind="wordpiece", **changes):
@@ -28,7 +28,7 @@ def codec(task, examples=(), kind="wordpiece", **changes):
 
 
 def oracle(made, rows):
-    """The scores of a network that knows where each row's answer and evidence are."""
+    """Returns the scores of a perfect network, which knows the answer and the evidence of each row."""
     named, evidence = made.outputs
     outputs = []
     for row in rows:
@@ -40,7 +40,7 @@ def oracle(made, rows):
     return outputs
 
 
-def answered(task, one, **changes):
+def oracle_answer(task, one, **changes):
     made = codec(task, [one], **changes)
     rows = made.rows([one])
     return made.predictions([one], rows, oracle(made, rows))[0], rows
@@ -48,45 +48,45 @@ def answered(task, one, **changes):
 
 @pytest.mark.parametrize("length, stride", [(64, 32), (20, 4)])
 @pytest.mark.parametrize("label", ["yes", "no", "unknown"])
-def test_named_answers_come_back_from_any_window(label, length, stride):
+def test_named_answers_are_recovered_from_any_window(label, length, stride):
     for start in (-1, 0, CONTEXT.index("café")):
         one = Example(id="0", inputs=("Who ?", CONTEXT), gold=(Answer(label, start),))
-        found, rows = answered("coqa", one, length=length, stride=stride)
+        found, rows = oracle_answer("coqa", one, length=length, stride=stride)
         assert found == label
         pointing = [int(row.arrays["start"]) < 3 for row in rows]
         assert all(pointing) if start < 0 else any(pointing), "windows that the answer does not follow from say nothing"
         assert all(row.arrays["start"] == 3 for row, named in zip(rows, pointing, strict=True) if not named)
 
 
-def test_a_free_answer_is_learned_where_it_follows_from():
+def test_a_free_form_answer_is_trained_on_the_span_that_supports_it():
     start = CONTEXT.index("the naïve")
     one = Example(
         id="0", inputs=("Where ?", CONTEXT), gold=(Answer("in a café", start, start + len("the naïve café")),)
     )
-    assert answered("coqa", one, length=64)[0] == "the naïve café"
+    assert oracle_answer("coqa", one, length=64)[0] == "the naïve café"
 
 
-def test_no_answer_is_doubted_and_remembered():
+def test_unanswerable_questions_keep_a_no_answer_score_and_the_best_span():
     one = Example(id="0", inputs=("Who ?", CONTEXT), gold=())
-    found, rows = answered("squad20", one, length=20, stride=6)
+    found, rows = oracle_answer("squad20", one, length=20, stride=6)
     assert len(rows) > 1 and all(row.arrays["start"] == row.arrays["end"] == 0 for row in rows)
     assert isinstance(found, Reply) and found == "" and found.no_answer > 0 and found.span in CONTEXT
     one = Example(id="0", inputs=("Who ?", CONTEXT), gold=(Answer("Zürich", CONTEXT.index("Zürich")),))
-    found, _ = answered("squad20", one, length=20, stride=6)
+    found, _ = oracle_answer("squad20", one, length=20, stride=6)
     assert found == "Zürich" and found.no_answer < 0 and found.span is None
-    assert type(answered("squad11", one, length=20, stride=6)[0]) is str, "where every question has an answer"
+    assert type(oracle_answer("squad11", one, length=20, stride=6)[0]) is str, "where every question has an answer"
 
 
 def test_an_empty_context_has_no_answer():
     one = Example(id="0", inputs=("Who ?", " "), gold=())
-    found, _ = answered("squad20", one)
+    found, _ = oracle_answer("squad20", one)
     assert found == "" and found.no_answer > 1 and json.dumps(found.no_answer) != "Infinity"
-    assert answered("squad11", one)[0] == ""
-    assert answered("coqa", one)[0] in ("yes", "no", "unknown")
+    assert oracle_answer("squad11", one)[0] == ""
+    assert oracle_answer("coqa", one)[0] in ("yes", "no", "unknown")
 
 
 @pytest.mark.parametrize("length, stride", [(128, 64), (24, 6)])
-def test_evidence_comes_back_by_name(length, stride):
+def test_evidence_sentences_are_recovered_by_name(length, stride):
     sentences = ["The miller lives.", " Vodia sees Zürich.", "", " ", " The river is old."]
     pieces = [
         "River\n",
@@ -96,7 +96,7 @@ def test_evidence_comes_back_by_name(length, stride):
     ]
     start = "".join(pieces).index("Zürich")
     one = Example(id="0", inputs=("Who ?", *pieces), gold=Answers([Answer("Zürich", start)], [("River", 1), ("C", 0)]))
-    found, rows = answered("hotpotqa", one, length=length, stride=stride)
+    found, rows = oracle_answer("hotpotqa", one, length=length, stride=stride)
     assert found == "Zürich" and set(found.facts) == {("River", 1), ("C", 0)}
     heads = {name for row in rows for name in row.note[2].values()}
     assert heads == {("River", 0), ("River", 1), ("River", 4), ("C", 0)}, (
@@ -110,27 +110,27 @@ WORD = st.text(st.characters(categories=("L", "N")), min_size=1, max_size=3)
 BETWEEN = st.text(st.characters(categories=("Zs", "P", "Sm")), max_size=2).map(lambda text: f" {text} ")
 
 
-@UNHURRIED
+@NO_DEADLINE
 @given(kind=st.sampled_from(sorted(TOKENIZERS)), words=st.lists(st.tuples(WORD, BETWEEN), min_size=3, max_size=30),
        place=st.integers(0, 1000), size=st.integers(1, 2))  # fmt: skip
 @example(kind="wordpiece", words=[("İ", " "), ("ß", " "), ("ﬁ", " "), ("Ǆ", " ")], place=1, size=2)
 @example(kind="bpe", words=[("𠮷", "\u2003"), ("é", " "), ("한", " ")], place=0, size=1)
-def test_answers_of_whole_words_come_back_letter_by_letter(kind, words, place, size):
+def test_whole_word_answers_are_recovered_exactly(kind, words, place, size):
     pieces = [piece for pair in words for piece in pair]
     begin = 2 * (place % (len(words) - size + 1))
     text = "".join(pieces[begin : begin + 2 * size - 1])
     one = Example(id="0", inputs=("Who ?", "".join(pieces)), gold=(Answer(text, len("".join(pieces[:begin]))),))
     made = codec("squad20", kind=kind, length=72, stride=12)
-    assume(len(TOKENIZERS[kind].encode([" " + text])[0]) < 30)  # longer answers are never given
+    assume(len(TOKENIZERS[kind].encode([" " + text])[0]) < 30)  # longer answers are never predicted
     rows = made.rows([one])
     assert made.predictions([one], rows, oracle(made, rows)) == [text]
 
 
-@UNHURRIED
+@NO_DEADLINE
 @given(kind=st.sampled_from(sorted(TOKENIZERS)), context=st.text(max_size=200), seed=st.integers(0, 99))
 @example(kind="wordpiece", context="a\u0301\u0301 \x00b\ufffd \u200dc\ud7ff", seed=0)
 @example(kind="bpe", context="\r\n\t ", seed=1)
-def test_any_prediction_stands_in_the_context_letter_by_letter(kind, context, seed):
+def test_every_prediction_is_an_exact_substring_of_the_context(kind, context, seed):
     rng = np.random.default_rng(seed)
     one = Example(id="0", inputs=("Who ?", context))
     made = codec("squad20", kind=kind, length=24, stride=8)
@@ -142,11 +142,11 @@ def test_any_prediction_stands_in_the_context_letter_by_letter(kind, context, se
     assert (edges[:, 0] <= edges[:, 1]).all() and (edges >= 0).all() and (edges <= len(context)).all()
 
 
-@UNHURRIED
+@NO_DEADLINE
 @given(
     contexts=st.lists(st.text(max_size=120), min_size=1, max_size=4), seed=st.integers(0, 99), padding=st.integers(0, 9)
 )
-def test_padding_and_order_change_no_prediction(contexts, seed, padding):
+def test_padding_and_row_order_do_not_change_predictions(contexts, seed, padding):
     rng = np.random.default_rng(seed)
     examples = [Example(id=str(n), inputs=("Who ?", context)) for n, context in enumerate(contexts)]
     made = codec("coqa", length=24, stride=8)
@@ -156,7 +156,7 @@ def test_padding_and_order_change_no_prediction(contexts, seed, padding):
     order = rng.permutation(len(rows))
     padded = [np.concatenate([outputs[i], np.full((padding, 2), 99.0)]) for i in order]
     assert made.predictions(examples, [rows[i] for i in order], padded) == found
-    for size in (1, 2, len(rows)):  # and a batch holds each row as it is, with nothing to point at behind it
+    for size in (1, 2, len(rows)):  # a batch keeps each row unchanged, and nothing can point at its padding
         batch = stack([rows[i] for i in order[:size]])
         for place, i in enumerate(order[:size]):
             for name, array in rows[i].arrays.items():

@@ -1,4 +1,4 @@
-"""Cells of question answering: from official files to a record, with answers that are no span and with evidence."""
+"""Question answering cells, from official files to a record, with answers that are no span and with evidence."""
 
 import gzip
 import json
@@ -36,13 +36,13 @@ def _facts(n):
 
 
 def _squad():
-    """Every other question has no answer."""
+    """Returns SQuAD 2.0 data in which every other question has no answer."""
     rows = []
     for n, story in enumerate(STORIES):
         name, place, start = _facts(n)
-        asked = {"id": f"q{n}", "question": f"Where does {name if n % 2 else 'nobody'} live ?"}
+        question_data = {"id": f"q{n}", "question": f"Where does {name if n % 2 else 'nobody'} live ?"}
         answers = [{"text": place, "answer_start": start}] if n % 2 else []
-        question = asked | {"answers": answers, "is_impossible": not n % 2}
+        question = question_data | {"answers": answers, "is_impossible": not n % 2}
         rows.append({"title": f"t{n}", "paragraphs": [{"context": story, "qas": [question]}]})
     return {"version": "v2.0", "data": rows}
 
@@ -51,17 +51,17 @@ def _coqa():
     stories = []
     for n, story in enumerate(STORIES):
         name, place, start = _facts(n)
-        said = [(place, start, start + len(place)), ("No.", story.index("."), len(story)), ("unknown", -1, -1)]
-        asked = (f"Where does {name} live ?", "Does it see it ?", "Why ?")
+        answer_spans = [(place, start, start + len(place)), ("No.", story.index("."), len(story)), ("unknown", -1, -1)]
+        question_data = (f"Where does {name} live ?", "Does it see it ?", "Why ?")
         stories.append(
             {
                 "id": str(n),
                 "source": "mctest",
                 "story": story,
-                "questions": [{"turn_id": k, "input_text": text} for k, text in enumerate(asked, 1)],
+                "questions": [{"turn_id": k, "input_text": text} for k, text in enumerate(question_data, 1)],
                 "answers": [
                     {"turn_id": k, "input_text": text, "span_start": a, "span_end": b}
-                    for k, (text, a, b) in enumerate(said, 1)
+                    for k, (text, a, b) in enumerate(answer_spans, 1)
                 ],
             }  # fmt: skip
         )
@@ -100,7 +100,7 @@ def task(request, tmp_path):
 
 
 @pytest.mark.slow
-def test_from_official_files_to_a_record(task, tmp_path, tokenizer):
+def test_cells_run_from_official_files_to_a_record(task, tmp_path, tokenizer):
     environment.prepare()
     settings = adaptation_settings.defaults(task.form, "finetune")
     settings = adaptation_settings.changed(
@@ -131,7 +131,7 @@ def test_from_official_files_to_a_record(task, tmp_path, tokenizer):
     assert found.headline["value"] > 30
 
 
-def test_padding_batch_and_order_change_no_prediction_of_a_network(task, tmp_path, tokenizer):
+def test_padding_batch_size_and_order_do_not_change_network_predictions(task, tmp_path, tokenizer):
     settings = adaptation_settings.changed(
         adaptation_settings.defaults(task.form, "finetune"), {"length": 24, "stride": 8, "dropout": 0}
     )

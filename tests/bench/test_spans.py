@@ -1,6 +1,4 @@
-"""Answers by words alone: the score against values by hand, and what may be an answer."""
-
-import math
+"""The word-distance baseline for answer spans: its score against values by hand, and which spans it may return."""
 
 import pytest
 
@@ -17,20 +15,23 @@ def best(question: str, frequent: tuple[str, ...] = ("in", "near")) -> str:
     return spans.answer(question, TEXT, frequent)
 
 
-def test_the_nearest_words_win():
-    assert best("Whom did Ada meet?") == "met Ben in Rome"  # all at one word from the only one that is known
-    # Cora ln 1.5 / 2 + ln 2 / 3; Oslo ln 1.5 / 4 + ln 2 / 3; Ben ln 1.5 / 2 and Dan too far for more.
+def test_the_span_nearest_to_the_question_words_wins():
+    # "Ada" is the only question word in the text, and the span begins one word from it.
+    assert best("Whom did Ada meet?") == "met Ben in Rome"
+    # Cora scores ln 1.5 / 2 + ln 2 / 3, and Oslo ln 1.5 / 4 + ln 2 / 3. Ben has ln 1.5 / 2, but is too far from Dan.
     assert best("Who met Dan?") == "Cora"
 
 
-def test_the_score_by_hand():
-    """ "met" (twice) and "oslo" (once) pull with ln 1.5 and ln 2. Cora: 1 to met, 4 to Oslo; Dan: 1 and 2."""
-    assert math.log(1.5) / 2 + math.log(2) / 5 < math.log(1.5) / 2 + math.log(2) / 3
+def test_the_score_matches_hand_computed_values():
+    """The weights are ln 1.5 for "met" (twice) and ln 2 for "oslo" (once).
+
+    Cora is at distance 1 from "met" and 4 from "Oslo": ln 1.5 / 2 + ln 2 / 5. Dan is at 1 and 2: ln 1.5 / 2 + ln 2 / 3.
+    """
     assert best("Who met in Oslo?", ("near",)) == "Dan"
 
 
-def test_an_answer_has_no_word_of_the_question_no_end_of_a_sentence_and_five_words_at_most():
-    assert best("In Rome?", ()) == "Ada met Ben"  # not on into the next sentence, which is as near
+def test_answers_have_no_question_word_no_sentence_end_and_at_most_five_words():
+    assert best("In Rome?", ()) == "Ada met Ben"  # does not extend into the next sentence, which is as near
     long = "one two three four five six seven asked"
     assert spans.answer("asked", long, ()) == "three four five six seven"
     assert spans.answer("asked", long, ("seven", "three")) == "two three four five six"
@@ -41,11 +42,11 @@ def ask(id: str, question: str, *answers: str) -> Example:
     return Example(id=id, inputs=(question, TEXT), gold=tuple(Answer(a, TEXT.index(a)) for a in answers))
 
 
-def test_the_usual_answer_may_be_none():
+def test_the_majority_answer_may_be_no_answer():
     task, train = load("squad20"), [ask("0", "?"), ask("1", "?"), ask("2", "?", "Rome"), ask("3", "?", "Oslo", "Rome")]
-    asked = [ask("4", "Who met Dan?", "Cora"), ask("5", "?")]
-    assert baselines.predict("majority", task, train, asked) == ["", ""]
-    assert baselines.predict("majority", load("squad11"), train[2:3] + asked, asked) == ["Rome"] * 2
-    assert task.score([e.gold for e in asked], ["", ""])["f1"] == pytest.approx(50)
-    found = baselines.predict("bag-of-words", task, [], asked)
+    examples = [ask("4", "Who met Dan?", "Cora"), ask("5", "?")]
+    assert baselines.predict("majority", task, train, examples) == ["", ""]
+    assert baselines.predict("majority", load("squad11"), train[2:3] + examples, examples) == ["Rome"] * 2
+    assert task.score([e.gold for e in examples], ["", ""])["f1"] == pytest.approx(50)
+    found = baselines.predict("bag-of-words", task, [], examples)
     assert len(found) == 2 and all(text in TEXT for text in found)

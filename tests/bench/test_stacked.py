@@ -1,4 +1,4 @@
-"""Stacked vectors: which token is which word, what stands beside what, who learns, what it costs."""
+"""Stacked embeddings: the tokens of each word, the concatenated vectors, what is trained, and the cost."""
 
 import dataclasses
 import itertools
@@ -45,8 +45,8 @@ def codec_of(*tokenizers, **changes):
     return made
 
 
-def test_a_word_is_found_in_the_tokens_of_each_model():
-    """By hand: "▁" and 5, 4 and 3 letters behind [CLS], and a word a token, of which one is unknown."""
+def test_words_are_aligned_with_the_tokens_of_each_model():
+    """By hand: after [CLS], "▁" and 5, 3 and 3 characters; or one token for each word, of which one is unknown."""
     (row,) = codec_of(WORDS).rows([sentence("Vodia saw the", "I-PER O O")])
     a = row.arrays
     assert CHARACTERS.pieces(a["tokens"]) == ["[CLS]", *"▁Vodia▁saw▁the", "[SEP]"]
@@ -56,15 +56,15 @@ def test_a_word_is_found_in_the_tokens_of_each_model():
         TASK.labels.index(t) for t in ("I-PER", "O", "O")
     ]
     assert not a["segments_1"].any() and row.tokens == 16 and "tokens_2" not in a
-    # Batches fill every array up to its own longest.
+    # Each array of a batch is padded to its own longest row.
     long = codec_of(WORDS).rows([sentence("Vodia saw the old old old")])[0]
     batch = heads.stack([row, long])
     assert batch["tokens"].shape[1] > batch["tokens_1"].shape[1] == 8 == batch["tags"].shape[1]
     assert batch["places"][0].tolist() == [0, 1, 2, -1, -1, -1, -1, -1] and batch["tags"][1].tolist() == [-1] * 8
 
 
-def test_a_sentence_goes_on_where_one_of_the_models_has_no_room():
-    """By hand: rows of 12 have 10 tokens; as characters, with "▁", the words take 4, 4, 6, 11 and 4 of them."""
+def test_sentences_are_split_where_either_model_runs_out_of_room():
+    """By hand: a row of 12 has room for 10 tokens. As characters with "▁", the words take 4, 4, 6, 11 and 4 of them."""
     asked = sentence("the old river understands the", "O O I-LOC O O")
     rows = codec_of(WORDS, length=12).rows([sentence(""), asked])
     assert [(row.example, row.note[0], len(row.arrays["places"])) for row in rows] == [
@@ -74,7 +74,7 @@ def test_a_sentence_goes_on_where_one_of_the_models_has_no_room():
     assert WORDS.pieces(rows[0].arrays["tokens_1"]) == ["[CLS]", "the", "old", "[SEP]"]
     logits = [np.eye(16)[row.arrays["tags"]] for row in rows]
     assert codec_of(WORDS, length=12).predictions([sentence(""), asked], rows, logits) == [[], list(asked.gold)]
-    # The other way round the words are what has no room: 3 of them in a row of 5.
+    # With the models swapped, the word tokens run out of room: a row of 5 holds 3.
     other = codecs.Codec(TASK, WORDS, Own(length=5), ())
     other.join([Tokenizer.train("word", ["none of these"] * 3, 60)])
     assert [len(row.arrays["places"]) for row in other.rows([asked])] == [3, 2]
@@ -90,7 +90,7 @@ def encoder(width, depth):
 
 
 @pytest.mark.parametrize("layers", ["", "embedding", "all"])
-def test_a_words_vectors_stand_side_by_side(layers):
+def test_vectors_of_both_models_are_concatenated_for_each_word(layers):
     made = Reading(encoder(4, 1), Own(hidden=3, layers=layers), encoder(6, 0))
     for variable in made.variables:
         variable.assign(vectors(*variable.shape))
@@ -115,7 +115,7 @@ def encoding(layers):
 
 
 def planted(count, offset=0):
-    """Sentences whose names are persons if they stand first, and places if last."""
+    """Returns sentences in which a name is a person if it comes first, and a place if it comes last."""
     words = TEXT.split()
     names, verbs, others = words[:3], words[3:6], words[6:]
     found = []
@@ -131,7 +131,7 @@ CHOSEN = Own(hidden=8, epochs=30, batch=6, length=40, patience=40, learning_rate
 
 @pytest.fixture(scope="module")
 def pair():
-    """A Flair of characters and beside it a GloVe of words, the rows to learn from, and the weights of both."""
+    """A Flair of characters and a GloVe of words as extra encoder, the codec, training rows, and both weights."""
     examples = planted(12)
     codec = codecs.Codec(TASK, CHARACTERS, CHOSEN, examples)
     codec.join([WORDS])
@@ -141,7 +141,7 @@ def pair():
     return made, codec, codec.rows(examples), weights
 
 
-def test_the_tagger_learns_and_both_models_stay(pair):
+def test_the_tagger_is_trained_and_both_encoders_stay_frozen(pair):
     made, codec, rows, (own, beside) = pair
     made.reset(own, 0, [beside])
     assert len(made.learning) == len(made.own) == 2 * 3 + 5  # two directions, and the head's kernel, bias and chain
@@ -154,7 +154,7 @@ def test_the_tagger_learns_and_both_models_stay(pair):
         assert all(np.array_equal(after[name], value) for name, value in begun.items())
 
 
-def test_the_answer_comes_from_both_models_and_the_gradient_reaches_neither(pair):
+def test_predictions_use_both_encoders_but_gradients_reach_neither(pair):
     made, _, rows, (own, beside) = pair
     made.reset(own, 0, [beside])
     batch = heads.stack(rows[:4])
@@ -175,9 +175,12 @@ def test_the_answer_comes_from_both_models_and_the_gradient_reaches_neither(pair
     assert np.array_equal(made.forward(batch), before)
 
 
-def test_what_both_models_and_the_tagger_cost_is_counted(pair):
-    """By hand from the formulas of both files: Flair takes 2 x 2 x 2 x 6 x 24 for each of its tokens, GloVe nothing,
-    the tagger 2 x 2 x 4 x 8 x (12 + 8 + 8) for each word."""
+def test_flops_of_both_encoders_and_the_tagger_are_counted(pair):
+    """By hand from the formulas of both model files.
+
+    Flair takes 2 x 2 x 2 x 6 x 24 FLOPs for each of its tokens, GloVe none, and the tagger
+    2 x 2 x 4 x 8 x (12 + 8 + 8) for each word.
+    """
     made, _, rows, _ = pair
     tokens, words = sum(row.tokens for row in rows), sum(len(row.arrays["places"]) for row in rows)
     flair, tagger = tokens * 2 * 2 * 2 * 6 * 24, words * 2 * 2 * 4 * 8 * (12 + 8 + 8)
@@ -187,23 +190,23 @@ def test_what_both_models_and_the_tagger_cost_is_counted(pair):
     turned = traced.__wrapped__("glove", WIDE, WORDS, Form.TAGGING, "stacked", (16, True), chosen, beside, ())
     codec = codecs.Codec(TASK, WORDS, CHOSEN, ())
     codec.join([CHARACTERS])
-    other = codec.rows(planted(12))  # the same tokens, in the other order
+    other = codec.rows(planted(12))  # the same tokens, with the encoders swapped
     assert turned.encoder_flops(other) == flair and turned.forward_flops(other) == flair + tagger
 
 
-def test_weights_of_one_name_in_two_models_do_not_meet():
+def test_equal_weight_names_in_two_encoders_do_not_collide():
     beside = (Neighbour("word2vec", WIDE, WORDS),)
     chosen = settings.baked(Own(encoders="word2vec", hidden=8))
     made = traced.__wrapped__("glove", WIDE, WORDS, Form.TAGGING, "stacked", (16, True), chosen, beside, ())
     arrays = {name: vectors(*array.shape) for name, array in made.arrays().items()}
     both = [name for name in arrays if f"beside_1/{name}" in arrays]
     assert both and all(arrays[name].shape == arrays[f"beside_1/{name}"].shape for name in both)
-    for order in (list(arrays), list(reversed(arrays))):  # a file may have them in any
+    for order in (list(arrays), list(reversed(arrays))):  # a file may list them in any order
         made.assign({name: arrays[name] for name in order})
         assert all(np.array_equal(array, arrays[name]) for name, array in made.arrays().items())
 
 
-def test_stopped_in_the_middle_it_ends_the_same(pair, tmp_path, monkeypatch):
+def test_an_interrupted_training_resumes_to_the_same_weights(pair, tmp_path, monkeypatch):
     made, _, rows, (own, beside) = pair
     short = dataclasses.replace(CHOSEN, epochs=3)
 
@@ -219,7 +222,7 @@ def test_stopped_in_the_middle_it_ends_the_same(pair, tmp_path, monkeypatch):
     taken, step = itertools.count(), made.step
 
     class Killed(BaseException):
-        """As sudden as a signal."""
+        """Stands for a signal: no `except Exception` catches it."""
 
     class Killing:
         def __call__(self, *asked):

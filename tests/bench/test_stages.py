@@ -1,4 +1,4 @@
-"""Pre-trainings that continue other ones: their weights, costs and tokenizers, in a run and by themselves."""
+"""Continued pre-training: weights, costs and tokenizers, in a run and with `pretrain`."""
 
 from dataclasses import asdict, replace
 
@@ -28,7 +28,7 @@ def base(text, tmp_path_factory):
     return train("word2vec", text, tmp_path_factory.mktemp("base") / "base")
 
 
-def test_keys_of_pretrainings_without_a_base_are_what_they_were():
+def test_keys_of_pretrainings_without_a_base_are_unchanged():
     matters = {name: value for name, value in asdict(BERT).items() if name not in ("corpus", "corpus_name")}
     added = ("base", "other_tokenizer", "teacher", "teacher_vocabulary", "held_out", "tuning", "chosen_by")
     for newer in (*added, "plugins", "model_version"):
@@ -39,14 +39,14 @@ def test_keys_of_pretrainings_without_a_base_are_what_they_were():
     assert continued.needs == (WORDS.key, BERT.key) and replace(BERT, other_tokenizer="other").needs == ("other",)
 
 
-def test_a_model_of_a_later_version_says_so(text, base, tmp_path, monkeypatch):
+def test_later_model_versions_are_recorded_in_the_checkpoint(text, base, tmp_path, monkeypatch):
     module = models.load("word2vec")
     monkeypatch.setattr(module, "CARD", replace(module.CARD, version=2))
     later = train("word2vec", text, tmp_path / "later")
     assert later.about["model_version"] == 2 and "model_version" not in base.about
 
 
-def test_a_continued_pretraining_begins_with_the_weights_of_its_base(text, base, tmp_path):
+def test_a_continued_pretraining_starts_from_the_weights_of_its_base(text, base, tmp_path):
     still = train("word2vec", text, tmp_path / "still", base=base, recipe=recipe_of({**SHORT, "learning_rate": 0}))
     fresh = train("word2vec", text, tmp_path / "fresh", recipe=recipe_of({**SHORT, "learning_rate": 0}))
     theirs = base.arrays()
@@ -62,17 +62,17 @@ def test_the_cost_of_all_stages_is_added_up(text, base, tmp_path):
     for name, total in (("steps", 9), ("tokens", 9 * 128), ("flops", 3 * base.about["flops"])):
         assert third.about["including"][name] == pytest.approx(total)
     assert third.about["steps"] == 4
-    unknown = replace(base, about={**base.about, "tokens": None})  # a published checkpoint does not say
+    unknown = replace(base, about={**base.about, "tokens": None})  # a published checkpoint does not report its tokens
     assert lineage.manifest_entries(second.about, {"base": unknown})["including"]["tokens"] is None
     total = third.about["including"]
     older = replace(second, about={name: value for name, value in second.about.items() if name != "earlier"})
     assert lineage.manifest_entries(third.about, {"base": older})["including"] == pytest.approx(total)
-    # The teacher is in the base already.
+    # The cost of the teacher is already part of the base.
     again = lineage.manifest_entries(third.about, {"base": second, "teacher": base})
     assert again["including"] == pytest.approx(total) and again["teacher"]["model"] == "word2vec"
 
 
-def test_a_base_that_does_not_fit_is_a_sentence(text, base, tmp_path):
+def test_an_unsuitable_base_is_rejected(text, base, tmp_path):
     other = Tokenizer.load(corpora.tokenizer(text.files, "wordpiece", 200))
     with pytest.raises(CheckpointError, match=r"another tokenizer \(wordpiece of .* Continue with its own"):
         train(
@@ -86,11 +86,11 @@ def test_a_base_that_does_not_fit_is_a_sentence(text, base, tmp_path):
     with pytest.raises(CheckpointError, match=r"glove tiny cannot continue from .*base.*same model and size"):
         train("glove", text, tmp_path / "b", base=base)
     with pytest.raises(UsageError, match="holds the training state of another run: base is"):
-        states_of_another(text, base, tmp_path / "c")
+        resume_with_another_base(text, base, tmp_path / "c")
 
 
-def states_of_another(text, base, out):
-    """A training from random weights is stopped; then it is to go on from ``base``."""
+def resume_with_another_base(text, base, out):
+    """Stops a training that started from random weights, then tries to resume it with ``base``."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pretrain, "check_finished", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
@@ -98,7 +98,7 @@ def states_of_another(text, base, out):
     train("word2vec", text, out, base=base)
 
 
-def test_pretrain_takes_a_base(text, base, tmp_path):
+def test_pretrain_accepts_a_base_checkpoint(text, base, tmp_path):
     usual = {"model": "word2vec", "corpus": text.files, "budget": Budget(steps=2), "recipe": SHORT}
     usual |= {"out": tmp_path / "out"}
     with pytest.raises(UsageError, match="is word2vec tiny, and glove tiny is to be pre-trained"):
@@ -132,13 +132,13 @@ def test_a_suite_may_have_an_earlier_stage(planned, monkeypatch):
     assert Plan.from_json(whole.to_json()) == whole
 
 
-def test_a_suite_with_a_stage_that_is_none_is_told(monkeypatch):
+def test_a_suite_stage_without_a_budget_is_rejected(monkeypatch):
     assert suites._mistakes(replace(demo.SUITE, base=Stage(budget=Budget(), corpus=("a",)))) == [
         "SUITE.base is a bench.runs.suites.Stage whose budget has a unit, or None."
     ]
 
 
-def test_a_run_takes_bases(planned, base):
+def test_a_run_accepts_base_checkpoints(planned, base):
     whole = planned(models=("word2vec", "majority"), vocabulary=None, bases=(base.folder,), corpus=())
     (training,) = whole.pretrainings
     weights, cut = whole.by_key[training.base], whole.by_key[training.tokenizer_key]
@@ -152,7 +152,7 @@ def test_a_run_takes_bases(planned, base):
 
 
 @pytest.mark.sweep
-def test_a_continued_pretraining_killed_again_and_again_ends_with_the_same_weights(tmp_path):
+def test_repeated_kills_do_not_change_the_weights_of_a_continued_pretraining(tmp_path):
     text = made_text(tmp_path / "corpus.txt")
     assert start(text, tmp_path / "base", "--steps", "5").wait(timeout=PATIENCE) == 0
     more = ("--base", str(tmp_path / "base"), "--steps", "300")

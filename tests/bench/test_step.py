@@ -1,4 +1,4 @@
-"""The training step over every model: how a batch is split, compiled or computed changes nothing but rounding."""
+"""The training step for every model: splitting, compiling or recomputing a batch changes nothing but rounding."""
 
 import subprocess
 import sys
@@ -20,7 +20,7 @@ every_model = pytest.mark.parametrize("name", models.names())
 
 
 def built(name, precision="float32"):
-    """The model called ``name``, always with the same weights, and its batches."""
+    """Returns the model ``name``, always with the same weights, and its batches."""
     import keras
 
     keras.utils.set_random_seed(3)
@@ -32,7 +32,7 @@ def built(name, precision="float32"):
 
 
 def uneven(batch):
-    """``batch`` with fewer masked positions in one row, and with padding at the end of another."""
+    """Returns ``batch`` with fewer masked positions in one row, and with padding at the end of another."""
     batch = {name: value.copy() for name, value in batch.items()}
     if "masked_weights" in batch:
         batch["masked_weights"][1, 1:] = batch["masked_weights"][2] = 0.0
@@ -53,8 +53,8 @@ def gradients(network, batch, *totals):
 
 
 @every_model
-def test_the_parts_of_a_batch_add_up_to_the_whole(name):
-    """Also where one part has more to predict than another."""
+def test_losses_and_gradients_of_the_parts_of_a_batch_add_up(name):
+    """This also holds if one part has more targets than the other."""
     network, batches = built(name)
     batch = uneven(batches(0, 1))
     whole, values = gradients(network, batch)
@@ -76,8 +76,8 @@ def test_the_parts_of_a_batch_add_up_to_the_whole(name):
         pytest.param("bert", {"accumulate": 2}, marks=pytest.mark.slow),
     ],
 )
-def test_accumulated_steps_are_those_of_the_whole_batch(name, changes):
-    """Rows have unlike numbers of things to predict: the mean of the parts' means would be another one."""
+def test_accumulated_steps_equal_steps_on_the_whole_batch(name, changes):
+    """Rows have different numbers of targets, so the mean of the means of the parts would be wrong."""
     ends, seen = [], []
     for options in ({**changes, "accumulate": 1}, changes):
         network, batches = built(name)
@@ -91,8 +91,8 @@ def test_accumulated_steps_are_those_of_the_whole_batch(name, changes):
     assert max(np.abs(one - other).max() for one, other in zip(*ends, strict=True)) < 2e-5
 
 
-def test_a_row_looked_up_twice_counts_once_with_the_sum():
-    """Its gradient is sparse: squared before it is added up, both the norm and Adam's second moment would be wrong."""
+def test_gradients_of_a_repeated_row_are_summed_before_use():
+    """The gradient is sparse. Squaring it before the sum would make the norm and Adam's second moment wrong."""
     import keras
     import tensorflow as tf
 
@@ -106,7 +106,7 @@ def test_a_row_looked_up_twice_counts_once_with_the_sum():
 
 
 @pytest.mark.parametrize(("clip", "moved"), [(0.0, 3.0), (float("inf"), 3.0), (1e9, 3.0), (1.0, 1.0)])
-def test_no_clipping_leaves_the_gradient_as_it_is(clip, moved):
+def test_gradients_are_clipped_only_above_a_positive_limit(clip, moved):
     import keras
     import tensorflow as tf
 
@@ -121,9 +121,11 @@ ADAGRAD = {"optimizer": "adagrad", "weight_decay": 0.0, "clip": 0.01}
 
 
 @pytest.mark.parametrize("name", ["word2vec", "cbow", "glove", "fasttext"])
-def test_rows_without_a_gradient_are_left_alone_by_adagrad(name):
-    """Steps on the rows that a batch reads against NumPy's on whole tables: clipped by the norm of the sums, moved by
-    rate * g / sqrt(sum of g^2)."""
+def test_adagrad_leaves_rows_without_a_gradient_unchanged(name):
+    """Compares sparse steps with NumPy's steps on whole tables.
+
+    These are clipped by the norm of the summed gradients and move by rate * g / sqrt(sum of g^2).
+    """
     network, batches = built(name)
     variables = network.loss.trainable_variables
     tables = [v.numpy().astype(np.float64) for v in variables]
@@ -133,7 +135,7 @@ def test_rows_without_a_gradient_are_left_alone_by_adagrad(name):
     for number, rate in enumerate((0.3, 0.2, 0.1)):
         found, _ = gradients(network, batches(number, 1))
         norm = np.sqrt(sum((g.astype(np.float64) ** 2).sum() for g in found))
-        assert norm > ADAGRAD["clip"]  # the clipping is put to work
+        assert norm > ADAGRAD["clip"]  # so clipping applies
         scalars = step(batches(number, 1), (1, number), rate)
         assert float(scalars["gradient_norm"]) == pytest.approx(norm, rel=1e-5)
         for table, total, still, g in zip(tables, sums, untouched, found, strict=True):
@@ -147,8 +149,8 @@ def test_rows_without_a_gradient_are_left_alone_by_adagrad(name):
 
 
 @pytest.mark.parametrize("changes", [{"jit": True}, {"accumulate": 2}])
-def test_adagrad_on_rows_is_adagrad_on_whole_tables(changes):
-    """Compiled, the gradients are sparse still; parts of a batch add up dense ones."""
+def test_sparse_adagrad_equals_compiled_and_accumulated_adagrad(changes):
+    """Compiled steps keep sparse gradients. Accumulation adds up dense ones."""
     ends = []
     for options in ({}, changes):
         network, batches = built("word2vec")
@@ -161,8 +163,8 @@ def test_adagrad_on_rows_is_adagrad_on_whole_tables(changes):
     assert max(np.abs(one - other).max() for one, other in zip(*ends, strict=True)) < 1e-3
 
 
-def test_adagrad_goes_on_from_its_state():
-    """Bit for bit: sums of repeated rows are taken in one order."""
+def test_adagrad_resumes_exactly_from_its_state():
+    """Bit for bit, because the gradients of repeated rows are summed in a fixed order."""
 
     def begun():
         network, batches = built("cbow")
@@ -183,7 +185,7 @@ def test_adagrad_goes_on_from_its_state():
     assert all(np.array_equal(one, other) for one, other in zip(variables, others, strict=True))
 
 
-def test_adagrad_decays_only_when_told():
+def test_adagrad_applies_weight_decay_only_on_request():
     import keras
 
     for decay in (0.0, 0.1):
@@ -201,8 +203,8 @@ def _apply(made, weight, gradient):
 @pytest.mark.parametrize("jit", [False, True])
 @pytest.mark.parametrize(("beta1", "beta2"), [(0.9, 0.999), (0.7, 0.99)])
 @pytest.mark.parametrize("bias_correction", [True, False])
-def test_adam_is_that_of_the_paper(jit, beta1, beta2, bias_correction):
-    """Kingma & Ba (2015), algorithm 1, in float64; an epsilon as large as the gradients shows where it stands."""
+def test_adam_matches_the_paper(jit, beta1, beta2, bias_correction):
+    """Kingma & Ba (2015), algorithm 1, in float64. An epsilon as large as the gradients shows where it is added."""
     import keras
     import tensorflow as tf
 
@@ -224,7 +226,7 @@ def test_adam_is_that_of_the_paper(jit, beta1, beta2, bias_correction):
     assert np.abs(expected - start).max() > 0.1
 
 
-def test_adam_is_the_usual_one_unless_it_is_told_otherwise():
+def test_adam_has_default_hyperparameters_unless_overridden():
     import keras
 
     weight = keras.Variable(np.zeros((2, 2), np.float32))
@@ -248,7 +250,7 @@ def test_decay_is_decoupled_and_spares_biases_and_gains(name):
 
 
 def trained(name, steps, jit=False, precision="float32", rematerialise=False):
-    """Weights and losses after ``steps``."""
+    """Returns weights and losses after ``steps``."""
     network, batches = built(name, precision)
     variables = network.loss.trainable_variables
     step = TrainStep(numerics.rematerialised(network.loss) if rematerialise else network.loss, variables, jit=jit)
@@ -256,7 +258,7 @@ def trained(name, steps, jit=False, precision="float32", rematerialise=False):
     return [v.numpy() for v in variables], losses
 
 
-def test_xla_compiles_what_gains_by_it():
+def test_xla_compiles_only_networks_that_gain_from_it():
     plain, loops = SimpleNamespace(recurrent=False), SimpleNamespace(recurrent=True)
     assert numerics.compiles("auto", plain, 1e14)
     assert not numerics.compiles("auto", plain, 1e11)
@@ -266,10 +268,10 @@ def test_xla_compiles_what_gains_by_it():
 
 @pytest.mark.sweep
 @swept_model
-def test_every_step_compiles(name):
-    """With XLA and static shapes, as a TPU needs it.
+def test_every_step_compiles_with_xla(name):
+    """With XLA and static shapes, as a TPU requires.
 
-    Adam divides gradients by their size, so that one that rounding alone keeps from zero moves its weight by a whole
+    Adam divides gradients by their size, so a gradient that is nonzero only by rounding moves its weight by a whole
     step. Such weights are few: the mean difference has to stay below a thousandth of a step (2e-4 was measured).
     """
     plain, compiled = trained(name, 2), trained(name, 2, jit=True)
@@ -281,7 +283,7 @@ def test_every_step_compiles(name):
 @pytest.mark.sweep
 @swept_model
 def test_bfloat16_learns_as_float32_does(name):
-    """Weights and what they are updated by stay float32; only the network between is rounded."""
+    """Weights and their updates stay float32. Only the computation of the network is rounded."""
     plain, rounded = trained(name, 12), trained(name, 12, precision="bfloat16")
     assert all(array.dtype == np.float32 for array in rounded[0])
     assert rounded[1] != plain[1], "nothing was rounded"
@@ -291,7 +293,7 @@ def test_bfloat16_learns_as_float32_does(name):
 @pytest.mark.sweep
 @swept_model
 def test_rematerialised_blocks_give_the_same_gradients(name):
-    """But for rounding, of which Adam makes a fifth of a step in the worst weight (2e-4 was measured)."""
+    """Up to rounding, which Adam amplifies to a fifth of a step in the worst weight (2e-4 was measured)."""
     plain, again = trained(name, 2), trained(name, 2, rematerialise=True)
     assert again[1] == pytest.approx(plain[1], rel=1e-6)
     gaps = np.concatenate([np.abs(one - other).ravel() for one, other in zip(plain[0], again[0], strict=True)])
@@ -309,7 +311,7 @@ print({name: digest(built(name)[1], (9, 2, 5)) for name in models.names()})
 
 
 def digest(make, steps):
-    """SHA-256 by step of what ``make`` gives."""
+    """Returns the SHA-256 of the batch that ``make`` returns for each step."""
     import hashlib
 
     found = {step: make(step, 7) for step in steps}
@@ -320,8 +322,8 @@ def digest(make, steps):
 
 
 @pytest.mark.slow
-def test_any_process_makes_any_batch():
-    """In another process, in another order: the same batches; and the rows come first in every array of them."""
+def test_batches_do_not_depend_on_the_process_or_the_order():
+    """Another process gets the same batches in another order. The first axis of each array is the row."""
     done = subprocess.run([sys.executable, "-c", BATCHES], cwd=ROOT, capture_output=True, text=True, check=True)
     here = {}
     for name in models.names():

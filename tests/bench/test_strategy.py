@@ -1,4 +1,4 @@
-"""tf.distribute: however a batch is split, a training ends with the same weights."""
+"""tf.distribute: training ends with the same weights, however batches are split."""
 
 import numpy as np
 import pytest
@@ -16,8 +16,8 @@ from tests.models.networks import ARCHITECTURES
     [ARCHITECTURES, pytest.param(sorted({*models.names()} - {*ARCHITECTURES}), marks=pytest.mark.rest)],
     ids=["architectures", "rest"],
 )
-def test_every_way_to_split_ends_with_the_weights_of_one_device(chosen, tmp_path):
-    """Within rounding: sums are taken in another order, which now and then moves a ReLU or a sample over its edge."""
+def test_every_strategy_ends_with_the_weights_of_one_device(chosen, tmp_path):
+    """Up to rounding: sums are taken in another order, which occasionally flips a ReLU or a sample."""
     for model, row in strategies.measure(chosen, tmp_path).items():
         assert row["change"] > 1e-3, f"{model} learned nothing"
         for way in ("mirrored", "multiworker", "accumulate"):
@@ -31,32 +31,32 @@ def test_one_device_needs_no_strategy(monkeypatch):
 
 
 @pytest.mark.parametrize(("name", "words"), [("tpu", "No TPU was found"), ("multiworker", "needs TF_CONFIG")])
-def test_what_is_missing_is_named(name, words, monkeypatch):
+def test_missing_hardware_or_configuration_is_named(name, words, monkeypatch):
     monkeypatch.delenv("TF_CONFIG", raising=False)
     with pytest.raises(EnvironmentProblem, match=words):
         distribute.strategy_of(name)
 
 
-def test_a_malformed_cluster_is_answered(monkeypatch):
+def test_a_malformed_tf_config_is_rejected(monkeypatch):
     monkeypatch.setenv("TF_CONFIG", "worker 1")
     with pytest.raises(UsageError, match="TF_CONFIG is not the JSON"):
         distribute.strategy_of("auto")
 
 
-class _Two:
+class _TwoReplicas:
     num_replicas_in_sync = 2
 
 
-def test_a_batch_that_cannot_be_shared_is_answered():
-    distribute.check_split(32, 4, _Two())
+def test_a_batch_that_cannot_be_divided_is_rejected():
+    distribute.check_split(32, 4, _TwoReplicas())
     with pytest.raises(UsageError, match="multiple of 8"):
-        distribute.check_split(12, 4, _Two())
+        distribute.check_split(12, 4, _TwoReplicas())
 
 
 def test_replicas_take_their_rows_in_order(monkeypatch):
-    """The shares of two replicas, one after the other, are the global batch."""
+    """The shares of two replicas, concatenated, are the global batch."""
 
-    class Strategy(_Two):
+    class Strategy(_TwoReplicas):
         def experimental_distribute_values_from_function(self, rows):
             contexts = [type("Context", (), {"replica_id_in_sync_group": i}) for i in range(2)]
             return [rows(context) for context in contexts]

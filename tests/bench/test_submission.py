@@ -1,4 +1,4 @@
-"""The GLUE server's archive: eleven files, spelled and counted as the server wants them, whole or not at all."""
+"""The archive for the GLUE server: eleven files with the expected names and row counts, written whole or not at all."""
 
 import zipfile
 from pathlib import Path
@@ -27,7 +27,7 @@ INFERENCE = {"entailment", "neutral", "contradiction", "not_entailment"}
 
 
 def _predictions() -> dict[str, list[str | float]]:
-    """Labels in turn for every task but QQP, whose size would only cost time."""
+    """Returns cycling labels for every task except QQP, whose size would only cost time."""
     made: dict[str, list[str | float]] = {}
     for name in submission.GLUE:
         task = tasks.load(name)
@@ -45,7 +45,7 @@ def _tables(path: Path) -> dict[str, list[list[str]]]:
     return {name: [line.split("\t") for line in text.split("\n")[:-1]] for name, text in texts.items()}
 
 
-def test_an_archive_as_the_server_wants_it(tmp_path: Path) -> None:
+def test_the_archive_has_the_format_of_the_glue_server(tmp_path: Path) -> None:
     made = _predictions()
     report = submission.write_glue(made, tmp_path / "new" / "folder")
     assert report.path == tmp_path / "new" / "folder" / "submission.zip"
@@ -68,7 +68,7 @@ def test_an_archive_as_the_server_wants_it(tmp_path: Path) -> None:
     assert [row[1] for row in tables["MNLI-mm.tsv"][1:]] == made["mnli_mm"]
 
 
-def test_missing_tasks_are_filled_and_named(tmp_path: Path) -> None:
+def test_missing_tasks_get_placeholders_and_are_named(tmp_path: Path) -> None:
     report = submission.write_glue({"wnli": ["0"] * 146}, tmp_path)
     assert report.predicted == ("wnli",)
     assert len(report.filled) == len(report.notes) == 10
@@ -79,7 +79,7 @@ def test_missing_tasks_are_filled_and_named(tmp_path: Path) -> None:
     assert {row[1] for row in tables["STS-B.tsv"][1:]} == {f"{score}.000" for score in range(6)}, "never a constant"
 
 
-def test_the_same_predictions_give_the_same_bytes_and_nothing_else_is_left(tmp_path: Path) -> None:
+def test_archives_are_reproducible_and_leave_no_other_files(tmp_path: Path) -> None:
     first = submission.write_glue({"wnli": ["0"] * 146}, tmp_path / "a").path.read_bytes()
     again = submission.write_glue({"wnli": ["0"] * 146}, tmp_path / "a").path.read_bytes()
     other = submission.write_glue({"wnli": ["1"] * 146}, tmp_path / "b").path.read_bytes()
@@ -99,7 +99,7 @@ def test_the_same_predictions_give_the_same_bytes_and_nothing_else_is_left(tmp_p
         ({}, DataError, r"There are no predictions"),
     ],
 )
-def test_what_the_server_would_refuse_is_refused_here(
+def test_predictions_that_the_server_would_refuse_are_rejected(
     predictions: dict, error: type[Exception], message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(error, match=message):
@@ -107,7 +107,7 @@ def test_what_the_server_would_refuse_is_refused_here(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_refusal_leaves_the_old_archive_alone(tmp_path: Path) -> None:
+def test_rejected_predictions_leave_the_old_archive_unchanged(tmp_path: Path) -> None:
     old = submission.write_glue({"wnli": ["0"] * 146}, tmp_path).path
     before = old.read_bytes()
     with pytest.raises(DataError):
@@ -115,7 +115,7 @@ def test_a_refusal_leaves_the_old_archive_alone(tmp_path: Path) -> None:
     assert old.read_bytes() == before
 
 
-def test_a_failure_while_writing_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_error_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -125,7 +125,7 @@ def test_a_failure_while_writing_leaves_nothing(tmp_path: Path, monkeypatch: pyt
     assert list(tmp_path.iterdir()) == []
 
 
-def test_similarity_scores_are_clipped_and_said_so(tmp_path: Path) -> None:
+def test_similarity_scores_are_clipped_with_a_note(tmp_path: Path) -> None:
     report = submission.write_glue({"stsb": [-0.2, -0.0, 5.25, 2.34567] + [1.0] * 1375}, tmp_path)
     assert "STS-B: 2 of 1379 predictions lay outside 0 to 5 and were clipped." in report.notes
     answers = [row[1] for row in _tables(report.path)["STS-B.tsv"][1:5]]

@@ -1,4 +1,4 @@
-"""Named runs: everything that they name is there and fits, and a checkpoint can take their tasks."""
+"""Suites: everything that they name exists, and their settings are valid."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from ptmbench.bench.runs import plan, suites
 
 
 @pytest.mark.parametrize("name", suites.names())
-def test_a_suite_names_what_is_there(name):
+def test_every_name_in_a_suite_exists(name):
     suite = suites.load(name)
     assert suite.summary and f"bench run {name}" in docstring("suites", name)
     recipe_of(suite.recipe)
@@ -26,6 +26,6 @@ def test_a_suite_names_what_is_there(name):
     named = {task: tasks.load(task).form for task in suite.tasks} | {
         str(form): form for form in {tasks.load(task).form for task in suite.tasks}
     }
-    for place in filter(None, suite.settings):  # each says something of a task of the suite
+    for place in filter(None, suite.settings):  # each applies to a task of the suite
         where, _, method = place.partition("/")
         assert where in named and (not method or settings.defaults(named[where], method)), place

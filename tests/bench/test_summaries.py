@@ -1,4 +1,4 @@
-"""Sentences chosen from a text: by hand, and against every choice there is."""
+"""Extractive summaries: against hand-computed choices and against all alternatives."""
 
 import itertools
 import random
@@ -15,19 +15,19 @@ from ptmbench.tasks.task import Example
 PIECES = ["the cat sat", "rain fell on the town", "a cat sat down", "the dog ran"]
 
 
-def test_sentences_end_with_their_line():
+def test_sentences_end_at_line_breaks_but_not_at_abbreviations():
     assert summaries.sentences("One two.\nthree\n\n  Four. Five") == ("One two.", "three", "Four.", "Five")
     assert summaries.sentences("Rain fell on Dr. Smith. He ran.") == ("Rain fell on Dr. Smith.", "He ran.")
     assert summaries.sentences(" \n") == ()
 
 
-def test_the_first_sentences_are_a_summary():
+def test_lead_returns_the_first_sentences():
     assert summaries.lead("A b. C d.\nE f.", 2) == "A b.\nC d."
     assert summaries.lead("A b.", 3) == "A b." and summaries.lead("", 3) == ""
 
 
-def test_the_oracle_by_hand():
-    # Reference: words the cat sat dog ran (5), pairs the-cat cat-sat, the-dog dog-ran (4; sentences stand apart).
+def test_the_oracle_matches_hand_computed_choices():
+    # Reference: words the cat sat dog ran (5), pairs the-cat cat-sat, the-dog dog-ran (4; no pair crosses sentences).
     reference = "The cat sat.\nThe dog ran."
     # "the cat sat" and "the dog ran" are worth 2*3/(3+5) + 2*2/(2+4) = 1.417 each: the first one, then the other.
     assert summaries.oracle(PIECES, reference, 3) == [0, 3]
@@ -37,7 +37,7 @@ def test_the_oracle_by_hand():
 
 
 def test_the_oracle_stops_where_no_sentence_helps():
-    """Against every set of sentences: what was chosen beats itself with any one sentence more."""
+    """No further sentence improves the chosen set. A single choice is the best of all sentences."""
 
     def score(which, reference):
         found = [set(), set()]
@@ -61,15 +61,15 @@ def test_the_oracle_stops_where_no_sentence_helps():
         assert one == ([single.index(max(single))] if max(single) else [])
 
 
-def test_a_repeated_trigram_is_passed_over():
+def test_sentences_with_a_repeated_trigram_are_skipped():
     pieces = ["the cat sat down", "a dog ran", "then the cat sat", "rain fell"]
     assert summaries.choose_sentences(pieces, [0.9, 0.1, 0.8, 0.5], 2) == [0, 3]
     assert summaries.choose_sentences(pieces, [0.9, 0.1, 0.8, 0.5], 2, block=False) == [0, 2]
-    assert summaries.choose_sentences(pieces, [0.1, 0.9, 0.2, 0.2], 2) == [1, 2]  # of equals the first
-    assert summaries.choose_sentences(["a b", "a b"], [1, 2], 5) == [0, 1]  # no three words, nothing to repeat
+    assert summaries.choose_sentences(pieces, [0.1, 0.9, 0.2, 0.2], 2) == [1, 2]  # the first of equal scores
+    assert summaries.choose_sentences(["a b", "a b"], [1, 2], 5) == [0, 1]  # too short to have a trigram
 
 
-def test_lead_and_oracle_are_rows_by_default_of_every_summarization():
+def test_lead_and_oracle_are_default_baselines_of_summarization():
     task = load("samsum")
     text = "Jo: hi.\nAl: the party is on Friday.\nJo: fine.\nAl: bye."
     example = Example(id="0", inputs=(text,), gold=("The party is on Friday.", "other"))
@@ -88,5 +88,5 @@ def test_lead_and_oracle_are_rows_by_default_of_every_summarization():
 
 
 @pytest.mark.parametrize("name", ["aeslc", "cnn_dailymail", "cnn_dailymail-anonymised", "xsum", "gigaword", "samsum"])
-def test_summaries_know_how_many_sentences_they_have(name):
+def test_summarization_tasks_define_their_number_of_lead_sentences(name):
     assert load(name).extra["lead"] >= 1

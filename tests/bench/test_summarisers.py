@@ -1,4 +1,4 @@
-"""Extraction and new decoders on any encoder: numbers by hand, and one way of computing against another."""
+"""Extraction and new decoders on any encoder: against hand-computed values, and one computation against another."""
 
 import dataclasses
 from types import SimpleNamespace
@@ -38,7 +38,7 @@ def codec(**changes):
     return extraction.Codec(load("samsum"), TOKENIZER, of_extraction.Own(**changes), [])
 
 
-def test_a_row_is_sentences_side_by_side():
+def test_an_extraction_row_concatenates_the_sentences():
     one, two = TOKENIZER.vocabulary.cls, TOKENIZER.vocabulary.sep
     (row,) = codec().rows([Example(id="0", inputs=(TEXT,), gold=("Six three four five",))])
     words = [TOKENIZER.encode([text])[0] for text in ("One two.", "Three four five.", "Six.")]
@@ -51,7 +51,7 @@ def test_a_row_is_sentences_side_by_side():
 
 
 @pytest.mark.parametrize("length", [3, 4, 5, 8, 9, 10, 11, 12])
-def test_what_does_not_fit_is_not_looked_at(length):
+def test_sentences_beyond_the_length_limit_are_cut_off(length):
     (row,) = codec(length=length).rows([Example(id="0", inputs=(TEXT,), gold=("one",))])
     arrays, vocabulary = row.arrays, TOKENIZER.vocabulary
     assert len(arrays["tokens"]) <= length and arrays["tokens"][-1] == vocabulary.sep
@@ -66,7 +66,7 @@ def test_an_empty_text_has_a_row_and_an_empty_summary():
     assert made.predictions([example], rows, [np.array([0.3, -1e9])]) == [""]
 
 
-def test_the_best_sentences_come_in_the_order_of_the_text():
+def test_chosen_sentences_keep_the_order_of_the_text():
     example = Example(id="0", inputs=("a b c d. e f. x a b c. g h.",), gold=None)
     texts = ["A b c d.", "E f.", "X a b c.", "G h."]
     example = dataclasses.replace(example, inputs=("\n".join(texts),))
@@ -74,13 +74,13 @@ def test_the_best_sentences_come_in_the_order_of_the_text():
     for changes, expected in (
         ({"sentences": 2}, [texts[0], texts[3]]),
         ({"sentences": 2, "blocking": 0}, [texts[0], texts[2]]),
-        ({}, [texts[0], texts[1], texts[3]]),  # three, as the task's first-sentences row has
+        ({}, [texts[0], texts[1], texts[3]]),  # three, as in the lead baseline of the task
     ):
         made = codec(**changes)
         assert made.predictions([example], made.rows([example]), scores) == ["\n".join(expected)]
 
 
-def test_each_kind_of_encoder_is_read_where_it_knows_the_sentence():
+def test_sentence_vectors_are_read_where_each_encoder_has_seen_the_sentence():
     tokens = tf.constant(np.arange(14, dtype=np.float32).reshape(1, 7, 2))
     batch = {"starts": np.array([[0, 3, -1]]), "ends": np.array([[2, 6, -1]])}
     encoding = Encoding(tokens=tokens, pooled=None, layers=())
@@ -93,7 +93,7 @@ def test_each_kind_of_encoder_is_read_where_it_knows_the_sentence():
     assert read(causal=False, depth=0).tolist() == [[2, 3], [9, 10]]  # token 1; the mean of tokens 4 and 5
 
 
-def test_padding_changes_no_score_and_places_matter():
+def test_padding_does_not_change_scores_but_positions_do():
     tf.random.set_seed(0)
     head, rng = extraction.Head(2), np.random.default_rng(0)
     vectors = rng.normal(size=(1, 3, 16)).astype(np.float32)
@@ -109,13 +109,13 @@ def test_padding_changes_no_score_and_places_matter():
     assert len(set(same.round(5))) == 3
 
 
-def test_the_loss_of_extraction_by_hand():
+def test_the_extraction_loss_matches_a_hand_computed_value():
     logits, tags = tf.constant([[0.0, 2.0, -1e9]]), tf.constant([[1, 0, -1]])
     expected = (np.log(2) + np.log(1 + np.exp(2.0))) / 2
     assert float(extraction.Head(0).loss(logits, {"tags": tags})) == pytest.approx(expected, rel=1e-5)
 
 
-def test_label_smoothing_by_hand():
+def test_label_smoothing_matches_a_hand_computed_value():
     logits = np.log(np.array([[[0.7, 0.1, 0.2], [1 / 3] * 3]], np.float32)) + 5.0
     batch = {"targets": np.array([[2, 1]])}
     sharp, smooth = (float(generation.Head(s).loss(logits, batch)) for s in (0.0, 0.3))
@@ -133,8 +133,8 @@ def decoding(name, **changes):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["bert", "gpt", "elmo", "word2vec"])
-def test_a_new_decoder_writes_on_any_encoder(name):
-    """Token by token as all at once: greedy writing against the logits of what it wrote."""
+def test_a_new_decoder_generates_from_any_encoder(name):
+    """Greedy decoding token by token agrees with the logits of its whole output, computed at once."""
     network, made = decoding(name)
     inside = {id(v) for v in network.encoder.variables}
     assert made.own and not inside & {id(v) for v in made.own} and len({v.path for v in made.own}) == len(made.own)
@@ -151,7 +151,7 @@ def test_a_new_decoder_writes_on_any_encoder(name):
     assert np.abs(changed - made.decode({"tokens": sources, "targets": targets}).numpy())[0].max() > 1e-6
 
 
-def test_a_warm_decoder_begins_with_the_encoders_layers():
+def test_a_warm_started_decoder_copies_the_encoder_layers():
     network, made = decoding("bert", warm_decoder=1)
     for ours, theirs in zip(made.decoder.stack, network.encoder.stack, strict=True):
         same = {v.path.removeprefix("decoder/"): v for v in ours.weights if "/cross" not in v.path}
@@ -168,7 +168,7 @@ def test_a_warm_decoder_begins_with_the_encoders_layers():
     assert len(decoding("bert", decoder_layers=1)[1].decoder.stack.blocks) == 1
 
 
-def test_encoder_and_decoder_have_rates_of_their_own():
+def test_encoder_and_decoder_have_separate_learning_rates():
     variables = [tf.Variable(0.0, name=name) for name in ("a", "b")]
     paths = ("encoder/layer_0_x", "decoder/layer_0_x")
     step = SimpleNamespace(
@@ -181,11 +181,11 @@ def test_encoder_and_decoder_have_rates_of_their_own():
         ours = seq2seq.rate(step, number, 100, dataclasses.replace(chosen, **changes))
         return [float(share) * ours for share in step.shares.numpy()]
 
-    # Rising over 10 and over 40 steps, then with the root of the steps: (10 / 40)^.5 and (40 / 90)^.5.
+    # Rates rise over 10 and over 40 steps, then decay with the root of the steps: (10 / 40)^.5 and (40 / 90)^.5.
     assert rates(4) == pytest.approx([0.1 * 5 / 40, 0.5])
     assert rates(39) == pytest.approx([0.1, 0.5])
     assert rates(89) == pytest.approx([0.1 * (40 / 90) ** 0.5, (10 / 90) ** 0.5])
-    # The second stage begins after 50 steps, and the encoder's warm-up of 20 with it.
+    # The second stage and the encoder's warm-up of 20 steps begin after 50 steps.
     assert rates(49, stages=2) == pytest.approx([0.0, (10 / 50) ** 0.5])
     assert rates(54, stages=2) == pytest.approx([0.1 * 5 / 20, (10 / 55) ** 0.5])
 
@@ -194,12 +194,12 @@ def test_encoder_and_decoder_have_rates_of_their_own():
     "name, value",
     [("stages", 3), ("label_smoothing", 1), ("warm_decoder", 2), ("epochs", 0.5), ("learning_rate", "inf")],
 )
-def test_settings_out_of_range_are_refused(name, value):
+def test_settings_out_of_range_are_rejected(name, value):
     with pytest.raises(settings.SettingError, match=f"{name}={value} is not valid"):
         settings.changed(of_seq2seq.Own(), {name: value})
 
 
-def test_settings_are_recorded_where_they_count():
+def test_settings_are_recorded_only_where_they_apply():
     found = settings.recorded(settings.defaults(Form.GENERATION, "seq2seq"))
     assert {"encoder_rate", "stages"} <= set(found) and not {"blocking", "label_smoothing"} & set(found)
     assert "stages" not in settings.recorded(settings.defaults(Form.GENERATION, "finetune"))
@@ -207,7 +207,7 @@ def test_settings_are_recorded_where_they_count():
 
 
 @pytest.mark.parametrize("adaptation", ["extract", "seq2seq"])
-def test_other_forms_are_not_for_them(adaptation):
+def test_extract_and_seq2seq_reject_other_tasks(adaptation):
     with pytest.raises(NotApplicable, match=f"because the adaptation {adaptation} is for generation tasks"):
         heads.of(Form.TAGGING, adaptation)
     with pytest.raises(NotApplicable, match="because the target text is not part of the source"):
@@ -219,7 +219,7 @@ def test_other_forms_are_not_for_them(adaptation):
     "task, adaptation, changes",
     [("aeslc", "extract", {}), ("multi30k-en-mw", "seq2seq", {"warm_decoder": 1, "label_smoothing": 0.1})],
 )
-def test_cells_lead_from_data_to_a_score(tmp_path, task, adaptation, changes):
+def test_cells_run_from_data_to_a_score(tmp_path, task, adaptation, changes):
     microworld.make(tmp_path / "data")
     tokenizer = Tokenizer.load(corpora.tokenizer([tmp_path / "data" / "corpus"], "wordpiece", 400))
     shape = dataclasses.replace(SHAPE, layers=1)
@@ -245,12 +245,12 @@ def test_cells_lead_from_data_to_a_score(tmp_path, task, adaptation, changes):
     assert result.cost["flops"] > 0 and result.cost["flops_evaluate"] > 0
     encoder = model("bert").describe(shape, tokenizer.vocabulary).parameters().total
     assert (result.cost["parameters"] > encoder) == (adaptation == "seq2seq")
-    if adaptation == "extract":  # sentences of the e-mail, at best the oracle's
+    if adaptation == "extract":  # sentences of the e-mail score at most like the oracle's
         oracle = cells.run(dataclasses.replace(cell, row=Row(name="oracle", kind="baseline")), context)
         assert 0 < result.headline["value"] <= oracle.headline["value"] + 5
 
 
-def test_stacked_rows_mark_what_is_no_sentence():
+def test_batches_mark_missing_sentences_with_minus_one():
     rows = codec().rows([Example(id=str(i), inputs=(text,), gold=("one",)) for i, text in enumerate((TEXT, "One."))])
     batch = stack(rows)
     assert batch["starts"][1].tolist() == [0, -1, -1, -1] and batch["tags"][1].tolist() == [1, -1, -1, -1]

@@ -1,4 +1,4 @@
-"""SuperGLUE's files of predictions: scored as they stand, and packed as the test server wants them."""
+"""SuperGLUE prediction files: scored as they are, and packed for the test server."""
 
 import json
 import zipfile
@@ -50,7 +50,7 @@ def _answered(*labels: Any) -> list[dict[str, Any]]:
     [
         ("boolq", [{"idx": 1, "label": "true"}, {"idx": 0, "label": "true"}], 50),
         ("boolq", [{"idx": 0, "label": True}, {"idx": 1, "label": False}], 100),
-        ("boolq", GOLD["boolq"], 100),  # the gold file itself, whose lines have a passage, too
+        ("boolq", GOLD["boolq"], 100),  # the gold file itself, whose lines also have a passage
         ("boolq", ["index\tprediction", "0\ttrue", "1\ttrue"], 50),
         ("wsc", [{"idx": 0, "label": "True"}, {"idx": 1, "label": "True"}], 50),
         ("wsc", [{"idx": 0, "label": "true"}, {"idx": 1, "label": False}], 100),
@@ -83,14 +83,16 @@ def test_official_files_are_scored(name: str, predictions: list[Any], headline: 
         ("record", [{"idx": 6, "label": "x"}], "no prediction for 5"),
     ],
 )
-def test_mismatches_name_the_first_offender(name: str, predictions: list[Any], message: str, tmp_path: Path) -> None:
+def test_mismatches_name_the_first_invalid_line(
+    name: str, predictions: list[Any], message: str, tmp_path: Path
+) -> None:
     gold = _write(tmp_path / "val.jsonl", GOLD[name])
     with pytest.raises(DataError, match=message):
         score(name, gold, _write(tmp_path / "guess.jsonl", predictions))
 
 
 def _predictions(name: str) -> dict[str, Any]:
-    """Labels in turn for a flat task, two questions of many answers for MultiRC."""
+    """Returns cycling labels. MultiRC gets two passages with up to 50 questions of up to 100 answers."""
     task = tasks.load(name)
     count = task.extra["submission"]["rows"]
     values = list(task.labels) or ([0, 1] if name == "copa" else ["Jo", "naïve"])
@@ -105,7 +107,7 @@ def _files(path: Path) -> dict[str, list[dict[str, Any]]]:
     return {name: [json.loads(line) for line in text.splitlines()] for name, text in texts.items()}
 
 
-def test_an_archive_as_the_server_wants_it(tmp_path: Path) -> None:
+def test_the_archive_has_the_format_of_the_superglue_server(tmp_path: Path) -> None:
     made = {name: _predictions(name) for name in superglue.TASKS}
     report = superglue.write(made, tmp_path / "new")
     assert (report.filled, report.notes) == ((), ())
@@ -128,7 +130,7 @@ def test_an_archive_as_the_server_wants_it(tmp_path: Path) -> None:
     assert superglue.write(made, tmp_path / "again").path.read_bytes() == report.path.read_bytes()
 
 
-def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+def test_written_predictions_are_read_back_unchanged(tmp_path: Path) -> None:
     for name in ("wsc", "multirc", "record", "axb"):
         made = _predictions(name)
         report = superglue.write({name: made}, tmp_path)
@@ -156,7 +158,9 @@ def test_missing_tasks_get_placeholders_where_the_numbering_is_known(tmp_path: P
         ("wic", {"x": "true"}, "WiC: 1401 predictions, but the SuperGLUE server wants .* 1400 rows"),
     ],
 )
-def test_wrong_predictions_write_nothing(name: str, change: dict[str, Any], message: str, tmp_path: Path) -> None:
+def test_invalid_predictions_are_rejected_before_writing(
+    name: str, change: dict[str, Any], message: str, tmp_path: Path
+) -> None:
     with pytest.raises(DataError, match=message):
         superglue.write({name: _predictions(name) | change}, tmp_path)
     assert list(tmp_path.iterdir()) == []
@@ -165,7 +169,7 @@ def test_wrong_predictions_write_nothing(name: str, change: dict[str, Any], mess
         superglue.write({name: renamed}, tmp_path)
 
 
-def test_unknown_names_are_refused(tmp_path: Path) -> None:
+def test_unknown_and_missing_tasks_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(UnknownTask, match="'rte' is not a task of a SuperGLUE submission.*rte_superglue"):
         superglue.write({"rte": {}}, tmp_path)
     with pytest.raises(DataError, match="There are no predictions"):

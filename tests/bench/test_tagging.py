@@ -1,4 +1,4 @@
-"""Tagging with a chain of tags and with the context of the document, against what they are defined to be."""
+"""Tagging with a CRF and with the context of the document, against their definitions."""
 
 import itertools
 
@@ -40,10 +40,10 @@ def tensors(*arrays):
 
 
 @pytest.mark.parametrize(("lengths", "tags"), [([1, 2, 5], 3), ([4, 3], 4), ([1], 2), ([6, 1, 1], 2)])
-def test_the_chain_is_what_all_paths_say(lengths, tags):
+def test_crf_likelihood_and_decoding_match_an_enumeration_of_all_paths(lengths, tags):
     rng = np.random.default_rng(sum(lengths) * tags)
     weights = chain(rng, tags)
-    emissions, inside = batch_of(rng, lengths, tags, max(lengths) + 1)  # at least one place of padding
+    emissions, inside = batch_of(rng, lengths, tags, max(lengths) + 1)  # at least one position of padding
     gold = rng.integers(0, tags, emissions.shape[:2])
     found = crf.log_likelihood(*tensors(emissions), tf.constant(gold, tf.int32), *tensors(inside), tensors(*weights))
     decoded = crf.best(*tensors(emissions), *tensors(inside), tensors(*weights)).numpy()
@@ -55,7 +55,7 @@ def test_the_chain_is_what_all_paths_say(lengths, tags):
         assert tuple(decoded[row, :length]) == paths[int(np.argmax(scores))]
 
 
-def test_a_chain_without_weights_is_a_softmax_at_every_word():
+def test_a_crf_without_weights_is_a_softmax_at_every_word():
     rng = np.random.default_rng(0)
     emissions, inside = batch_of(rng, [3, 5], 4, 6)
     gold = rng.integers(0, 4, (2, 6))
@@ -67,7 +67,7 @@ def test_a_chain_without_weights_is_a_softmax_at_every_word():
     assert (decoded == emissions.argmax(-1))[inside > 0].all()
 
 
-def test_the_gradient_is_gold_minus_marginal():
+def test_the_crf_gradient_is_gold_minus_marginal():
     """d ln p / d start[k] = [y_1 = k] - p(y_1 = k), the definition of an exponential family."""
     rng = np.random.default_rng(3)
     weights = chain(rng, 3)
@@ -84,7 +84,7 @@ def test_the_gradient_is_gold_minus_marginal():
     assert gradient == pytest.approx(np.array([0.0, 0.0, 1.0]) - marginal, abs=1e-4)
 
 
-def test_other_lengths_in_the_batch_change_nothing():
+def test_other_lengths_in_the_batch_do_not_change_the_likelihood():
     rng = np.random.default_rng(1)
     weights = tensors(*chain(rng, 3))
     emissions, inside = batch_of(rng, [2, 7], 3, 7)
@@ -105,7 +105,7 @@ def codec(**changes):
     return tagging.Codec(load("conll2003"), TOKENIZER, Settings(**changes), [])
 
 
-def test_the_head_learns_and_tags_first_tokens_by_a_chain():
+def test_the_head_learns_to_tag_first_tokens_with_a_crf():
     examples = document(*TEXTS[:3])
     made = codec(crf=1)
     rows = made.rows(examples)
@@ -148,13 +148,13 @@ def test_context_fills_the_window_from_both_sides_of_the_document():
     room = len(ids[1]) + 6
     row = codec(context=1, length=room + 2).rows(examples)[1]
     assert row.arrays["tokens"].tolist() == [V.cls, *ids[0][-3:], *ids[1], *ids[2][:3], V.sep]
-    first = codec(context=1, length=room + 2).rows(examples)[0]  # nothing before it: the other side takes the room
+    first = codec(context=1, length=room + 2).rows(examples)[0]  # nothing before it, so the other side gets the room
     assert len(first.arrays["tokens"]) == room + 2 and first.arrays["tokens"][1] == ids[0][0]
 
 
 @pytest.mark.parametrize("length", [6, 9, 14, 40, 128])
 @pytest.mark.parametrize("group", ["1", None])
-def test_with_context_only_the_own_words_are_tagged(length, group):
+def test_context_words_are_not_tagged(length, group):
     examples = document(*TEXTS[:3], group=group)
     made = codec(context=1, length=length)
     rows = made.rows(examples)
@@ -167,11 +167,11 @@ def test_with_context_only_the_own_words_are_tagged(length, group):
     outputs = [np.eye(16)[np.maximum(row.arrays["tags"], 0)] for row in rows]
     assert made.predictions(examples, rows, outputs) == [list(example.gold) for example in examples]
     plain = codec(length=length).rows(examples)
-    if group is None:  # nothing says where a document ends
+    if group is None:  # document boundaries are unknown
         assert all((a.arrays["tokens"] == b.arrays["tokens"]).all() for a, b in zip(rows, plain, strict=True))
 
 
-def test_the_settings_are_switches_and_recorded_where_they_are_set():
+def test_crf_and_context_are_0_or_1_and_recorded_only_if_set():
     settings = defaults(Form.TAGGING, "finetune")
     assert not {"crf", "context"} & set(recorded(settings))
     assert recorded(changed(settings, {"crf": "1"}))["crf"] == 1

@@ -1,4 +1,4 @@
-"""TagLM: its LSTM against Keras's, where the language model joins, what stays frozen, and a cell from data to score."""
+"""TagLM: its LSTM against that of Keras, where language model states are added, what stays frozen, and a whole cell."""
 
 import itertools
 
@@ -39,7 +39,7 @@ def vectors(*shape):
 
 
 def keras_lstm(way):
-    """Keras has the gates in the order i, f, g, o."""
+    """Returns the Keras LSTM with the weights of ``way``. Keras orders the gates i, f, g, o."""
 
     def gates(x):
         g, i, f, o = np.split(x.numpy(), 4, axis=-1)
@@ -51,8 +51,8 @@ def keras_lstm(way):
     return layer
 
 
-def test_each_direction_is_an_lstm_and_padding_is_not_read():
-    """Row by row, cut off where its padding begins, by Keras's own LSTM."""
+def test_each_direction_matches_the_keras_lstm_and_ignores_padding():
+    """Compares each row, cut off at its padding, with the LSTM of Keras."""
     made = taglm.BiLstm(5, 3, "lstm")
     for variable in made.variables:
         variable.assign(vectors(*variable.shape))
@@ -83,7 +83,7 @@ def normal(x):
 
 @pytest.mark.parametrize("place", ["input", "first", "second"])
 @pytest.mark.parametrize("layers", ["", "embedding", "all"])
-def test_the_language_model_joins_in_its_place(place, layers):
+def test_language_model_states_are_concatenated_at_the_chosen_place(place, layers):
     three = [vectors(2, 4, 6) * 3 for _ in range(3)]
     made = reading(place=place, layers=layers)
     found = made(encoding(three), {"tokens": TOKENS}).tokens.numpy()
@@ -93,24 +93,26 @@ def test_the_language_model_joins_in_its_place(place, layers):
         share = np.exp(made.mix.numpy()) / np.exp(made.mix.numpy()).sum()
         m = sum(s * normal(layer) for s, layer in zip(share, three, strict=True))
 
-    def beside(x, here):
+    def with_language_model(x, here):
         return np.concatenate([x, m], axis=-1) if here == place and layers != "embedding" else x
 
     lengths = tf.constant([4, 3])
-    h = made.first(tf.constant(beside(normal(three[0]), "input")), lengths).numpy()
-    wanted = beside(made.second(tf.constant(beside(h, "first")), lengths).numpy(), "second")
+    h = made.first(tf.constant(with_language_model(normal(three[0]), "input")), lengths).numpy()
+    wanted = with_language_model(made.second(tf.constant(with_language_model(h, "first")), lengths).numpy(), "second")
     assert found.shape == (2, 4, 8 + 6 * (place == "second" and layers != "embedding"))
     assert np.allclose(found, wanted, atol=1e-5)
 
 
-def test_the_taggers_own_layers_are_counted():
-    """By hand, D 6, C 4, m behind the first: matrices of 6 + 4 and 8 + 6 + 4 rows and 16 columns, two directions, two
-    FLOPs for each weight."""
+def test_flops_of_the_taggers_own_layers_are_counted():
+    """By hand with D = 6 and C = 4, and with language model states after the first layer.
+
+    Matrices have 6 + 4 and 8 + 6 + 4 rows and 16 columns, in two directions, with two FLOPs for each weight.
+    """
     assert reading().flops_per_token == 2 * 2 * 16 * ((6 + 4) + (8 + 6 + 4))
     assert reading(layers="embedding").flops_per_token == 2 * 2 * 16 * ((6 + 4) + (8 + 4))
 
 
-def test_what_learns_reads_with_dropout_and_what_answers_without():
+def test_dropout_applies_in_training_but_not_in_prediction():
     three, made = [vectors(2, 4, 6) for _ in range(3)], reading(dropout=0.5)
 
     def read(**batch):
@@ -125,7 +127,7 @@ def test_what_learns_reads_with_dropout_and_what_answers_without():
     assert seen[0]["seed"] is one
 
 
-def test_who_cannot_be_read_so():
+def test_unsuitable_encoders_and_tasks_are_rejected():
     with pytest.raises(NotApplicable, match="layers=embedding") as found:
         reading(depth=0)
     assert found.value.code == "no-context"
@@ -134,7 +136,7 @@ def test_who_cannot_be_read_so():
         heads.of(Form.CLASSIFICATION, "taglm")
 
 
-def test_its_settings_are_the_papers():
+def test_default_settings_are_those_of_the_paper():
     chosen = settings.defaults(Form.TAGGING, "taglm")
     assert (chosen.place, chosen.crf, chosen.dropout, chosen.clip) == ("first", 1, 0.25, 5.0)
     assert recorded(chosen)["crf"] == 1 and settings.read("taglm", recorded(chosen)) == chosen
@@ -144,7 +146,7 @@ def test_its_settings_are_the_papers():
 
 
 def planted(count, offset):
-    """Sentences whose every name is a person if it stands first, and a place if last: context decides."""
+    """Returns sentences in which each name is a person if it comes first, and a place if last: context decides."""
     words = TEXT.split()
     names, verbs, others = words[:3], words[3:6], words[6:]
     found = []
@@ -157,7 +159,7 @@ def planted(count, offset):
     return found
 
 
-def test_the_tagger_learns_and_the_language_model_stays():
+def test_the_tagger_is_trained_and_the_language_model_stays_frozen():
     examples = planted(24, 0)
     chosen = Own(hidden=8, epochs=40, batch=8, length=16, patience=40, learning_rate=0.03)
     codec = tagging.Codec(load("conll2003"), TOKENIZER, chosen, examples)
@@ -171,15 +173,15 @@ def test_the_tagger_learns_and_the_language_model_stays():
     rows = codec.rows(examples)
     course = loop.train(made, rows, chosen, 0, itertools.count().__next__)  # the last state counts as the best
     assert course.curve[-1]["loss"] < course.curve[0]["loss"] / 5
-    asked = planted(12, 5)
-    found = codec.predictions(asked, codec.rows(asked), loop.outputs(made, codec.rows(asked)))
-    assert found == [list(example.gold) for example in asked]
+    new_sentences = planted(12, 5)
+    found = codec.predictions(new_sentences, codec.rows(new_sentences), loop.outputs(made, codec.rows(new_sentences)))
+    assert found == [list(example.gold) for example in new_sentences]
     after = networks.weights(network.loss.variables)
     assert all(np.array_equal(after[name], value) for name, value in begun.items())
 
 
 @pytest.mark.slow
-def test_a_cell_leads_from_data_to_a_record(tmp_path):
+def test_a_cell_runs_from_data_to_a_record(tmp_path):
     (tmp_path / "data/conll2003").mkdir(parents=True)
     for name in ("eng.train", "eng.testa", "eng.testb"):
         sentences = ("\n".join(f"{w} X X {t}" for w, t in zip(e.inputs, e.gold, strict=True)) for e in planted(12, 0))

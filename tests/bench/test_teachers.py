@@ -1,4 +1,4 @@
-"""Pre-trainings that learn from another one: planned, trained, resumed, recorded."""
+"""Pre-training with a teacher: planning, training, resuming and recording."""
 
 import signal
 import subprocess
@@ -46,10 +46,10 @@ def student(text, teacher, tmp_path_factory):
     return train("distilbert", text, tmp_path_factory.mktemp("student") / "student", teacher=teacher)
 
 
-# In the graph --------------------------------------------------------------------------------------------------------
+# In the plan ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_teacher_is_a_need_and_part_of_the_key():
+def test_a_teacher_is_a_dependency_and_part_of_the_key():
     assert STUDENT.needs == (WORDS.key, BERT.key) and STUDENT.relation(BERT.key) == "Its teacher"
     assert STUDENT.relation(WORDS.key) == "Its tokenizer"
     assert len({STUDENT.key, pretraining("distilbert").key, replace(STUDENT, teacher="checkpoint:x").key}) == 3
@@ -58,7 +58,7 @@ def test_a_teacher_is_a_need_and_part_of_the_key():
     assert Plan.from_json(plan.to_json()) == plan
 
 
-def test_a_student_fails_with_its_teacher(tmp_path):
+def test_a_student_fails_if_its_teacher_failed(tmp_path):
     cell = replace(CELLS[0], pretraining=STUDENT.key)
     plan = Plan((WORDS, BERT, STUDENT, cell))
     worker = Worker(tmp_path, plan, Job(data="", source={}, command="run", keep=False, length=32))
@@ -71,7 +71,7 @@ def test_a_student_fails_with_its_teacher(tmp_path):
 
 @pytest.fixture
 def planned(world, tmp_path, monkeypatch):
-    """`run_suite` up to the moment at which work would begin: its plan."""
+    """Returns a function that calls `run_suite` and returns its plan before any work begins."""
 
     def plans(**options):
         found = []
@@ -85,7 +85,7 @@ def planned(world, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("size", ["tiny", "mini", "small", "base"])
-def test_a_run_plans_the_teacher_as_its_row_would_have_it(planned, size):
+def test_the_planned_teacher_equals_the_pretraining_of_its_own_row(planned, size):
     whole = planned(sizes=(size,))
     first, second = whole.pretrainings
     assert (first.model, first.size, second.model, second.size) == ("bert", size, "distilbert", size)
@@ -111,20 +111,20 @@ def test_each_stage_of_a_student_has_the_teacher_of_the_same_stage(planned, monk
 def test_texts_of_the_teacher_count_as_training_data():
     other = replace(BERT, corpus_sha256="y")
     same = Plan((WORDS, BERT, STUDENT))
-    assert [one.key for one in counted._stages(same, STUDENT.key)] == [STUDENT.key]  # one text for both
+    assert [one.key for one in counted._stages(same, STUDENT.key)] == [STUDENT.key]  # both have the same corpus
     words = replace(WORDS, corpus_sha256="y")
     student = replace(STUDENT, teacher=other.key)
     texts = counted._stages(Plan((WORDS, words, other, student)), student.key)
     assert [one.corpus_sha256 for one in texts] == ["x", "y"]
     given = Given(key=f"{GIVEN}z", path="z")
     student = replace(STUDENT, teacher=given.key)
-    assert not counted._stages(Plan((WORDS, given, student)), student.key)  # whose text nobody knows
+    assert not counted._stages(Plan((WORDS, given, student)), student.key)  # its corpus is unknown
 
 
 # Given teachers ------------------------------------------------------------------------------------------------------
 
 
-def test_a_run_takes_a_teacher(planned, teacher):
+def test_a_run_accepts_a_teacher_checkpoint(planned, teacher):
     usual = {"vocabulary": None, "teachers": (teacher.folder,), "recipe": SHORT}
     whole = planned(**usual)
     (only,) = whole.pretrainings
@@ -141,7 +141,7 @@ def test_a_run_takes_a_teacher(planned, teacher):
     assert f"--teacher {teacher.folder}" in options.command()
 
 
-def test_checkpoints_of_two_tokenizers_are_told(planned, text, teacher, tmp_path):
+def test_checkpoints_with_different_tokenizers_are_rejected(planned, text, teacher, tmp_path):
     other = Tokenizer.load(corpora.tokenizer(text.files, "wordpiece", 200))
     corpus = corpora.load(tuple(map(str, text.files)), other)
     second = train("bert", text, tmp_path / "second", tokenizer=other, corpus=corpus)
@@ -153,7 +153,7 @@ def test_checkpoints_of_two_tokenizers_are_told(planned, text, teacher, tmp_path
         train("distilbert", text, tmp_path / "student", teacher=second)
 
 
-def test_pretrain_takes_a_teacher_and_asks_for_one(text, teacher, student, tmp_path):
+def test_pretrain_accepts_and_requires_a_teacher(text, teacher, student, tmp_path):
     usual = {"model": "distilbert", "corpus": text.files, "budget": Budget(steps=2), "recipe": SHORT}
     usual |= {"out": tmp_path / "out"}
     with pytest.raises(
@@ -178,19 +178,19 @@ def test_pretrain_takes_a_teacher_and_asks_for_one(text, teacher, student, tmp_p
     assert about["teacher"]["weights_sha256"] == teacher.weights_sha256
 
 
-def test_a_teacher_whose_head_is_random_is_told(text, teacher, tmp_path):
+def test_a_teacher_with_a_random_head_is_rejected(text, teacher, tmp_path):
     """A published BERT may have been saved without its head."""
     headless = replace(teacher, about={**teacher.about, "afresh": ["mlm/transform/kernel", "mlm/output_bias"]})
     with pytest.raises(CheckpointError, match="imported without mlm/transform/kernel, mlm/output_bias, whose weights"):
         train("distilbert", text, tmp_path / "out", teacher=headless)
     headless = replace(teacher, about={**teacher.about, "afresh": ["encoder/pooler/kernel", "nsp/scores/kernel"]})
-    assert teachers.mistake(headless, "distilbert", "tiny", 32) == ""  # which the student does not read
+    assert teachers.mistake(headless, "distilbert", "tiny", 32) == ""  # the student does not use them
     with pytest.raises(CheckpointError, match="distilbert tiny learns from a teacher, bert tiny. Give its checkpoint"):
         train("distilbert", text, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-def test_a_teacher_without_the_size_is_told(monkeypatch):
+def test_a_teacher_size_that_does_not_exist_is_rejected(monkeypatch):
     module = models.load("distilbert")
     monkeypatch.setattr(module, "TEACHER", replace(module.TEACHER, size=lambda size: replace(size, layers=99)))
     with pytest.raises(
@@ -199,8 +199,8 @@ def test_a_teacher_without_the_size_is_told(monkeypatch):
         teachers.of("distilbert", "tiny")
 
 
-def test_a_circle_of_teachers_is_told(monkeypatch, text, tmp_path):
-    """For a model of the circle, and for one outside that learns from it."""
+def test_a_circle_of_teachers_is_rejected(monkeypatch, text, tmp_path):
+    """For a model of the circle, and for a model outside that learns from it."""
     student, bert = models.load("distilbert"), models.load("bert")
     monkeypatch.setattr(bert, "TEACHER", replace(student.TEACHER, model="distilbert"), raising=False)
     monkeypatch.setattr(models.load("albert"), "TEACHER", student.TEACHER, raising=False)
@@ -219,7 +219,7 @@ def test_a_circle_of_teachers_is_told(monkeypatch, text, tmp_path):
 # Trained -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_student_begins_with_its_teacher_and_leaves_it_alone(text, teacher, student, tmp_path):
+def test_a_student_starts_from_its_teacher_and_does_not_change_it(text, teacher, student, tmp_path):
     still = train(
         "distilbert", text, tmp_path / "still", teacher=teacher, recipe=recipe_of({**SHORT, "learning_rate": 0.0})
     )
@@ -229,10 +229,10 @@ def test_a_student_begins_with_its_teacher_and_leaves_it_alone(text, teacher, st
     network = networks.build("distilbert", networks.sized(models.load("distilbert"), "tiny", 32), text.tokenizer, 0)
     assert ours.keys() == {variable.path for variable in network.loss.variables}
     assert all(not np.array_equal(value, theirs[name]) for name, value in ours.items())
-    assert checkpoint.read(teacher.folder).arrays().keys() == theirs.keys()  # its seal holds
+    assert checkpoint.read(teacher.folder).arrays().keys() == theirs.keys()  # the seal is still valid
 
 
-def test_the_cost_of_the_teacher_is_told_and_counted(teacher, student):
+def test_the_cost_of_the_teacher_is_recorded_and_counted(teacher, student):
     told, module = student.about["teacher"], models.load("distilbert")
     assert (told["model"], told["size"], told["steps"]) == ("bert", "tiny", 3)
     assert told["weights_sha256"] == teacher.weights_sha256 and told["flops"] == teacher.about["flops"]
@@ -244,7 +244,7 @@ def test_the_cost_of_the_teacher_is_told_and_counted(teacher, student):
     assert student.about["flops"] == 3 * 4 * (3 * described.forward_flops(32) + forward) and forward > 0
 
 
-def test_equal_flops_leave_a_student_fewer_steps(text, teacher, tmp_path):
+def test_an_equal_flops_budget_gives_a_student_fewer_steps(text, teacher, tmp_path):
     module, words = models.load("distilbert"), text.tokenizer.vocabulary
     described = module.describe(networks.sized(module, "tiny", 32), words)
     alone = 4 * 3 * described.forward_flops(32)
@@ -253,7 +253,7 @@ def test_equal_flops_leave_a_student_fewer_steps(text, teacher, tmp_path):
     assert made.about["flops"] <= 10 * alone
 
 
-def test_another_teacher_is_another_pretraining(text, teacher, tmp_path):
+def test_training_does_not_resume_with_another_teacher(text, teacher, tmp_path):
     other = train("bert", text, tmp_path / "other", seed=1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pretrain, "check_finished", lambda *_: 1 / 0)
@@ -265,15 +265,15 @@ def test_another_teacher_is_another_pretraining(text, teacher, tmp_path):
         train("distilbert", text, tmp_path / "out", teacher=other)
 
 
-def test_a_teacher_that_a_base_has_seen_is_counted_once(text, teacher, student, tmp_path):
+def test_a_teacher_shared_with_the_base_is_counted_once(text, teacher, student, tmp_path):
     second = train("distilbert", text, tmp_path / "second", teacher=teacher, base=student, budget=Budget(steps=2))
     assert second.about["including"]["steps"] == 3 + 3 + 2
     assert {second.about[role]["model"] for role in ("base", "teacher")} == {"distilbert", "bert"}
 
 
 @pytest.mark.slow
-def test_soft_targets_of_a_trained_teacher_are_worth_more_than_random_ones(text, tmp_path):
-    """Students that begin alike, with the weights of the trained teacher."""
+def test_soft_targets_of_a_trained_teacher_help_more_than_random_ones(text, tmp_path):
+    """Both students start with the weights of the trained teacher."""
     from ptmbench.bench.engine.step import TrainStep
 
     recipe = recipe_of({"batch": 16, "length": 32})
@@ -298,7 +298,7 @@ def test_soft_targets_of_a_trained_teacher_are_worth_more_than_random_ones(text,
 
 
 @pytest.mark.slow
-def test_records_and_board_tell_of_the_teacher(world, tmp_path):
+def test_records_and_board_name_the_teacher(world, tmp_path):
     usual = {"suite": "demo", "data": world, "models": ("distilbert", "bert"), "baselines": False, "jobs": 1}
     usual |= {"tasks": ("sst2",), "seeds": 1, "budget": Budget(steps=3), "out": tmp_path, "vocabulary": 300}
     usual |= {"settings": {"max_steps": 3, "length": 32}, "recipe": SHORT, "threads": 1}
@@ -321,14 +321,14 @@ def test_records_and_board_tell_of_the_teacher(world, tmp_path):
     module = models.load("distilbert")
     vocabulary = Tokenizer.load(next((tmp_path / "tokenizers").glob("*"))).vocabulary
     parameters, _ = module.describe(module.SIZES["tiny"], vocabulary).parameters()
-    assert about["parameters"] < parameters + 10_000  # without the teacher's
+    assert about["parameters"] < parameters + 10_000  # the teacher's parameters are not counted
 
 
 # Real processes ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.sweep
-def test_a_student_killed_again_and_again_ends_with_the_same_weights(tmp_path):
+def test_repeated_kills_do_not_change_the_weights_of_a_student(tmp_path):
     text = made_text(tmp_path / "corpus.txt")
     assert start(text, tmp_path / "teacher", "--steps", "20").wait(timeout=PATIENCE) == 0
     more = ("--teacher", str(tmp_path / "teacher"), "--steps", "200")
@@ -358,8 +358,8 @@ sys.exit(run_suite(RunOptions(
 
 
 @pytest.mark.slow
-def test_a_run_killed_in_the_teacher_and_in_the_student_ends_with_the_same_record(world, tmp_path):
-    """With two workers: the student waits for its teacher, and begins after it."""
+def test_kills_during_teacher_and_student_training_do_not_change_the_record(world, tmp_path):
+    """With two workers, the student starts only after its teacher has finished."""
     log = tmp_path / "log"
 
     def begin(out, save_every="600"):

@@ -1,4 +1,4 @@
-"""Templates: where texts, words and answers stand for models that were not trained on [CLS] A [SEP] B [SEP]."""
+"""Templates: positions of texts, words and answers for models that were not trained on [CLS] A [SEP] B [SEP]."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -42,7 +42,7 @@ def with_template(template: Template) -> Tokenizer:
 
 
 @every_template
-def test_texts_are_laid_out_as_the_papers_did(name):
+def test_texts_are_laid_out_as_in_the_papers(name):
     template, (single, pair, segments) = getattr(_template, name.upper()), TEMPLATES[name]
     vocabulary = Vocabulary(size=100, template=template)
     assert layout(vocabulary, [A], 20)["tokens"].tolist() == single
@@ -60,7 +60,7 @@ def test_texts_are_laid_out_as_the_papers_did(name):
     assert layout(vocabulary, [[]], 12)["tokens"].size
 
 
-def test_what_is_trained_here_keeps_its_template_and_seal():
+def test_tokenizers_trained_here_keep_the_bert_template_and_their_json():
     assert TOKENIZER.vocabulary.template == _template.BERT == Template()
     assert "template" not in TOKENIZER.to_json()
 
@@ -78,7 +78,7 @@ def test_what_is_trained_here_keeps_its_template_and_seal():
     ],
 )
 def test_an_imported_tokenizer_keeps_its_template(kind, model_type, expected, tmp_path):
-    """From its post-processor, or, where it has none, by its kind; and through our own file."""
+    """The template comes from the post-processor or, if there is none, from the tokenizer kind. Saving keeps it."""
     made.KINDS[kind](tmp_path)
     start = {} if kind == "endings" else {"decoder_start_token_id": 0}
     tokenizer = _vocabulary.read(tmp_path, {"model_type": model_type} | start)
@@ -89,7 +89,7 @@ def test_an_imported_tokenizer_keeps_its_template(kind, model_type, expected, tm
 
 
 @every_template
-def test_answers_are_found_where_the_context_stands(name):
+def test_answers_are_located_in_the_context_of_each_template(name):
     tokenizer = with_template(getattr(_template, name.upper()))
     context = "The quick brown fox jumps over the lazy dog, and the dog sleeps on. " * 2
     gold = (Answer(context[4:15], 4),)
@@ -112,7 +112,7 @@ def test_answers_are_found_where_the_context_stands(name):
 
 @every_template
 @pytest.mark.parametrize("crf", [0, 1])
-def test_words_are_tagged_where_they_stand(name, crf):
+def test_words_are_tagged_at_their_positions_in_each_template(name, crf):
     tokenizer = with_template(getattr(_template, name.upper()))
     words = ("The", "dog", "sleeps", ",", "walking", "on")
     gold = ("O", "B-PER", "O", "O", "O", "B-LOC")
@@ -132,8 +132,8 @@ def test_words_are_tagged_where_they_stand(name, crf):
         assert inside.numpy().sum() == len(words) + 2
 
 
-def test_targets_of_generation_are_not_inputs():
-    """What a decoder writes begins with its start symbol, whatever stands before an input."""
+def test_generation_targets_do_not_use_the_input_template():
+    """Decoder targets begin with the start symbol, whatever precedes an input."""
     tokenizer = with_template(_template.T5)
     example = Example(id="0", inputs=("The dog",), gold=("walking on and on and on",))
     (row,) = generation.Codec(load("multi30k"), tokenizer, Settings(length=16, target_length=6), []).rows([example])
@@ -143,7 +143,7 @@ def test_targets_of_generation_are_not_inputs():
 
 
 class Counting:
-    """A language model that gives the token at place t the log probability -t, and says nothing of the first."""
+    """A language model that gives the token at position t the log probability -t, and does not predict the first."""
 
     def log_likelihood(self, batch):
         import tensorflow as tf
@@ -153,8 +153,8 @@ class Counting:
 
 
 @pytest.mark.parametrize("start", [(CLS,), ()])
-def test_likelihood_without_a_start_symbol(start):
-    """Every token counts once; the first one, of which the model says nothing, as one of V."""
+def test_likelihood_with_and_without_a_start_symbol(start):
+    """Every token counts once. A first token that the model does not predict costs log V."""
     tokenizer = with_template(replace(_template.PLAIN, start=start))
     settings, text = Settings(length=8, stride=4, batch=2), "The dog sleeps, walking on and on."
     example = Example(id="0", inputs=(text,))
@@ -172,7 +172,7 @@ def test_likelihood_without_a_start_symbol(start):
 
 
 @pytest.mark.parametrize("start", [(CLS,), ()])
-def test_prompts_without_a_start_symbol(start):
+def test_prompts_with_and_without_a_start_symbol(start):
     tokenizer = with_template(replace(_template.PLAIN, start=start))
     task, settings = load("copa"), Own(length=32, batch=4, shots=0, per_token=0)
     example = Example(

@@ -1,4 +1,4 @@
-"""Weights split over devices: the same training as on one device, with less memory on each."""
+"""Weights split over devices: training equals that on one device, with less memory on each."""
 
 import json
 import os
@@ -27,7 +27,7 @@ WORDS = Vocabulary(size=30_720)
 
 
 def work(do: str, devices: int, cases: list[dict], killed: bool = False) -> list[dict]:
-    """What a process with so many logical ``devices`` finds."""
+    """Runs ``do`` in a process with this number of logical ``devices``, and returns its results."""
     job = json.dumps({"do": do, "devices": devices, "cases": cases})
     done = subprocess.run(
         [sys.executable, "-m", "tests.bench.split_worker", job],
@@ -41,8 +41,8 @@ def work(do: str, devices: int, cases: list[dict], killed: bool = False) -> list
     return [] if killed else json.loads(done.stdout.splitlines()[-1])
 
 
-def hold(found: dict, parallel: int, devices: int) -> None:
-    """Equality with one device, and the memory that the configuration tells."""
+def check_equal_to_one_device(found: dict, parallel: int, devices: int) -> None:
+    """Checks that results equal those of one device, and that memory is as computed from the configuration."""
     assert found["change"] > 3e-4, "nothing was learned"
     for name in ("loss", "gradient", "moments", "weights"):
         assert found[name] <= 1e-5, f"{name}: {found[name]}"
@@ -51,23 +51,23 @@ def hold(found: dict, parallel: int, devices: int) -> None:
 
 
 @pytest.mark.slow
-def test_two_devices_train_as_one():
+def test_training_on_two_devices_equals_one_device():
     cases: list[dict] = [{"model": "bert", "model_parallel": 2}]
     cases += [{"model": name, "model_parallel": 2, "size": {"layers": 1}} for name in ("t5", "electra")]
     for found in work("compared", 2, cases):
-        hold(found, 2, 2)
+        check_equal_to_one_device(found, 2, 2)
 
 
 @pytest.mark.slow
-def test_four_devices_train_as_one():
-    """All four split each weight; or two by two share the batches, with dropout, LAMB and batches in two parts."""
+def test_training_on_four_devices_equals_one_device():
+    """Either all four split each weight, or two pairs share the batches, with dropout, LAMB and accumulation."""
     size = {"layers": 1}
     cases = [
         {"model": "bert", "model_parallel": 4, "size": size},
         {"model": "gpt", "model_parallel": 2, "dropout": 0.1, "optimizer": "lamb", "accumulate": 2, "size": size},
     ]
     for case, found in zip(cases, work("compared", 4, cases), strict=True):
-        hold(found, case["model_parallel"], 4)
+        check_equal_to_one_device(found, case["model_parallel"], 4)
 
 
 @pytest.mark.sweep
@@ -78,6 +78,7 @@ def test_every_model_is_split_or_refused(name):
     try:
         layouts.check(described, 2, name)
     except UsageError:
+        assert name not in ("bert", "gpt", "t5", "bart", "xlnet", "albert")
         return
     (found,) = work("compared", 2, [{"model": name, "model_parallel": 2}])
     assert found["gradient"] <= 1e-4
@@ -134,9 +135,9 @@ def test_kernels_are_column_and_row_parallel_as_in_megatron():
         assert {weight: cut.axis for weight, cut in first_axis.items()} == {"kernel": 0}
 
 
-def test_memory_by_hand():
+def test_memory_matches_a_hand_computed_value():
     """One BERT block of width D and inner width F: 12 D^2 + 9 D + F weights with F = 4 D, of which the two biases
-    behind row-parallel products and the four vectors of the norms, 6 D, are not split."""
+    after row-parallel products and the four vectors of the norms, 6 D, are not split."""
     module = models.load("bert")
     size = module.SIZES["base"]
     found = layouts.memory(module.describe(size, WORDS), 4)
@@ -159,7 +160,7 @@ def test_memory_by_hand():
         ("elmo", "tiny", 2, "has no attention or feed-forward layers"),
     ],
 )
-def test_networks_that_cannot_be_split_are_answered(name, size, devices, words):
+def test_networks_that_cannot_be_split_are_rejected(name, size, devices, words):
     module = models.load(name)
     with pytest.raises(UsageError, match=words):
         layouts.check(module.describe(module.SIZES[size], WORDS), devices, name)
@@ -173,12 +174,12 @@ def test_networks_that_cannot_be_split_are_answered(name, size, devices, words):
         ({"rematerialise": True}, "recomputes no activations"),
     ],
 )
-def test_recipes_that_cannot_be_split_are_answered(changes, words):
+def test_recipes_that_cannot_be_split_are_rejected(changes, words):
     with pytest.raises(UsageError, match=words):
         layouts.check_recipe(recipe_of(changes))
 
 
-def test_the_number_of_devices_belongs_to_the_strategy():
+def test_model_parallel_and_the_tensor_strategy_require_each_other():
     with pytest.raises(UsageError, match="Say over how many"):
         PretrainOptions(model="bert", out=Path("out"), strategy="tensor")
     with pytest.raises(UsageError, match="is for --strategy tensor, not mirrored"):
@@ -191,7 +192,7 @@ def test_the_number_of_devices_belongs_to_the_strategy():
     ]
 
 
-def test_memory_of_sizes_is_printed(capsys):
+def test_perf_split_prints_the_memory_of_sizes(capsys):
     assert main(["perf", "split", "--models", "bert", "--sizes", "base", "--json"]) == 0
     row = json.loads(capsys.readouterr().out)
     assert row["on_4"] < row["on_2"] < row["on_1"] and 0.5 < row["split"] < 1

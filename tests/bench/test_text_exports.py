@@ -1,4 +1,4 @@
-"""Exports that read raw text: token ids and predictions are those of ptmbench, in a process without ptmbench."""
+"""Exports that read raw text: token ids and predictions equal those of ptmbench, in a process without ptmbench."""
 
 import json
 import subprocess
@@ -32,12 +32,12 @@ FEW = HARD[:400]
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch):
-    """Exports compare 400 texts here."""
+    """Limits the check of each export to 400 texts."""
     monkeypatch.setattr(texts, "CHECKED", len(FEW))
 
 
 def trained(kind, lowercase=False, size=1500):
-    """A tokenizer of many scripts."""
+    """Trains a tokenizer on texts in many scripts."""
     return Tokenizer.train(kind, list(hard_texts.LINES) * 4, size, lowercase=lowercase)
 
 
@@ -58,7 +58,7 @@ def differing(tokenizer, given):
 # Token ids ------------------------------------------------------------------------------------------------------------
 
 
-def test_hard_texts_are_the_same_everywhere_and_all_different():
+def test_hard_texts_are_reproducible_and_unique():
     assert len(set(HARD)) == len(HARD) and list(hard_texts.texts(50)) == HARD[:50]
     assert "" in HARD and max(map(len, HARD)) > 700
     assert {"[MASK]", "😀", "\x00", "\u0301", "𠀀"} <= {
@@ -67,7 +67,7 @@ def test_hard_texts_are_the_same_everywhere_and_all_different():
 
 
 @pytest.mark.parametrize("kind", ["wordpiece", "bpe"])
-def test_ids_in_the_graph_are_those_of_the_tokenizer(kind):
+def test_ids_in_the_graph_equal_those_of_the_tokenizer(kind):
     assert differing(trained(kind, lowercase=kind == "wordpiece"), FEW) == []
 
 
@@ -77,15 +77,15 @@ def test_ten_thousand_hard_texts_have_the_same_ids(kind):
     assert differing(trained(kind, lowercase=kind in ("unigram", "bpe")), HARD) == []
 
 
-def test_a_difference_would_be_found(monkeypatch):
-    """A map that forgets one character gives other ids, and the comparison says so."""
+def test_a_difference_in_token_ids_is_detected(monkeypatch):
+    """A character map with one wrong entry gives other ids, and the comparison reports them."""
     whole = tokenizing._spaced
     monkeypatch.setattr(tokenizing, "_spaced", lambda spec: whole(spec) | {ord("e"): "f"})
     assert len(differing(trained("wordpiece", lowercase=True), FEW)) > 100
 
 
 @pytest.mark.parametrize("template", [BERT, ROBERTA, XLNET, PLAIN, Template(front=())])
-def test_texts_are_cut_and_laid_out_as_the_harness_does(template):
+def test_texts_are_truncated_and_laid_out_as_in_the_harness(template):
     vocabulary, rng = Vocabulary(size=100, template=template), np.random.default_rng(0)
     for length in (9, 12, 16):
         laid = Layout(vocabulary, length)
@@ -102,7 +102,7 @@ def test_texts_are_cut_and_laid_out_as_the_harness_does(template):
                 assert np.array_equal(array.numpy(), wanted[name])
 
 
-def test_tokenizers_with_other_steps_are_refused():
+def test_tokenizers_with_unsupported_steps_are_rejected():
     spec = trained("wordpiece").spec
     for change, told in (
         ({"pre_tokenizer": {"type": "WhitespaceSplit"}}, "its pre-tokenizer is WhitespaceSplit"),
@@ -116,7 +116,7 @@ def test_tokenizers_with_other_steps_are_refused():
 
 
 class Served:
-    """The example server as a process of its own."""
+    """Runs the example server in a separate process."""
 
     def __init__(self, folder):
         command = [sys.executable, "-X", "importtime", str(SERVER), str(folder / "saved_model"), "0"]
@@ -137,7 +137,7 @@ class Served:
             return json.load(answer)
 
 
-def test_another_process_answers_raw_text_as_predict_does(adapted, tmp_path):  # noqa: F811
+def test_a_served_export_predicts_raw_text_as_predict_does(adapted, tmp_path):  # noqa: F811
     source = adapted("mnli")
     manifest = ptmbench.export(source, format="saved_model", texts=2, out=tmp_path / "out", verbose=False)
     assert manifest["check"]["texts"]["texts"] == len(FEW) and manifest["check"]["texts"]["difference"] < 1e-5
@@ -160,7 +160,7 @@ def test_another_process_answers_raw_text_as_predict_does(adapted, tmp_path):  #
 
 
 @pytest.mark.slow
-def test_words_are_tagged_in_as_many_rows_as_they_need(adapted, world, tmp_path):  # noqa: F811
+def test_long_texts_are_tagged_over_several_rows(adapted, world, tmp_path):  # noqa: F811
     source = adapted("conll2003", length=16)
     out = tmp_path / "out"
     manifest = ptmbench.export(source, format="saved_model", texts=1, length=16, out=out, verbose=False)
@@ -183,7 +183,7 @@ def test_words_are_tagged_in_as_many_rows_as_they_need(adapted, world, tmp_path)
 
 
 @pytest.mark.slow
-def test_scores_and_vectors_of_texts(adapted, tokenizer, tmp_path):  # noqa: F811
+def test_exports_return_scores_and_vectors_of_texts(adapted, tokenizer, tmp_path):  # noqa: F811
     source = adapted("stsb")
     ptmbench.export(source, format="saved_model", texts=2, out=tmp_path / "out", verbose=False)
     serve = tf.saved_model.load(str(tmp_path / "out" / "saved_model")).signatures["serving_default"]
@@ -202,7 +202,7 @@ def test_scores_and_vectors_of_texts(adapted, tokenizer, tmp_path):  # noqa: F81
 
 
 @pytest.mark.slow
-def test_a_file_with_other_ids_is_not_kept(adapted, tmp_path, monkeypatch):  # noqa: F811
+def test_an_export_with_different_token_ids_is_not_kept(adapted, tmp_path, monkeypatch):  # noqa: F811
     source = adapted("sst2")
     monkeypatch.setattr(tokenizing._Wordpiece, "words", lambda self, given: tf.strings.split(given))
     with pytest.raises(
@@ -212,7 +212,7 @@ def test_a_file_with_other_ids_is_not_kept(adapted, tmp_path, monkeypatch):  # n
     assert not (tmp_path / "out").exists()
 
 
-def test_mistakes_are_sentences(adapted, tmp_path, capsys):  # noqa: F811
+def test_invalid_text_exports_are_rejected(adapted, tmp_path, capsys):  # noqa: F811
     source, out = adapted("conll2003"), str(tmp_path / "out")
     for arguments, told in (
         (("--format", "litert", "--texts", "1"), "--texts is for --format saved_model"),

@@ -1,4 +1,4 @@
-"""BERT-of-Theseus: what the hybrid of predecessor and successor computes, which of it learns, and what it costs."""
+"""BERT-of-Theseus: what the hybrid of predecessor and successor computes, what is trained, and what it costs."""
 
 import dataclasses
 
@@ -25,7 +25,7 @@ SETTINGS = transforms.load("theseus").settings
 
 
 def adapted(tokenizer, layers):
-    """A new classifier of so many layers, with weights that are large enough for its layers to be unlike."""
+    """Returns a new classifier with ``layers`` layers, and weights large enough for its layers to differ."""
     settings = dataclasses.replace(baked(defaults(CLASSES, "finetune")), dropout=0.0, head_dropout=0.0)
     shape = shapes.StackShape(layers=layers, heads=(4,) * layers, inner=(24,) * layers)
     found = built.traced.__wrapped__("bert", FOUR, tokenizer, CLASSES, "finetune", 2, settings, (), (), shape)
@@ -48,18 +48,18 @@ def old(tokenizer):
 
 @pytest.fixture(scope="module")
 def learner(tokenizer, old):
-    """A training of two layers against four."""
+    """The training of a two-layer successor for a four-layer predecessor."""
     from ptmbench.bench.adapt.transforms.theseus.network import Replacing
 
     return Replacing(adapted(tokenizer, 2), old, SETTINGS(), steps=10)
 
 
 def layer(found, number):
-    """The weights of a layer, in their order."""
+    """Returns the weights of the layer ``number``, in their order."""
     return [variable.numpy() for variable in found.network.encoder.stack.blocks[number].variables]
 
 
-def test_the_probability_rises_to_1_and_the_successor_is_alone_from_then_on():
+def test_the_replacement_probability_rises_to_1_and_stays_there():
     linear = SETTINGS(replacing=0.2, ramp=0.5)
     assert np.allclose([linear.probability(t, 8) for t in range(8)], [0.2, 0.4, 0.6, 0.8, 1, 1, 1, 1])
     constant = SETTINGS(replacing=0.2, ramp=0.5, schedule="constant")
@@ -68,7 +68,7 @@ def test_the_probability_rises_to_1_and_the_successor_is_alone_from_then_on():
 
 
 @pytest.mark.parametrize("chosen", [(True, False), (False, True)])
-def test_the_hybrid_is_the_network_of_the_layers_that_were_chosen(learner, old, rows, tokenizer, chosen):
+def test_the_hybrid_equals_a_network_of_the_chosen_layers(learner, old, rows, tokenizer, chosen):
     new, layers = learner.adapted, []
     for module, replaced in enumerate(chosen):
         layers += [layer(new, module)] if replaced else [layer(old, 2 * module), layer(old, 2 * module + 1)]
@@ -81,13 +81,13 @@ def test_the_hybrid_is_the_network_of_the_layers_that_were_chosen(learner, old, 
     learner.chosen.assign(chosen)
     ours, theirs = (float(one.losses(batch, None)["loss"]) for one in (learner, plain))
     assert abs(ours - theirs) <= 1e-5
-    alone = float(new.losses(batch, None)["loss"])  # as it answers outside of the training
+    alone = float(new.losses(batch, None)["loss"])  # as it predicts outside of training
     assert abs(ours - alone) > 1e-3
     learner.chosen.assign([True, True])
     assert abs(float(learner.losses(batch, None)["loss"]) - alone) <= 1e-5
 
 
-def test_only_the_layers_of_the_successor_learn(learner, old, rows):
+def test_only_the_layers_of_the_successor_are_trained(learner, old, rows):
     new = learner.adapted
     before = [one.arrays() for one in (old, new)]
     for number in range(2):
@@ -98,7 +98,7 @@ def test_only_the_layers_of_the_successor_learn(learner, old, rows):
     assert moved == [set(), {name for name in new.arrays() if name.startswith("encoder/stack/")}]
 
 
-def test_draws_follow_from_seed_and_step(learner, rows):
+def test_draws_depend_only_on_seed_and_step(learner, rows):
     def drawn(seed, step):
         learner.make(rows, defaults(CLASSES, "finetune"), (seed, step))
         return tuple(learner.chosen.numpy())
@@ -109,7 +109,7 @@ def test_draws_follow_from_seed_and_step(learner, rows):
     assert abs(share[0] - 0.3) < 0.2 and share[0] < share[3] and set(share[5:]) == {1.0}
 
 
-def test_flops_are_those_of_the_chosen_layers(learner, rows):
+def test_flops_count_only_the_chosen_layers(learner, rows):
     T, D, F = np.array([row.tokens for row in rows]), FOUR.width, FOUR.inner
     one = float(np.sum(2 * T * (4 * D * D + 2 * D * F) + 4 * T * T * D))
     pooler = 2 * D * D * len(rows)
@@ -118,7 +118,7 @@ def test_flops_are_those_of_the_chosen_layers(learner, rows):
         assert learner.training_flops(rows) == pytest.approx(layers * one + (2 if any(chosen) else 1) * pooler)
 
 
-def test_layers_that_do_not_form_modules_are_told():
+def test_layers_that_do_not_form_modules_are_rejected():
     with pytest.raises(NotApplicable, match="because the model has 4 layers, which do not form modules of 3 layers"):
         SETTINGS(replaced=3).modules(4)
 
@@ -131,7 +131,7 @@ def test_layers_that_do_not_form_modules_are_told():
         ("bert", "features:layers=top", "theseus", "because the adaptation features trains no layer."),
     ],
 )
-def test_what_cannot_be_replaced_says_why(context, model, adaptation, asked, told):
+def test_models_without_replaceable_layers_give_the_reason(context, model, adaptation, asked, told):
     name, _, changes = adaptation.partition(":")
     cell = make("sst2", model, name, **dict([changes.split("=")] if changes else []))
     given = kept(cell, dataclasses.replace(context, shape=FOUR))
@@ -141,7 +141,7 @@ def test_what_cannot_be_replaced_says_why(context, model, adaptation, asked, tol
 
 
 @pytest.mark.slow
-def test_a_cell_ends_with_the_successor_and_goes_on_where_it_was_stopped(context, tmp_path, monkeypatch):
+def test_a_cell_ends_with_the_successor_and_resumes_after_an_interruption(context, tmp_path, monkeypatch):
     given = dataclasses.replace(context, shape=FOUR)
     cell = make("sst2", "bert", "finetune")
     ready = kept(cell, given)
@@ -157,7 +157,7 @@ def test_a_cell_ends_with_the_successor_and_goes_on_where_it_was_stopped(context
     small = shapes.described(models.load("bert").describe(FOUR, given.tokenizer.vocabulary), stored.shape)
     assert found.cost["parameters"] == small.parameters().total < plain.cost["parameters"]
     assert found.cost["disk_bytes"] < plain.cost["disk_bytes"] and len(found.curve) > len(plain.curve)
-    # A twin that begins with new weights.
+    # A control whose successor starts from random weights.
     _, twin = transformed("theseus:start=random+epochs=2", cell, dataclasses.replace(ready, out=tmp_path / "twin"))
     assert predictor.load(twin.predictor).shape == stored.shape
     assert twin.predictor.weights_sha256 != straight.predictor.weights_sha256

@@ -1,4 +1,4 @@
-"""TinyBERT's task distillation: what a student is told of another text, what is refused, and its estimated cost."""
+"""TinyBERT's task distillation: alignment of teacher states, incompatible models, and the estimated cost."""
 
 import dataclasses
 from types import SimpleNamespace
@@ -18,7 +18,7 @@ def encoder(depth=2, heads=4, width=8):
     return SimpleNamespace(depth=depth, heads=heads, width=width)
 
 
-def test_what_cannot_be_imitated_is_refused():
+def test_incompatible_teachers_and_students_are_rejected():
     rows = [classified(0, 0), classified(1, 1)]
     network.check(encoder(depth=4, width=16), encoder(), rows, rows, "uniform")
     network.check(encoder(depth=3), encoder(), rows, rows, "top")
@@ -36,23 +36,26 @@ def test_what_cannot_be_imitated_is_refused():
 
 
 @pytest.mark.parametrize("length", [3, 5, 7])
-def test_states_of_other_texts_are_cut_or_filled_up(length):
+def test_teacher_states_of_other_lengths_are_truncated_or_padded(length):
     rng = np.random.default_rng(0)
     batch = {"tokens": np.array([[7, 7, 7, 7, 7], [7, 7, 7, 7, 0]], np.int32)}
-    asked = {"tokens": np.full((2, length), 7, np.int32)}
-    asked["tokens"][0, 2:] = 0
-    told = {"layers": rng.normal(size=(2, 3, length, 4)), "scores": rng.normal(size=(2, 2, 3, length, length))}
-    found = network.with_states(batch, asked, told)
+    teacher_batch = {"tokens": np.full((2, length), 7, np.int32)}
+    teacher_batch["tokens"][0, 2:] = 0
+    teacher_states = {
+        "layers": rng.normal(size=(2, 3, length, 4)),
+        "scores": rng.normal(size=(2, 2, 3, length, length)),
+    }
+    found = network.with_states(batch, teacher_batch, teacher_states)
     assert found["layers"].shape == (2, 3, 5, 4) and found["scores"].shape == (2, 2, 3, 5, 5)
     both = min(length, 5)
-    assert (found["layers"][:, :, :both] == told["layers"][:, :, :both]).all()
-    assert (found["scores"][..., :both, :both] == told["scores"][..., :both, :both]).all()
+    assert (found["layers"][:, :, :both] == teacher_states["layers"][:, :, :both]).all()
+    assert (found["scores"][..., :both, :both] == teacher_states["scores"][..., :both, :both]).all()
     assert not found["layers"][:, :, both:].any() and not found["scores"][..., both:, :].any()
     assert found["present"].sum(1).tolist() == [2, min(4, length)] and found["present"].dtype == np.float32
     assert "layers" not in batch
 
 
-def test_settings():
+def test_default_settings_and_invalid_values():
     assert Own().alpha == 1 and Own().temperature == 1 and Own(alpha=0.0).of("sst2").teacher == ""
     for wrong in ({"map": "middle"}, {"inner_epochs": 0}, {"teacher": "bert mini"}):
         with pytest.raises(settings.SettingError):

@@ -18,14 +18,14 @@ CHAIN = "prune:sparsity=0.8+int8"
 
 
 def compressed(asked="prune:sparsity=0.8", version=1, **changes):
-    """A made-up record of a transformed model; ``version`` is the version of its last transform."""
+    """Returns a made-up record of a transformed model. ``version`` is the version of its last transform."""
     chain = transforms.choose(asked)
     about = transforms.joined([one.recorded() for one in chain]) | {"version": version}
     about |= transforms.described(chain)
     return made.record(adaptation={"name": f"finetune>{asked}", "transform": about}, **changes)
 
 
-def test_a_transformed_model_stands_in_a_row_of_its_own():
+def test_a_transformed_model_has_its_own_row():
     found = [made.record(value=80.0), compressed(value=75.0), compressed("int8", value=79.0)]
     grid = arrange([*found, made.record(task="wikitext2", value=30.0, adaptation={"name": "likelihood"})])
     assert [row.title for row in grid.rows] == [
@@ -35,16 +35,16 @@ def test_a_transformed_model_stands_in_a_row_of_its_own():
     ]
     plain, *others = grid.rows
     (perplexity,) = (column for column in grid.columns if column.task["name"] == "wikitext2")
-    assert (plain, perplexity) in grid.cells  # of the model without the transform
+    assert (plain, perplexity) in grid.cells  # a result of the model without the transform
     assert not any((row, perplexity) in grid.cells for row in others)
     lines = {line["method"].title: line["type"] for line in survey.table_3(grid)}
     assert lines == {others[0].title: "quantisation", others[1].title: "pruning"}
-    assert plain.card["reported"] and not any(row.card["reported"] for row in others)  # no paper's of these
+    assert plain.card["reported"] and not any(row.card["reported"] for row in others)  # papers lack these
     names = [one["model_info"]["additional_details"]["adaptation"] for one in every_eval_ever(grid)]
     assert names == ["finetune", "finetune>int8", "finetune>prune:sparsity=0.8"]
 
 
-def test_the_gate_compares_the_same_transform(tmp_path):
+def test_the_gate_matches_records_of_the_same_transform(tmp_path):
     one, newer, plain = compressed(value=80.0), compressed(version=2, value=80.0), made.record(value=80.0)
     assert len({sides.identity_of(each) for each in (plain, one, compressed("int8"))}) == 3
     left, right = (sides.read(side(tmp_path / name, [each])) for name, each in (("a", one), ("b", newer)))
@@ -53,7 +53,7 @@ def test_the_gate_compares_the_same_transform(tmp_path):
     assert left.groups[0].trained
 
 
-def test_a_chain_has_a_row_of_its_own_and_its_earlier_versions_count(tmp_path):
+def test_a_chain_has_its_own_row_and_the_gate_compares_all_its_versions(tmp_path):
     grid = arrange([made.record(value=80.0), compressed("int8", value=79.0), compressed(CHAIN, value=74.0)])
     titles = [row.title for row in grid.rows]
     assert "BERT (mini · pre-trained · fine-tuning · pruned 80 %, then int8)" in titles and len(titles) == 3
@@ -73,7 +73,7 @@ def test_a_chain_has_a_row_of_its_own_and_its_earlier_versions_count(tmp_path):
 def test_the_cost_table_shows_bits_zeros_and_bytes(tmp_path):
     sizes = {"bits_per_weight": 32.0, "zero_weights": 0.001, "disk_bytes": 44 * 2**20, "disk_bytes_compressed": 2**25}
     small = {"bits_per_weight": 8.25, "zero_weights": 0.4567, "disk_bytes": 3 * 2**19, "disk_bytes_compressed": 2**20}
-    older = made.record(name="gpt")  # of before these were recorded
+    older = made.record(name="gpt")  # from before these were recorded
     found = [made.record(cost=sizes), compressed(CHAIN, cost=small), older]
     names = ["bits per weight", "zero weights", "disk MiB", "compressed MiB"]
     frame = tables.cost(found)
@@ -91,6 +91,6 @@ def test_the_cost_table_shows_bits_zeros_and_bytes(tmp_path):
 
 
 @pytest.mark.parametrize("broken", [{"name": "x"}, "int8", {"name": "x", "settings": {}, "version": "1"}])
-def test_a_record_with_half_a_transform_is_refused(tmp_path, broken):
+def test_a_record_with_an_incomplete_transform_is_rejected(tmp_path, broken):
     with pytest.raises(record.RecordError, match="adaptation.transform"):
         record.write(tmp_path, made.record(adaptation={"transform": broken}))

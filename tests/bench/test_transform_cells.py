@@ -1,4 +1,4 @@
-"""Cells of transformed models: planned, transformed, recorded, shown; and the plain cells, which stay what they are."""
+"""Cells of transformed models: planned, transformed, recorded and shown. Cells without a transform stay unchanged."""
 
 import dataclasses
 import json
@@ -34,7 +34,7 @@ from tests.bench.test_plan import cells as planned
 
 
 def after(asked="int8", found=(COLA,), names=("bert", "majority"), **changes):
-    """Cells after the transforms ``asked``, and the planned models by key."""
+    """Returns cells with the transforms ``asked``, and the planned models by key."""
     models = AdaptedModels()
     rows = [Row.parse(name, None if name in baselines.names() else "tiny") for name in names]
     made = planned(rows, found, transforms=asked.split(","), adapted=models, **changes)
@@ -44,7 +44,7 @@ def after(asked="int8", found=(COLA,), names=("bert", "majority"), **changes):
 # Plans ---------------------------------------------------------------------------------------------------------------
 
 
-def test_every_model_is_also_planned_after_the_transform_and_keeps_its_key():
+def test_transformed_models_are_planned_and_plain_cells_keep_their_keys():
     rows = [Row.parse("bert", "tiny"), Row.parse("majority", None)]
     plain = planned(rows, seeds=range(2))
     found, models = after("int8,prune:sparsity=0.8", seeds=range(2))
@@ -72,7 +72,7 @@ def test_every_model_is_also_planned_after_the_transform_and_keeps_its_key():
     assert all(order.index(need) < order.index(one.key) for one in whole.artefacts for need in one.needs)
 
 
-def test_conditions_hold_for_transformed_models_too():
+def test_conditions_also_apply_to_transformed_models():
     found, models = after("int8", names=("bert",), seeds=[0], conditions=("misspellings",))
     assert [(one.transform, one.condition) for one in found] == [
         ("", ""), ("", "misspellings"), ("int8", ""), ("int8", "misspellings")
@@ -81,7 +81,7 @@ def test_conditions_hold_for_transformed_models_too():
     assert found[3].title == "bert-tiny cola@misspellings finetune>int8 seed 0"
 
 
-def test_the_command_repeats_the_cell():
+def test_the_recorded_command_repeats_the_cell():
     found, _ = after("prune:sparsity=0.8", conditions=("misspellings",))
     job = Job(data="", source={}, command="ptmbench run demo", keep=False, length=32)
     told = job.command_of(found[3])
@@ -89,13 +89,13 @@ def test_the_command_repeats_the_cell():
     assert told.endswith(f"--tasks cola {ending}")
 
 
-def test_a_suite_names_its_transforms():
+def test_the_transforms_of_a_suite_are_a_tuple_of_texts():
     assert demo.SUITE.transforms == ()
     (told,) = suites._mistakes(dataclasses.replace(demo.SUITE, transforms="int8"))
     assert told == "SUITE.transforms is a tuple of texts, not 'int8'."
 
 
-def test_what_trains_nothing_is_not_applicable(context):
+def test_transforms_of_untrained_adaptations_are_not_applicable(context):
     found, models = after("int8", (WIKI,), ("bert",), seeds=[0])
     assert not models and [one.treatment for one in found] == ["likelihood", "likelihood>int8"]
     result = cells.run(dataclasses.replace(make("wikitext2", "elmo", "likelihood"), **changes_of("int8")), context)
@@ -104,7 +104,7 @@ def test_what_trains_nothing_is_not_applicable(context):
     record.write(context.out, result)
 
 
-def test_a_failed_transform_says_so_in_its_cells(tmp_path):
+def test_cells_of_a_failed_transform_record_the_reason(tmp_path):
     (plain, one, *_), models = after(names=("random-bert",), seeds=[0])
     changed = models[one.predictor]
     job = Job(data="", source={}, command="", keep=False, length=32)
@@ -130,12 +130,12 @@ def test_transforms_are_listed_and_shown(capsys, asked):
 
 
 def changes_of(asked):
-    """The fields of a cell after the transforms that are ``asked`` for."""
+    """Returns the fields of a cell with the transforms ``asked``."""
     return {"transforms": tuple(one.recorded() for one in transforms.choose(asked))}
 
 
 def transformed(asked, cell, given):
-    """The cell after the transform, and its context with what an artefact of its own made of the adapted model."""
+    """Applies the transforms. Returns the cell with them, and its context with the transformed model and the cost."""
     cell = dataclasses.replace(cell, predictor="x", **changes_of(asked))
     home = given.out / f"home-{record.slug(asked)}"
     cost = cells.adapt(cell, dataclasses.replace(given, out=home))
@@ -144,8 +144,11 @@ def transformed(asked, cell, given):
 
 
 def check_transform_resumed(asked, cell, given, kill, monkeypatch):
-    """Transforms the model of ``given`` straight, and again stopped before step ``kill`` and resumed with new networks:
-    both have the same weights, curve and cost. Returns the cell and the context of the straight one."""
+    """Checks that an interrupted transform resumes to the same weights, curve and cost.
+
+    Transforms the model of ``given`` without interruption, and again stopped before step ``kill`` and resumed with new
+    networks. Returns the cell and the context of the uninterrupted transform.
+    """
     straight = transformed(asked, cell, dataclasses.replace(given, out=given.out / "straight"))
     taken, step = [], TrainStep.__call__
 
@@ -176,11 +179,11 @@ def check_transform_resumed(asked, cell, given, kill, monkeypatch):
 
 
 def pruned_share(cost):
-    """The share of zeros among the weights that were pruned, none of them the head's."""
+    """Returns the share of zeros among the pruned weights, none of which belong to the head."""
     return (cost["parameters"] - cost["parameters_nonzero"]) / cost["parameters_transformed"]
 
 
-WAYS = [  # an architecture each, whose adaptation trains an encoder with kernels
+WAYS = [  # one for each architecture, with an adaptation that trains the kernels of the encoder
     ("sst2", "bert", "finetune"),
     ("sst2", "lm_lstm", "ulmfit"),
     ("stsb", "electra", "finetune"),
@@ -191,7 +194,7 @@ WAYS = [  # an architecture each, whose adaptation trains an encoder with kernel
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("task", "model", "adaptation"), WAYS)
-def test_an_architecture_is_pruned_and_quantised(context, task, model, adaptation):
+def test_every_architecture_can_be_pruned_and_quantised(context, task, model, adaptation):
     cell = make(task, model, adaptation)
     given = kept(cell, context)
     plain = cells.run(dataclasses.replace(cell, predictor="x"), given)
@@ -207,7 +210,7 @@ def test_an_architecture_is_pruned_and_quantised(context, task, model, adaptatio
         file = ready.predictor.path("weights.safetensors")
         assert found.cost["disk_bytes"] == file.stat().st_size < about["of"]["disk_bytes"]
         assert about["of"]["weights_sha256"] == given.predictor.weights_sha256
-        for name in ("steps", "tokens", "flops"):  # the sum, and the transform's own
+        for name in ("steps", "tokens", "flops"):  # the record has the sum and the transform's own cost
             assert found.cost[name] == plain.cost[name] + about["cost"][name]
         assert 0 < about["cost"]["seconds"]["total"] < found.cost["seconds"]["total"]
         assert (about["cost"]["flops"] > 0) == asked.startswith("prune")
@@ -228,7 +231,7 @@ def test_an_architecture_is_pruned_and_quantised(context, task, model, adaptatio
             assert 8 < found.cost["bits_per_weight"] < 32 and any(name.endswith("kernel") for name in codes)
             assert any(name.endswith("#codes") for name in codes) == (asked == "int8")
             assert found.curve == plain.curve
-            # What is kept answers nearly as before.
+            # The quantised model predicts nearly as before.
             report = tasks.load(task).examples(context.data, tasks.load(task).report)[:8]
             ours, theirs = predictor.load(ready.predictor), exact
             if ours.answer(report).probabilities is not None:
@@ -238,7 +241,7 @@ def test_an_architecture_is_pruned_and_quantised(context, task, model, adaptatio
 
 
 @pytest.mark.slow
-def test_int8_is_what_keras_makes_of_the_layers(context):
+def test_int8_equals_the_quantisation_of_keras(context):
     """Codes, scales and predictions equal the results of `quantize` on the trained network, bit for bit."""
     from ptmbench.bench.adapt.transforms.int8 import Settings
     from ptmbench.bench.adapt.transforms.int8.network import quantise
@@ -249,7 +252,7 @@ def test_int8_is_what_keras_makes_of_the_layers(context):
     for asked, settings in (("int8", Settings()), ("int8:activations=0", Settings(activations=0))):
         _, ready = transformed(f"{asked}{'+' if ':' in asked else ':'}embeddings=0", cell, given)
         found = predictor.load(ready.predictor)
-        traced.cache_clear()  # a network of its own, quantised with the weights that it has
+        traced.cache_clear()  # a separate network, quantised with its own weights
         ours = predictor.load(given.predictor)
         network = ours.network
         quantise(network, settings)
@@ -271,7 +274,7 @@ def test_int8_is_what_keras_makes_of_the_layers(context):
         ("bert", "finetune", "prune:pattern=5x1+frequency=1", "pattern", "because encoder/stack/layer_0/"),
     ],
 )
-def test_where_there_is_nothing_to_transform_the_reason_is_told(context, model, adaptation, asked, code, told):
+def test_models_without_weights_to_transform_give_the_reason(context, model, adaptation, asked, code, told):
     cell = make("sst2", model, adaptation)
     given = kept(cell, context)
     with pytest.raises(cells.NotApplicable) as raised:
@@ -282,7 +285,7 @@ def test_where_there_is_nothing_to_transform_the_reason_is_told(context, model, 
 @pytest.mark.parametrize(
     ("model", "adaptation"), [("bert", "features"), ("bert", "adapters"), ("word2vec", "features")]
 )
-def test_int8_fits_what_freezes_the_encoder(context, model, adaptation):
+def test_int8_works_with_adaptations_that_freeze_the_encoder(context, model, adaptation):
     cell = make("sst2", model, adaptation)
     given = kept(cell, context)
     one, ready = transformed("int8", cell, given)
@@ -291,7 +294,7 @@ def test_int8_fits_what_freezes_the_encoder(context, model, adaptation):
     assert found.cost["disk_bytes"] < 0.8 * found.adaptation["transform"]["of"]["disk_bytes"]
 
 
-def test_more_of_the_network_is_pruned_where_it_is_asked_for(context):
+def test_embeddings_head_and_patterns_are_pruned_on_request(context):
     cell = make("sst2", "bert", "finetune")
     given = kept(cell, context)
     _, ready = transformed("prune:schedule=constant+embeddings=1+head=1", cell, given)
@@ -305,7 +308,7 @@ def test_more_of_the_network_is_pruned_where_it_is_asked_for(context):
     assert np.all(np.sum(groups == 0, axis=1) == 2)
 
 
-def test_a_twin_is_trained_as_long_without_a_zero(context):
+def test_the_unpruned_control_trains_for_the_same_number_of_steps(context):
     cell = make("sst2", "bert", "finetune")
     given = kept(cell, context)
     found = []
@@ -318,7 +321,7 @@ def test_a_twin_is_trained_as_long_without_a_zero(context):
     assert twin["parameters_nonzero"] == twin["parameters"]
 
 
-def test_a_kept_transformed_model_predicts_the_same(context, capsys):
+def test_a_saved_transformed_model_predicts_the_same(context, capsys):
     cell = make("sst2", "bert", "finetune")
     one, ready = transformed("prune:frequency=1", cell, kept(cell, context))
     out = context.out / "kept"
@@ -335,7 +338,7 @@ def test_a_kept_transformed_model_predicts_the_same(context, capsys):
     assert answers == predictor.load(ready.predictor).answer(examples).predictions
 
 
-def test_under_a_condition_the_transformed_model_answers(context):
+def test_conditions_are_evaluated_with_the_transformed_model(context):
     cell = make("sst2", "bert", "finetune")
     one, ready = transformed("int8", cell, kept(cell, context))
     noisy = {"share": 1.0, "kinds": "insert+delete+swap+mistype"}
@@ -366,7 +369,7 @@ sys.exit(run_suite(RunOptions(
 
 
 @pytest.mark.slow
-def test_a_run_killed_in_the_middle_of_pruning_ends_with_the_same_weights(world, tmp_path):
+def test_a_run_killed_during_pruning_resumes_to_the_same_weights(world, tmp_path):
     log = tmp_path / "log"
 
     def begin(out, save_every):

@@ -1,4 +1,4 @@
-"""Chains of transforms: parsed, planned, applied one after another, and resumed in the middle."""
+"""Chains of transforms: parsed, planned, applied one after another, and resumed after a kill."""
 
 import dataclasses
 import re
@@ -64,19 +64,19 @@ def test_a_chain_is_named_by_its_transforms(asked, titles):
         ("prune+", "There is no transform 'prune+'"),
     ],
 )
-def test_an_order_that_cannot_work_is_refused_with_the_one_that_does(asked, told):
+def test_invalid_chains_are_rejected_with_a_valid_order_or_the_choices(asked, told):
     with pytest.raises(UsageError, match=re.escape(told)):
         transforms.choose(asked)
 
 
-def test_every_name_of_a_chain_may_be_spelt_otherwise():
+def test_transform_names_in_a_chain_ignore_case():
     assert registry.resolve("transforms", "Prune:sparsity=0.8+INT8") == CHAIN
 
 
 # Plans ---------------------------------------------------------------------------------------------------------------
 
 
-def test_each_transform_of_a_chain_is_a_model_that_others_share():
+def test_chains_share_the_models_of_their_common_transforms():
     found, models = after(f"prune:sparsity=0.8,{CHAIN}", names=("bert",), seeds=[0])
     plain, pruned, both = found
     assert [one.transform for one in found] == ["", "prune:sparsity=0.8", CHAIN] and len(models) == 3
@@ -95,13 +95,13 @@ def test_each_transform_of_a_chain_is_a_model_that_others_share():
         assert dataclasses.replace(both, transforms=other).key != both.key
 
 
-def test_chains_that_begin_alike_are_kept_in_folders_of_their_own():
+def test_chains_with_a_common_beginning_have_separate_folders():
     long = "prune:epochs=1+sparsity=0.75+embeddings=1+head=1"
     found, _ = after(f"{long},{long}+int8,{long}+int8:activations=0", names=("bert",), seeds=[0])
     assert len({one.folder for one in found}) == 4
 
 
-def test_a_single_transform_has_the_key_of_before_there_were_chains():
+def test_the_key_of_a_single_transform_is_the_same_as_before_chains():
     _, one = after("int8", names=("bert",), seeds=[0])[0]
     newer = {"adaptation_version", "auxiliary", "neighbours", "adapted", "condition", "condition_settings"}
     newer |= {"condition_version", "transforms", "teacher", "auxiliary_teachers", "predictor", "chosen_by"}
@@ -114,13 +114,13 @@ def test_a_single_transform_has_the_key_of_before_there_were_chains():
     assert one.key == digest({"cell": matters, "version": VERSION})
 
 
-def test_a_chain_alone_needs_the_models_before_it_but_not_their_cells():
+def test_a_chain_needs_its_intermediate_models_but_not_their_cells():
     found, models = after(CHAIN, names=("bert",), seeds=[0])
     assert [one.transform for one in found] == ["", CHAIN]
     assert [type(one) for one in models.values()] == [AdaptedModel, TransformedModel, TransformedModel]
 
 
-def test_a_failure_in_the_middle_is_told_at_the_end(tmp_path):
+def test_a_failed_intermediate_transform_is_recorded_in_the_cell(tmp_path):
     (plain, one), models = after(CHAIN, names=("random-bert",), seeds=[0])
     last = models[one.predictor]
     pruned = models[last.cell.predictor]
@@ -139,7 +139,7 @@ def test_a_failure_in_the_middle_is_told_at_the_end(tmp_path):
 
 
 def chained(asked, cell, given):
-    """``cell`` after each transform of the chain, with its context: pairs, one for each."""
+    """Returns a (cell, context) pair of ``cell`` after each transform of the chain."""
     links, found = changes_of(asked)["transforms"], []
     for count in range(1, len(links) + 1):
         one = dataclasses.replace(cell, predictor="x", transforms=links[:count])
@@ -151,7 +151,7 @@ def chained(asked, cell, given):
     return found
 
 
-def test_a_pruned_model_is_quantised_with_its_zeros(context, capsys):
+def test_quantisation_keeps_the_zeros_of_a_pruned_model(context, capsys):
     cell = make("sst2", "bert", "finetune")
     given = kept(cell, context)
     plain = cells.run(dataclasses.replace(cell, predictor="x"), given)
@@ -161,7 +161,7 @@ def test_a_pruned_model_is_quantised_with_its_zeros(context, capsys):
     before, found = cells.run(one, pruned), cells.run(both, ready)
     assert found.status == "ok", found.reason
 
-    # Codes of kernels and tables are zero wherever the pruned weights are, and lack their zeros in the file.
+    # Codes of kernels and tables are zero wherever the pruned weights are. The file does not store these zeros.
     weights, stored = packing.unpacked(pruned.predictor.arrays()), ready.predictor.arrays()
     codes = packing.unpacked(stored)
     zeroed = [name.removesuffix("#mask") for name in pruned.predictor.arrays() if name.endswith("#mask")]
@@ -173,7 +173,7 @@ def test_a_pruned_model_is_quantised_with_its_zeros(context, capsys):
     sizes = [each.predictor.path("weights.safetensors").stat().st_size for each in (pruned, alone, ready)]
     assert sizes[2] < 0.7 * min(sizes[:2]) and found.cost["disk_bytes"] == sizes[2]
 
-    # All weights are measured from what is stored, and the plain model's in the same way.
+    # Sizes are measured from the stored weights, for the plain model too.
     names = [name for name in codes if not name.endswith("kernel_scale")]
     tables = {name.partition("#codes")[0] for name in stored if "#codes" in name}
     bits = [8 if name in tables or codes[name].dtype == np.int8 else 32 for name in names]
@@ -189,7 +189,7 @@ def test_a_pruned_model_is_quantised_with_its_zeros(context, capsys):
         assert one_cost["disk_bytes"] == len(content) > one_cost["disk_bytes_compressed"] > len(content) / 2
         assert one_cost["disk_bytes_compressed"] == len(zlib.compress(content))
 
-    # The record has the whole chain: what it cost, and the adapted model that it began with.
+    # The record describes the whole chain: its cost, and the adapted model that it started from.
     again = record.read(record.write(context.out, found)).adaptation["transform"]
     assert again["of"] == before.adaptation["transform"]["of"]
     assert again["of"]["weights_sha256"] == given.predictor.weights_sha256
@@ -202,7 +202,7 @@ def test_a_pruned_model_is_quantised_with_its_zeros(context, capsys):
         0.75, abs=1e-3
     )
 
-    # It is restored in a process of its own, by `predict` too.
+    # The model is restored from its checkpoint, also by `predict`.
     report = tasks.load("sst2").examples(context.data, "dev")[:16]
     answers = predictor.load(ready.predictor).answer(report).probabilities
     traced.cache_clear()
@@ -235,8 +235,8 @@ sys.exit(run_suite(RunOptions(
 
 
 @pytest.mark.slow
-def test_a_run_killed_in_the_middle_of_a_chain_ends_with_the_same_weights(world, tmp_path):
-    """Killed in the second of two trainings: the first is not made again, and the second goes on where it was."""
+def test_a_run_killed_during_a_chain_resumes_to_the_same_weights(world, tmp_path):
+    """The run is killed in the second of two trainings. The first is not repeated, and the second resumes."""
     log = tmp_path / "log"
 
     def begin(out, save_every):

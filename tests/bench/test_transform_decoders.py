@@ -18,7 +18,7 @@ from tests.bench.test_condition_cells import kept
 from tests.bench.test_transform_chains import chained
 
 PRUNING = "prune:frequency=1+epochs=1+sparsity=0.75+embeddings=1"
-WAYS = [  # each new decoder there is
+WAYS = [  # every new decoder
     ("multi30k-en-mw", "bert", "seq2seq"),
     ("multi30k-en-mw", "bert", "unsupervised"),
     ("multi30k-en-mw", "bert", "fused"),
@@ -51,15 +51,15 @@ def test_an_added_decoder_is_pruned_and_quantised(context, task, model, adaptati
     found = cells.run(one, ready)
     assert found.status == "ok", found.reason
     assert 8 < found.cost["bits_per_weight"] < 32 and found.cost["zero_weights"] > 0.5
-    traced.cache_clear()  # as in a process of its own
+    traced.cache_clear()  # as in a new process
     report = tasks.load(task).examples(context.data, tasks.load(task).report)[:4]
     lines = gzip.decompress((context.out / found.predictions["file"]).read_bytes()).splitlines()[:4]
     assert predictor.load(ready.predictor).answer(report).predictions == [json.loads(x)["prediction"] for x in lines]
 
 
 @pytest.mark.slow
-def test_pruning_an_added_decoder_goes_on_where_it_was_stopped(context, monkeypatch):
-    """In another process, which does not know at which rates encoder and decoder learnt before."""
+def test_pruning_an_added_decoder_resumes_after_an_interruption(context, monkeypatch):
+    """It resumes as in a new process, which does not know the earlier learning rates of encoder and decoder."""
     cell = make("multi30k-en-mw", "bert", "seq2seq", batch=8)
     given = kept(cell, context)
     ((one, straight),) = chained(PRUNING, cell, given)

@@ -1,4 +1,4 @@
-"""Transforms by themselves: how zeros and codes are stored, the masks of pruning, the codes of int8."""
+"""Transforms in isolation: storage of zeros and int8 codes, names and settings, and the masks of pruning."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ RNG = np.random.default_rng(7)
 
 @pytest.mark.parametrize("share", [0.0, 0.02, 0.5, 0.999, 1.0])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
-def test_zeros_are_left_out_and_come_back_bit_for_bit(share, dtype):
+def test_zeros_are_not_stored_and_are_restored_bit_for_bit(share, dtype):
     array = (RNG.normal(size=(37, 11)) * 20).astype(dtype)
     array[RNG.random(array.shape) < share] = 0
     if dtype != "int8":
@@ -35,14 +35,14 @@ def test_zeros_are_left_out_and_come_back_bit_for_bit(share, dtype):
     bits = array.view(f"u{array.itemsize}")
     size = packing.size_of(stored, "x")
     assert (size.entries, size.bits) == (array.size, 8 * array.itemsize)
-    if "x" in stored:  # in one piece, since that is as small
+    if "x" in stored:  # stored whole, because that is as small
         assert np.mean(bits == 0) < 0.2
     else:
         assert size.zeros == np.sum(bits == 0)
         assert sum(one.nbytes for one in stored.values()) < array.nbytes + 16
 
 
-def test_a_table_of_codes_is_read_as_numbers():
+def test_a_table_of_int8_codes_is_unpacked_to_floats():
     codes, scales = RNG.integers(-127, 128, (5, 3)).astype(np.int8), RNG.random((5, 1)).astype(np.float32) + 1
     codes[0] = 0
     stored = packing.as_codes("table", codes, scales)
@@ -50,7 +50,7 @@ def test_a_table_of_codes_is_read_as_numbers():
     assert packing.size_of(stored, "table") == (15, int(np.sum(codes == 0)), 8)
 
 
-def test_all_weights_are_measured_together():
+def test_the_size_of_all_weights_matches_hand_computed_values():
     """By hand: 6 float32 weights with 1 zero, 40 of 80 float32 kept, 4 float16, 6 codes of a kernel, 15 of a table."""
     plain = np.array([[1, 2, 0], [4, 5, 6]], np.float32)
     half = np.where(np.arange(80) % 2, 1, 0).astype(np.float32)
@@ -62,13 +62,13 @@ def test_all_weights_are_measured_together():
     whole = packing.size_of_all(stored)
     assert (whole.entries, whole.zeros) == (6 + 80 + 4 + 6 + 15, 1 + 40 + 1)
     assert whole.bits == (86 * 32 + 4 * 16 + 21 * 8) / 111
-    assert packing.size_of_all({"kernel": plain, "kernel_scale": scales}).entries == 8  # no codes, so no scales
+    assert packing.size_of_all({"kernel": plain, "kernel_scale": scales}).entries == 8  # no codes, so not scales
 
 
 # Names and settings --------------------------------------------------------------------------------------------------
 
 
-def test_a_transform_has_one_name_whatever_its_spelling():
+def test_different_spellings_of_a_transform_have_one_name():
     asked = ("int8", "int8:activations=1", "int8:activations=0", "prune:sparsity=.80", "prune:pattern=2:4")
     names = [one.title for text in asked for one in transforms.choose(text)]
     assert names == ["int8", "int8", "int8:activations=0", "prune:sparsity=0.8", "prune:pattern=2:4"]
@@ -92,7 +92,7 @@ def test_a_transform_has_one_name_whatever_its_spelling():
         ("int8:bits=4", SettingError, "There is no setting 'bits' here. Choices: activations, embeddings"),
     ],
 )
-def test_a_transform_that_cannot_be_is_told_before_anything_runs(asked, error, told):
+def test_invalid_transforms_are_rejected_before_anything_runs(asked, error, told):
     with pytest.raises(error, match=told.replace("[", r"\[")):
         transforms.choose(asked)
 
@@ -101,9 +101,9 @@ def test_a_transform_that_cannot_be_is_told_before_anything_runs(asked, error, t
     ("changes", "steps", "end"),
     [
         ({"frequency": 10}, 100, 50),
-        ({"frequency": 30}, 100, 30),  # not 50, where no update would come
+        ({"frequency": 30}, 100, 30),  # not 50, because no update falls on it
         ({"frequency": 30, "ramp": 1.0}, 100, 90),
-        ({"frequency": 60}, 100, 60),  # one update at least
+        ({"frequency": 60}, 100, 60),  # at least one update
         ({"frequency": 101}, 100, 0),
         ({"schedule": "constant", "frequency": 101}, 100, 1),
         ({"pattern": "2:4"}, 100, 1),
@@ -118,7 +118,7 @@ def test_the_schedule_ends_with_an_update(changes, steps, end):
 
 
 def own_mask(weights, sparsity):
-    """The largest in magnitude stay, as many as the Toolkit rounds to."""
+    """Returns a mask that keeps the weights of largest magnitude. Their number is rounded as in the Toolkit."""
     count = max(1, int(np.round(np.float32(weights.size) * (np.float32(1) - np.float32(sparsity)))))
     threshold = np.sort(np.abs(weights), axis=None)[::-1][count - 1]
     return np.abs(weights) >= threshold
@@ -140,7 +140,7 @@ def pruning():
 
 
 def masked_steps(network, settings, shapes, steps, end, seed=0):
-    """Weights under masks while other things change them too: (step, weights before, after, masks) of each step."""
+    """Yields (step, weights before, weights after, masks), while simulated updates change the masked weights."""
     import tensorflow as tf
 
     rng = np.random.default_rng(seed)
@@ -156,7 +156,7 @@ def masked_steps(network, settings, shapes, steps, end, seed=0):
         masks.apply()
 
 
-def test_masks_are_what_the_formulas_say_bit_for_bit(pruning):
+def test_masks_match_the_formulas_bit_for_bit(pruning):
     settings = Settings(sparsity=0.8, initial=0.1, frequency=3)
     shapes, end, last = [(16, 24), (7, 5), (64, 3)], 12, 15
     expected = [np.ones(shape, np.float32) for shape in shapes]
@@ -171,12 +171,12 @@ def test_masks_are_what_the_formulas_say_bit_for_bit(pruning):
 
 
 @pytest.mark.parametrize("pattern", ["", "4x1", "2x2", "2:4", "1:4"])
-def test_patterns_at_once(pruning, pattern):
+def test_patterns_with_a_constant_schedule(pruning, pattern):
     settings = Settings(schedule="constant", pattern=pattern, sparsity=0.25 if pattern == "1:4" else 0.5)
     (_, (before,), (after,), (mask,)), *later = masked_steps(pruning, settings, [(16, 12)], 4, 1)
     if pattern == "":
         expected = own_mask(before, 0.5)
-    elif ":" in pattern:  # of consecutive inputs the smallest go
+    elif ":" in pattern:  # the smallest of consecutive inputs are removed
         groups = np.abs(before.T).reshape(12, 4, 4)
         order = np.argsort(np.argsort(groups, axis=-1), axis=-1)
         expected = (order >= settings.zeros[0]).reshape(12, 16).T
@@ -189,7 +189,7 @@ def test_patterns_at_once(pruning, pattern):
     assert all(np.array_equal(one, mask) for *_, (one,) in later)
 
 
-def test_masks_go_on_from_their_memory(pruning):
+def test_masks_resume_from_their_saved_state(pruning):
     import tensorflow as tf
 
     settings, start = Settings(frequency=2), RNG.normal(size=(8, 8)).astype(np.float32)
@@ -212,7 +212,7 @@ def test_masks_go_on_from_their_memory(pruning):
     assert again.numpy().tobytes() == whole.numpy().tobytes() and np.mean(again.numpy() == 0) == 0.5
 
 
-def test_equal_weights_are_told(pruning):
+def test_weights_of_equal_magnitude_are_rejected(pruning):
     from ptmbench.bench.errors import NotApplicable
 
     with pytest.raises(NotApplicable, match="because x has weights that are equal in magnitude: 0 of 16 are zero, and"):
@@ -220,8 +220,8 @@ def test_equal_weights_are_told(pruning):
 
 
 @pytest.mark.slow
-def test_the_toolkit_leaves_keras_3_to_the_process(pruning):
-    """It asks for Keras 2 by an environment variable, which child processes would read."""
+def test_importing_the_toolkit_does_not_switch_the_process_to_keras_2(pruning):
+    """The toolkit requests Keras 2 with an environment variable, which child processes would inherit."""
     from ptmbench.bench.adapt.transforms.toolkit import toolkit
 
     toolkit()

@@ -1,4 +1,4 @@
-"""ULMFiT's fine-tuning: its rates and layers against values by hand, its step against plain AdamW, and whole cells."""
+"""ULMFiT's fine-tuning: rates and layers against hand-computed values, its step against plain AdamW, and its cost."""
 
 import signal
 from contextlib import nullcontext
@@ -32,8 +32,8 @@ SIZE = Size(layers=2, width=8, heads=2, inner=8, length=32)
 VOCABULARY = Vocabulary(size=60)
 
 
-def test_slanted_rates_are_equation_3():
-    """T = 40, cut = 4: up by 31/32 of the peak in 4 steps, then down in 36; by hand."""
+def test_slanted_rates_match_equation_3():
+    """By hand with T = 40 and cut = 4: rates rise by 31/32 of the peak in 4 steps, and fall in 36."""
     found = [ulmfit.slanted(step, 40) for step in (0, 1, 4, 22, 40)]
     assert found == pytest.approx([1 / 32, (1 + 31 / 4) / 32, 1.0, (1 + 31 / 2) / 32, 1 / 32])
     assert all(0 < ulmfit.slanted(step, 3) <= 1 for step in range(3))
@@ -48,9 +48,11 @@ def test_layers_are_counted_from_the_embeddings_to_the_head():
 
 
 @pytest.mark.parametrize(("model", "lowest"), (("ulmfit", 1), ("gpt", 0), ("elmo", 1), ("elmo_cnn", 0)))
-def test_the_output_layer_of_a_language_model_is_its_last(model, lowest):
-    """The table that is read and written learns at the full rate, the layer below it 2.6 times slower, from the first
-    step on; what is only read, positions and letters, is the lowest."""
+def test_the_output_layer_of_a_language_model_is_its_last_group(model, lowest):
+    """The table that is both input and output learns at the full rate, and each layer below it 2.6 times slower.
+
+    This holds from the first step on. Inputs only, such as positions and characters, form the lowest group.
+    """
     network = models.load(model).build(SIZE, VOCABULARY)
     first = ulmfit.First(network, VOCABULARY, Form.CLASSIFICATION)
     ulmfit.rate(first.step, 0, 40, Own(), first.output)
@@ -66,7 +68,7 @@ def test_the_output_layer_of_a_language_model_is_its_last(model, lowest):
     assert sorted(set(shares.values())) == pytest.approx([2.6 ** (g - 3) for g in range(lowest, 4)])
 
 
-def test_each_epoch_one_more_layer_learns_and_lower_ones_slower():
+def test_each_epoch_unfreezes_one_layer_and_lower_layers_learn_slower():
     step = RatedStep(lambda *a: None, _variables())
     settings = Own(epochs=4, learning_rate=1.0)
     for number, expected in ((0, [0, 0, 1]), (9, [0, 0, 1]), (10, [0, 1 / 2.6, 1]), (25, [2.6**-2, 1 / 2.6, 1])):
@@ -77,9 +79,11 @@ def test_each_epoch_one_more_layer_learns_and_lower_ones_slower():
     assert ulmfit.rate(step, 0, 40, off) == 1.0 and step.shares.numpy().tolist() == [1, 1, 1]
 
 
-def test_a_share_of_the_rate_is_the_rate():
-    """Three steps of one weight with a share of 0.25 are those of plain AdamW with a quarter of the rate; a share of 0
-    moves nothing, decay included."""
+def test_a_share_of_the_rate_equals_a_smaller_learning_rate():
+    """Three steps of a weight with a share of 0.25 equal plain AdamW with a quarter of the rate.
+
+    A share of 0 moves nothing, not even by weight decay.
+    """
 
     def trained(kind, shares, rate):
         variables = _variables()
@@ -98,7 +102,7 @@ def test_a_share_of_the_rate_is_the_rate():
     assert np.array_equal(found[1], begun[1]) and not np.allclose(plain[1], begun[1])
 
 
-def test_concat_pooling_leaves_padding_out():
+def test_concat_pooling_ignores_padding():
     import keras
 
     keras.utils.set_random_seed(0)
@@ -114,16 +118,16 @@ def test_concat_pooling_leaves_padding_out():
     assert np.array_equal(plain(encoding, {}).pooled, encoding.pooled) and not plain.variables
 
 
-def test_texts_become_a_corpus():
+def test_texts_of_a_task_become_a_corpus():
     rows = [InputRow({"tokens": np.array(t, np.int32)}, 0) for t in ([2, 40, 1, 41, 3], [2, 3], [2, 42, 3, 43, 3, 0])]
     corpus = ulmfit.corpus_of(rows, VOCABULARY)
-    assert corpus.ids.tolist() == [40, 1, 41, 42, 43]  # an unknown word is one
+    assert corpus.ids.tolist() == [40, 1, 41, 42, 43]  # an unknown word counts as a word
     assert corpus.sentences.tolist() == [0, 3, 5] and corpus.documents.tolist() == [0, 1, 2]
 
 
 @pytest.fixture(scope="module")
 def reader():
-    """An ULMFiT, the weights that it begins from, and 20 texts of 10 tokens, which count in sevens."""
+    """An ULMFiT model, its initial weights, and 20 texts of 10 tokens that repeat a cycle of seven."""
     made = Adapted(
         models.load("ulmfit").build(SIZE, VOCABULARY), VOCABULARY, Form.CLASSIFICATION, "ulmfit", 4,
         Own(dropout=0.1), lambda rows: 0.0,
@@ -133,8 +137,8 @@ def reader():
     return made, networks.weights(made.network.loss.variables), rows
 
 
-def test_the_language_model_learns_the_texts_first(reader):
-    """Its loss on the task's texts falls, and the budget is what was read."""
+def test_the_language_model_is_first_trained_on_the_texts_of_the_task(reader):
+    """The loss on the texts of the task falls, and steps and tokens count what was read."""
     made, weights, rows = reader
     made.reset(weights, 1)
     settings = Own(lm_epochs=8, batch=4, length=16, learning_rate=0.03)
@@ -148,8 +152,8 @@ def test_the_language_model_learns_the_texts_first(reader):
 
 
 @pytest.mark.parametrize("stopped", (7, None))
-def test_a_language_model_that_was_stopped_goes_on_and_ends_the_same(reader, tmp_path, stopped):
-    """By a signal after 7 of its 30 steps, or later, when a head learns: it does not learn again then."""
+def test_interrupted_language_model_training_resumes_to_the_same_weights(reader, tmp_path, stopped):
+    """It is interrupted after 7 of its 30 steps by a signal, or later, in head training, and then not repeated."""
     made, weights, rows = reader
     settings, taken, own = Own(lm_epochs=8, batch=4, length=16, learning_rate=0.03), [], made.first.step
 
@@ -179,7 +183,7 @@ def test_a_language_model_that_was_stopped_goes_on_and_ends_the_same(reader, tmp
     assert all(np.array_equal(found[name], value) for name, value in ended.items())
 
 
-def test_a_language_model_whose_loop_ends_early_gives_no_result(reader, monkeypatch):
+def test_language_model_training_that_ends_early_raises_unfinished(reader, monkeypatch):
     made, weights, rows = reader
     made.reset(weights, 1)
     monkeypatch.setattr(first, "Stop", Quiet)
@@ -187,7 +191,7 @@ def test_a_language_model_whose_loop_ends_early_gives_no_result(reader, monkeypa
         loop.prepare(made, rows, Own(lm_epochs=8, batch=4, length=16), 1, None)
 
 
-def test_who_cannot_be_tuned_so():
+def test_unsuitable_models_and_tasks_are_rejected():
     for name, form, code in (
         ("bert", Form.CLASSIFICATION, "not-a-language-model"),
         ("gpt", Form.GENERATION, "no-head"),
@@ -198,7 +202,7 @@ def test_who_cannot_be_tuned_so():
         assert found.value.code == code
 
 
-def test_settings_are_recorded_where_they_matter():
+def test_settings_are_recorded_only_where_they_apply():
     own = {"lm_epochs", "slanted", "discriminative", "unfreeze", "concat"}
     assert own <= set(recorded(defaults(Form.CLASSIFICATION, "ulmfit")))
     assert not own & set(recorded(Settings()))
@@ -211,8 +215,8 @@ def test_settings_are_recorded_where_they_matter():
 
 
 @pytest.mark.parametrize("adaptation", ("features", "finetune"))
-def test_where_is_read(adaptation):
-    """A change of one layer's vectors moves the reading if it is read, and not otherwise."""
+def test_the_layers_setting_selects_the_layers_that_are_read(adaptation):
+    """Changing the vectors of a layer changes the output if and only if that layer is read."""
     import importlib
 
     import keras
@@ -239,8 +243,8 @@ def test_where_is_read(adaptation):
 
 
 @pytest.mark.parametrize(("model", "each"), (("elmo", 0), ("elmo_cnn", 1)))
-def test_an_embedding_that_is_read_alone_costs_what_makes_it(model, each):
-    """ELMo's is looked up, the other's is made of letters: half of that whole network."""
+def test_reading_only_embeddings_costs_only_their_computation(model, each):
+    """ELMo's embedding is looked up. That of ``elmo_cnn`` is computed from characters, half of its network."""
     rows = [InputRow({"tokens": np.array([2, 40, 41, 3], np.int32)}, 0)]
     made = built.traced.__wrapped__(
         model, SIZE, SimpleNamespace(vocabulary=VOCABULARY), Form.CLASSIFICATION, "features", 4,
@@ -255,8 +259,8 @@ def test_an_embedding_that_is_read_alone_costs_what_makes_it(model, each):
 @pytest.mark.parametrize(
     "adaptation", ("ulmfit", "extract", "seq2seq", "fused", "infill", "lm_seq2seq", "prompt", "unsupervised")
 )
-def test_who_reads_in_one_way_is_not_told_another(adaptation):
-    """Taken, the setting would name a row, and count no FLOPs of an encoder whose top layer is read all the same."""
+def test_adaptations_with_fixed_layers_reject_the_layers_setting(adaptation):
+    """If accepted, the setting would name a row and count no FLOPs, although the top layer would still be read."""
     with pytest.raises(SettingError, match="layers=embedding is not valid. Expected: empty: the "):
         changed(defaults(Form.GENERATION, adaptation), {"layers": "embedding"})
 

@@ -1,4 +1,4 @@
-"""Archives that are not to be trusted: refused with the member's name, and nothing of them stays."""
+"""Untrusted archives are rejected with the name of the member, and nothing of them remains."""
 
 import gzip
 import io
@@ -60,7 +60,7 @@ BAD: dict[str, tuple[Callable[[Path], Path], str]] = {
 
 
 @pytest.mark.parametrize("fault", BAD)
-def test_archives_that_are_not_to_be_trusted(fault: str, tmp_path: Path) -> None:
+def test_unsafe_archives_are_rejected_and_leave_no_files(fault: str, tmp_path: Path) -> None:
     make, message = BAD[fault]
     archive, folder = make(tmp_path / "archive"), tmp_path / "folder"
     with pytest.raises(UnpackError, match=message):
@@ -70,7 +70,7 @@ def test_archives_that_are_not_to_be_trusted(fault: str, tmp_path: Path) -> None
 
 
 def _headers(path: Path, *pieces: bytes) -> Path:
-    """A tar file of raw ``pieces``, then one small file."""
+    """Writes a tar file of raw ``pieces`` and one small file."""
     last = tarfile.TarInfo("b")
     last.size = 1
     path.write_bytes(gzip.compress(b"".join(pieces) + last.tobuf(tarfile.USTAR_FORMAT) + b"x".ljust(1536, b"\0")))
@@ -90,12 +90,12 @@ def _pax(key: bytes, value: bytes) -> bytes:
 
 
 def _sparse(path: Path) -> Path:
-    """A GNU sparse member: 10 bytes that stand for 2 ** 40."""
+    """Writes a GNU sparse member: 10 bytes that stand for 2 ** 40."""
     info = tarfile.TarInfo("a")
     info.type, info.size = tarfile.GNUTYPE_SPARSE, 10
     raw = bytearray(info.tobuf(tarfile.GNU_FORMAT))
-    raw[386:410] = b"%011o\0%011o\0" % (0, 10)  # where its one piece stands, and how long it is
-    raw[483:495] = b"\x80" + (2**40).to_bytes(11, "big")  # its size on disk
+    raw[386:410] = b"%011o\0%011o\0" % (0, 10)  # offset and length of its only piece
+    raw[483:495] = b"\x80" + (2**40).to_bytes(11, "big")  # its expanded size
     raw[148:156] = b"        "
     raw[148:156] = b"%06o\0 " % sum(raw)
     return _headers(path, bytes(raw) + b"0" * 10 + bytes(502))
@@ -153,7 +153,7 @@ def _packed(path: Path, kind: int) -> Path:
 
 
 @pytest.mark.parametrize("fault", HOSTILE)
-def test_archives_that_ask_for_more_than_data_sets_do(fault: str, tmp_path: Path) -> None:
+def test_archives_beyond_the_needs_of_data_sets_are_rejected(fault: str, tmp_path: Path) -> None:
     make, message = HOSTILE[fault]
     archive, folder = make(tmp_path / "archive"), tmp_path / "folder"
     with pytest.raises(UnpackError, match=message):
@@ -161,8 +161,8 @@ def test_archives_that_ask_for_more_than_data_sets_do(fault: str, tmp_path: Path
     assert list(folder.iterdir()) == []
 
 
-def test_memory_stays_bounded(tmp_path: Path) -> None:
-    """A process of its own may take 32 MiB more than after its imports; the archives would take 64 to 128."""
+def test_memory_stays_bounded_for_hostile_archives(tmp_path: Path) -> None:
+    """A separate process may use 32 MiB more than after its imports. The archives would take 64 to 128 MiB."""
     pieces = b"%d comment=" % 2**26 + b"a" * (2**26 - 20) + bytes(20)
     _headers(tmp_path / "pax", _extension(tarfile.XHDTYPE, pieces))
     _headers(tmp_path / "name", _extension(b"L", pieces))
@@ -189,8 +189,8 @@ def test_memory_stays_bounded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["w", "w:gz", "w:bz2", "w:xz"])
-def test_tar_files_of_every_packing(mode: str, tmp_path: Path) -> None:
-    """With what real ones have: long names, PAX headers of each member and of all, folders, sizes of any remainder."""
+def test_tar_files_of_every_compression_are_unpacked(mode: str, tmp_path: Path) -> None:
+    """With what real ones have: long names, PAX headers of each member and of all, folders, partial blocks."""
     long = "/".join(["folder" * 20] * 3)
     with tarfile.open(
         tmp_path / "archive", mode, format=tarfile.PAX_FORMAT, pax_headers={"comment": "c" * 40}
@@ -208,7 +208,7 @@ def test_tar_files_of_every_packing(mode: str, tmp_path: Path) -> None:
     assert sizes == {"a": 0, f"{long}/b": 511, "c": 512, "ü" * 60: 100_000, "d": 1}
 
 
-def test_a_zip_file_of_the_larger_format(tmp_path: Path) -> None:
+def test_zip64_files_are_unpacked(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "archive", "w") as archive, archive.open("a", "w", force_zip64=True) as file:
         file.write(b"x" * 1000)
     content = (tmp_path / "archive").read_bytes()
@@ -225,7 +225,7 @@ def test_a_zip_file_of_the_larger_format(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["zip", "tar"])
-def test_damaged_archives(kind: str, tmp_path: Path) -> None:
+def test_damaged_archives_are_rejected(kind: str, tmp_path: Path) -> None:
     noise = bytes((n * n * 31 + n // 7) % 251 for n in range(50_000))
     path = tmp_path / "archive"
     raw = (_zip(path, ("a", noise, FILE)) if kind == "zip" else _tar(path, ("a", noise, tarfile.REGTYPE))).read_bytes()
@@ -241,7 +241,7 @@ def test_damaged_archives(kind: str, tmp_path: Path) -> None:
     assert list((tmp_path / "folder").iterdir()) == []
 
 
-def test_what_is_there_stays_and_what_is_new_is_added(tmp_path: Path) -> None:
+def test_unpacking_keeps_other_files_and_replaces_those_in_the_archive(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     (folder / "set").mkdir(parents=True)
     (folder / "set" / "mine.txt").write_text("mine")
@@ -254,7 +254,7 @@ def test_what_is_there_stays_and_what_is_new_is_added(tmp_path: Path) -> None:
     assert found == {"set/mine.txt": "mine", "set/train.tsv": "new", "set/sub/x": "x"}
 
 
-def test_leading_folders_are_left_off(tmp_path: Path) -> None:
+def test_leading_folders_are_stripped(tmp_path: Path) -> None:
     archive = _tar(tmp_path / "archive", ("top/a/x", b"x", tarfile.REGTYPE), ("top/y", b"y", tarfile.REGTYPE))
     assert unpack(archive, tmp_path / "folder", strip=1) == 2
     assert sorted(p.name for p in (tmp_path / "folder").iterdir()) == ["a", "y"]

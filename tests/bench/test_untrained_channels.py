@@ -1,5 +1,5 @@
-"""Channels in prompts, scores of texts, infilling and mapping: rows against hand-written ones, and scores that change
-with what a channel says."""
+"""Channels in prompts, likelihoods, infilling and mapping: rows against hand-written ones, and scores that depend on
+the channels."""
 
 import json
 from dataclasses import replace
@@ -40,7 +40,7 @@ KNOWING = PLAIN.with_symbols(SYMBOLS, {"entities": 4})
 SEEING = PLAIN.with_symbols({}, {"regions": 4})
 SHAPE = Size(layers=1, width=16, heads=2, inner=24, length=24)
 DEEP = replace(SHAPE, layers=4)
-"""Two of ERNIE's layers read entities: after the first one, other tokens know of them."""
+"""Two of ERNIE's layers read entities. After the first of them, other tokens depend on them."""
 EVERYTHING = ("tokens", "segments", "languages", "entities")
 RIVER = "Berlin lies on the Spree ."
 TOWN = "Berlin ist eine Stadt ."
@@ -52,7 +52,7 @@ def shape_of(model):
 
 @lru_cache
 def network(model, tokenizer=KNOWING):
-    """A network of the same weights for every tokenizer, far from 0."""
+    """Returns a network with the same weights, far from 0, for every tokenizer."""
     made = networks.build(model, shape_of(model), tokenizer, 0)
     made.encoder.dropout = 0.0
     for variable in made.loss.variables:
@@ -61,7 +61,7 @@ def network(model, tokenizer=KNOWING):
     return made
 
 
-def asked(model, task, examples, own, tokenizer=KNOWING):
+def answering_input(model, task, examples, own, tokenizer=KNOWING):
     return AnsweringInput(
         network=network(model, tokenizer), module=models.load(model), shape=shape_of(model), tokenizer=tokenizer,
         task=load(task), settings=own, train=[], report=examples, seed=0,
@@ -73,11 +73,11 @@ def pair(first=RIVER, second=TOWN, **channels):
 
 
 def scored(model, *examples, tokenizer=KNOWING, **changes):
-    found, _ = acceptability.respond(asked(model, "blimp", list(examples), Scores(**changes), tokenizer))
+    found, _ = acceptability.respond(answering_input(model, "blimp", list(examples), Scores(**changes), tokenizer))
     return np.array(found)
 
 
-def test_what_is_hidden_takes_its_mention_along():
+def test_masking_a_token_removes_its_mention():
     mentions = Annotation(0, np.array([2, -2, 0, 3, -3, -3, 1], np.int32))
     text = Text(list(range(40, 47)), {"entities": mentions, "languages": Annotation(1, np.ones(7, np.int32))})
     for place, left in ((1, [0, 0, 0, 3, -3, -3, 1]), (2, [2, -2, 0, 3, -3, -3, 1]), (4, [2, -2, 0, 0, 0, 0, 1])):
@@ -88,7 +88,7 @@ def test_what_is_hidden_takes_its_mention_along():
     assert text.layers["entities"].tokens.tolist() == [2, -2, 0, 3, -3, -3, 1] and text.ids[1] == 41
 
 
-def test_every_row_of_a_sentence_has_its_language_and_the_mentions_that_are_in_sight():
+def test_masked_rows_keep_the_language_and_the_visible_mentions_of_a_sentence():
     example = pair(languages=("en", "de"), entities=(Mention(0, 0, 6, "Q64"), Mention(0, 19, 24, "Q1707")))
     (first, words), (second, _) = encode(KNOWING, [example], EVERYTHING)
     berlin, spree = (masked(KNOWING, first, place, words).arrays for place in (0, 4))
@@ -101,9 +101,9 @@ def test_every_row_of_a_sentence_has_its_language_and_the_mentions_that_are_in_s
     assert set(encode(KNOWING, [example])[0][0].layers) == set()
 
 
-def test_the_pseudo_likelihood_of_xlm_is_the_one_in_its_language():
-    """Written out with a batch by hand: the language of every token, and positions from 0."""
-    question = asked("xlm", "blimp", [pair(languages=("en", "de"))], Scores())
+def test_the_pseudo_likelihood_of_xlm_uses_the_language_of_the_sentence():
+    """Computed by hand from a batch with the language of every token, and positions from 0."""
+    question = answering_input("xlm", "blimp", [pair(languages=("en", "de"))], Scores())
     ((river, town),) = acceptability.respond(question)[0]
     for text, score, language in ((RIVER, river, 2), (TOWN, town, 1)):
         ids, total = KNOWING.encode([text])[0], 0.0
@@ -118,7 +118,7 @@ def test_the_pseudo_likelihood_of_xlm_is_the_one_in_its_language():
     assert np.abs(other - [river, town]).min() > 1e-3 and np.abs(none - [river, town]).min() > 1e-3
 
 
-def test_sentences_of_the_same_words_in_two_languages_do_not_tie():
+def test_equal_sentences_in_two_languages_get_different_scores():
     ((one, other),) = scored("xlm", pair(TOWN, TOWN, languages=("en", "de")))
     assert one != other
     ((one, other),) = scored("bert", pair(TOWN, TOWN, languages=("en", "de")))
@@ -131,45 +131,47 @@ def test_ernie_reads_the_entities_of_a_sentence():
     found = [scored("ernie_thu", pair(entities=given))[0] for given in (berlin, paris, ())]
     assert len({row[0] for row in found}) == 3 and len({row[1] for row in found}) == 1
     unknown = scored("ernie_thu", pair(entities=(Mention(0, 0, 6, "Q1"),)))[0]
-    np.testing.assert_array_equal(unknown, found[2])  # no entity is the neutral value
+    np.testing.assert_array_equal(unknown, found[2])  # an unknown entity equals no entity
 
 
 def seen(*names, seed=0):
-    """A sentence and a picture of three regions, of which the second is named by "Spree"."""
+    """Returns a pair of sentences with a picture of three regions. "Spree" names the second region."""
     rng, words = np.random.default_rng(seed), ((), (Mention(0, 19, 24, ""),), ())
     given = {"regions": rng.normal(size=(3, 4)), "boxes": np.full((3, 4), 0.5), "alignments": words}
     return pair(**{name: given[name] for name in names})
 
 
 @pytest.mark.slow
-def test_visualbert_looks_at_the_picture_of_both_sentences():
+def test_visualbert_reads_the_picture_for_both_sentences():
     picture = ("regions", "boxes", "alignments")
     (text, _), _ = encode(SEEING, [seen(*picture)], models.load("visualbert").CARD.reads)
     row = masked(SEEING, text, 0).arrays
-    assert row["regions"].shape == (3, 4) and row["alignments"].tolist() == [[-1], [5], [-1]]  # behind [CLS]
-    assert masked(SEEING, text, 4).arrays["alignments"].shape == (3, 0)  # a hidden word names nothing
+    assert row["regions"].shape == (3, 4) and row["alignments"].tolist() == [[-1], [5], [-1]]  # counted from [CLS]
+    assert masked(SEEING, text, 4).arrays["alignments"].shape == (3, 0)  # a masked word names no region
     one, other, none = (scored("visualbert", example, tokenizer=SEEING)
                         for example in (seen(*picture), seen(*picture, seed=1), pair()))  # fmt: skip
     assert np.abs(one - other).min() > 1e-5 and np.abs(one - none).min() > 1e-5
-    with_picture, without = (asked("visualbert", "blimp", [e], Scores(), SEEING) for e in (seen(*picture), pair()))
+    with_picture, without = (
+        answering_input("visualbert", "blimp", [e], Scores(), SEEING) for e in (seen(*picture), pair())
+    )
     assert acceptability.respond(with_picture)[1] > acceptability.respond(without)[1]
 
 
 @pytest.mark.slow
-def test_models_without_channels_score_the_same_whatever_the_tokenizer_knows():
+def test_models_without_channels_ignore_the_symbols_of_the_tokenizer():
     full = pair(languages=("en", "de"), entities=(Mention(0, 0, 6, "Q64"),))
     for model in ("bert", "gpt", "electra"):
         np.testing.assert_array_equal(scored(model, full), scored(model, pair(), tokenizer=PLAIN))
 
 
 @pytest.mark.slow
-def test_pseudo_likelihoods_of_running_text_are_in_its_language_and_know_its_entities():
-    """Windows of four tokens: the mention of the second half is in windows that hold it, and is not seen in others."""
+def test_pseudo_likelihoods_of_running_text_depend_on_language_and_entities():
+    """Windows have four tokens. Only windows that contain the mention of the second half show it."""
     text = Example(id="0", inputs=(f"{RIVER} {TOWN}",), gold=1, channels={"languages": ("en",)})
     own = Settings(length=6, stride=2)
 
     def nats(model, **channels):
-        question = asked(model, "bits_per_byte-pseudo", [replace(text, channels=channels)], own)
+        question = answering_input(model, "bits_per_byte-pseudo", [replace(text, channels=channels)], own)
         return likelihood.respond(question)[0][0][0]
 
     assert len({nats("xlm", languages=said) for said in (("en",), ("de",), ())}) == 3
@@ -178,7 +180,7 @@ def test_pseudo_likelihoods_of_running_text_are_in_its_language_and_know_its_ent
 
 
 class Reader:
-    """A left-to-right model that says of each token a number that its channels alone decide."""
+    """A left-to-right model whose log likelihood of a token depends only on its channels."""
 
     log_likelihood, encoder = None, SimpleNamespace(causal=True)
 
@@ -198,14 +200,14 @@ def test_windows_of_a_left_to_right_model_are_cut_with_their_channels():
 
 
 def spelled(row, layer):
-    """The pieces of a prompt, by the symbol that they have."""
+    """Returns the tokens of a prompt, grouped by their symbol."""
     found = {}
     for piece, value in zip(KNOWING.pieces(row.ids), row.text.layers[layer].tokens, strict=True):
         found.setdefault(int(value), []).append(piece)
     return found
 
 
-def test_mentions_of_a_prompt_move_with_the_template_and_solved_examples_keep_their_own():
+def test_prompts_shift_mentions_with_the_template_and_solved_examples_keep_theirs():
     shown = Example(
         id="0", inputs=("eine Stadt",), gold="1",
         channels={"languages": ("de",), "entities": (Mention(0, 5, 10, "Q90"),)},
@@ -220,11 +222,11 @@ def test_mentions_of_a_prompt_move_with_the_template_and_solved_examples_keep_th
         }  # fmt: skip
         assert {2: ["town"], 3: ["Stadt"]}.items() <= spelled(row, "entities").items()
     (short, _) = prompt.rows(load("sst2"), KNOWING, Prompting(length=5), [], [ask], 0, EVERYTHING)
-    assert short.text.layers["entities"].tokens.tolist() == [0] * 4  # the town was cut off at the front
+    assert short.text.layers["entities"].tokens.tolist() == [0] * 4  # truncation at the front removed the town
     assert short.text.layers["languages"].tokens.tolist() == [2] * 4
 
 
-def test_a_choice_has_the_annotation_of_its_input():
+def test_each_choice_has_the_annotations_of_its_input():
     ask = Example(
         id="0", inputs=("Berlin lies on", " the Spree .", "eine Stadt"), gold=0,
         channels={"languages": ("en", "en", "de"), "entities": (Mention(1, 5, 10, "Q1707"), Mention(0, 0, 6, "Q64"))},
@@ -270,7 +272,7 @@ def test_blanks_lose_their_mentions_and_other_words_keep_theirs():
     assert row.arrays["languages"].tolist() == [2] * 7
 
 
-def test_what_ernie_writes_into_blanks_depends_on_the_entities_around_them():
+def test_ernie_fills_blanks_depending_on_the_entities_around_them():
     made = infilling.Codec(load("sentiment_transfer"), KNOWING, Infilling(length=9), TRANSFER)
     decoding = infill.Decoding(network("ernie_thu"), KNOWING.vocabulary, Infilling())
     texts = [
@@ -280,7 +282,7 @@ def test_what_ernie_writes_into_blanks_depends_on_the_entities_around_them():
     batches = [stack(made.rows([text])) for text in texts]
     one, other, none = (decoding.decode(batch).numpy()[0, :2] for batch in batches)  # two blanks
     assert np.abs(one - other).max() > 1e-3 and np.abs(one - none).max() > 1e-3
-    # By hand, the second blank: the first one is the text's own word, and "Berlin" has the number 2.
+    # By hand, the second blank. The first blank keeps the word of the text, and "Berlin" has the number 2.
     tokens = batches[0]["tokens"].copy()
     tokens[0, 5] = KNOWING.vocabulary.mask
     entities = np.int32([[0, 0, 0, 2, 0, 0, 0, 0]])
@@ -308,7 +310,7 @@ def mapped(train):
     return heads.of(Form.RANKING, "mapping").Codec(load("word_translation"), KNOWING, own, train)
 
 
-def test_words_and_their_translations_have_a_language_each():
+def test_words_and_their_translations_have_separate_languages():
     train = dictionary("de", "en")
     made = mapped(train)
     first = made.rows(train)[0].arrays
@@ -317,14 +319,14 @@ def test_words_and_their_translations_have_a_language_each():
         load("word_translation"), KNOWING, made.settings, json.loads(json.dumps(made.state()))
     )
     for codec in (made, restored):
-        rows = codec.rows(dictionary("de", "en")[:1])  # all that was learnt from is asked for
+        rows = codec.rows(dictionary("de", "en")[:1])  # rows hold all words of the training dictionary
         assert [row.arrays["languages"].tolist() for row in rows] == [[[1] * 3]] * 3 + [[[2] * 3]] * 3
     unsaid = mapped(dictionary("de")).rows(dictionary("de"))
     assert [row.arrays["languages"].tolist() for row in unsaid] == [[[1] * 3]] * 3 + [[[0] * 3]] * 3
     assert mapped(dictionary()).state()["known"] == tuple(PAIRS)
 
 
-def test_the_vectors_of_words_are_those_of_their_language():
+def test_word_vectors_depend_on_the_language():
     own = settings.changed(settings.defaults(Form.RANKING, "mapping"), {"layers": "top"})
     made = adapted("xlm", SHAPE, KNOWING, Form.RANKING, "mapping", 1, baked(own))
     for variable in made.network.encoder.variables:
@@ -335,7 +337,7 @@ def test_the_vectors_of_words_are_those_of_their_language():
     assert np.abs(one - other).max() > 1e-3 and np.abs(one - none).max() > 1e-3
 
 
-def test_a_ranking_that_is_learnt_has_the_language_of_its_candidates_too():
+def test_trained_ranking_rows_include_the_language_of_the_candidates():
     own = settings.defaults(Form.RANKING, "finetune")
     train = dictionary("de", "en")
     codec = heads.of(Form.RANKING, "finetune").Codec(load("word_translation"), KNOWING, own, train)

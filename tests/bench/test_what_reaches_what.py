@@ -1,4 +1,4 @@
-"""The table of `docs/annotations.md`: which annotations reach the rows of each adaptation, as its code makes them."""
+"""The table of `docs/annotations.md`: which annotations reach the rows of each adaptation, compared with the code."""
 
 import re
 from types import SimpleNamespace
@@ -46,8 +46,8 @@ ROWS = {
 }
 
 
-def learnt(name):
-    """The arrays of a row of the adaptation ``name``."""
+def trained_arrays(name):
+    """Returns the arrays of a training row of the adaptation ``name``."""
     form = next(iter(adapt.load(name).heads or (Form.CLASSIFICATION,)))
     task, given = ROWS[form]
     if name == "infill":
@@ -62,7 +62,7 @@ def learnt(name):
     return codec.rows([given])[0].arrays
 
 
-def asked(name):
+def untrained_arrays(name):
     own = settings.defaults(next(iter(adapt.load(name).only or (Form.CHOICE,))), name)
     if name == "prompt":
         (row, _) = prompt.rows(load("sst2"), TOKENIZER, own, [], [example(TEXT, gold="1")], 0, ALL)
@@ -80,15 +80,15 @@ def asked(name):
 
 
 def table():
-    """Adaptation to its cells in the table, "yes" or "no"."""
+    """Returns the cells of each adaptation in the table, "yes" or "no"."""
     text = (ROOT / "docs/annotations.md").read_text()
     found = re.findall(r"^\| `(\w+)` \| (yes|no) \| (yes|no) \| (yes|no) \|", text, re.MULTILINE)
     return {name: dict(zip(COLUMNS, cells, strict=True)) for name, *cells in found}
 
 
 @pytest.mark.parametrize("name", adapt.names())
-def test_the_table_says_what_is_in_rows(name):
-    arrays = learnt(name) if adapt.load(name).learns else asked(name)
+def test_the_table_matches_the_channels_in_rows(name):
+    arrays = trained_arrays(name) if adapt.load(name).learns else untrained_arrays(name)
     assert table()[name] == {channel: "yes" if np.any(arrays.get(channel, 0)) else "no" for channel in COLUMNS}
 
 
@@ -102,7 +102,7 @@ def test_the_table_names_every_adaptation_and_every_model_that_reads_a_channel()
 
 
 def test_no_left_to_right_model_reads_a_channel():
-    """As the page says of prompts and likelihoods: this fails when there is one, and the page is to be changed."""
+    """The page states this for prompts and likelihoods. If this fails, the page has to be changed."""
     for module in MODELS.values():
         model = module.describe(module.SIZES["tiny"], TOKENIZER.vocabulary)
         assert not (model.tells_likelihood and set(module.CARD.reads) - set(TEXTS)), module.CARD.title

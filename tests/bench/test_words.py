@@ -1,4 +1,4 @@
-"""Questions about words: cosines and sums by hand, vectors against the encoder's own, and cells from data to record."""
+"""Word similarity and analogy: cosines and sums by hand, vectors against those of the encoder, and whole cells."""
 
 import dataclasses
 import json
@@ -32,7 +32,7 @@ NAMES = ["king", "queen", "man", "woman", "apple"]
 VECTORS = np.array([[0.6, 0.8, 0], [-0.6, 0.8, 0], [1, 0, 0], [-1, 0, 0], [0, 0, 1]], np.float32)
 
 
-def asked(*inputs, right=None):
+def question_of(*inputs, right=None):
     gold = Target(right, dict.fromkeys(NAMES, ""), set(inputs)) if right else 0.0
     return Example(id=" ".join(inputs), inputs=inputs, gold=gold)
 
@@ -43,30 +43,30 @@ def predicted(form, examples):
 
 
 def test_similarity_is_the_cosine():
-    found = predicted(Form.SIMILARITY, [asked("king", "queen"), asked("man", "woman")])
+    found = predicted(Form.SIMILARITY, [question_of("king", "queen"), question_of("man", "woman")])
     assert found == pytest.approx([0.64 - 0.36, -1.0])
 
 
-def test_an_analogy_is_answered_by_sums_without_its_own_words():
-    """king - man + woman = (-1.4, 0.8, 0): of those that are left queen is nearest with 1.48, apple has 0."""
+def test_analogies_use_vector_sums_and_exclude_the_words_of_the_question():
+    """king - man + woman = (-1.4, 0.8, 0): of the remaining words, queen is nearest with 1.48, and apple has 0."""
     right, wrong = (
-        predicted(Form.ANALOGY, [asked("man", "king", "woman", right=name)])[0] for name in ("queen", "apple")
+        predicted(Form.ANALOGY, [question_of("man", "king", "woman", right=name)])[0] for name in ("queen", "apple")
     )
     assert (float(right), right.best) == (1.0, "queen")
     assert (float(wrong), wrong.best) == (2.0, "queen")
     # man - man + apple = apple: a question's own word comes first, and does not count.
-    own = predicted(Form.ANALOGY, [asked("man", "man", "apple", right="king")])[0]
+    own = predicted(Form.ANALOGY, [question_of("man", "man", "apple", right="king")])[0]
     assert own.best != "apple"
 
 
 @pytest.mark.parametrize(("name", "layers"), [("bert", ""), ("bert", "top"), ("bert", "all"), ("word2vec", "top")])
-def test_a_vector_is_the_mean_of_the_words_pieces(name, layers):
-    """Whatever stands in the same batch; from the encoder's layers, row by row."""
+def test_a_word_vector_is_the_mean_of_its_subword_vectors(name, layers):
+    """It does not depend on the batch, and equals that of the encoder's layers, row by row."""
     import tensorflow as tf
 
     network = networks.build(name, SHAPE, TOKENIZER, 0)
     network.encoder.dropout = 0.0
-    pairs = [asked("king", "kings"), asked("queen", "☃"), asked("king", "☃")]
+    pairs = [question_of("king", "kings"), question_of("queen", "☃"), question_of("king", "☃")]
     rows, places = words.rows(TOKENIZER, SETTINGS, Form.SIMILARITY, pairs, TEXTS)
     assert places == ([[0, 1], [2, 3], [0, 3]], [])
     assert rows[0].arrays["inside"].sum() > 1 and rows[3].arrays["inside"].sum() == 1  # [UNK]
@@ -80,16 +80,22 @@ def test_a_vector_is_the_mean_of_the_words_pieces(name, layers):
         assert np.allclose(vector, inside / np.linalg.norm(inside), atol=1e-5)
 
 
-def test_a_word_is_another_one_in_another_language():
-    """As its example says, and for the candidates of questions behind the inputs; a model that does not read languages
-    has one row for both."""
+def test_a_word_in_two_languages_has_two_rows():
+    """The example gives the languages of its inputs, and the last one to the candidates of a question.
+
+    A model that does not read languages has one row for both.
+    """
     knowing = TOKENIZER.with_symbols({"languages": ["de", "en"], "entities": ["Q1"]}, {"entities": 4})
 
     def spoken(*inputs, right=None, **channels):
-        return dataclasses.replace(asked(*inputs, right=right), channels=channels)
+        return dataclasses.replace(question_of(*inputs, right=right), channels=channels)
 
-    told = {"languages": ("en", "de"), "entities": (Mention(1, 0, 4, "Q1"),)}
-    pairs = [spoken("king", "king", **told), spoken("king", "queen"), spoken("king", "queen", languages=("en", "en"))]
+    given_channels = {"languages": ("en", "de"), "entities": (Mention(1, 0, 4, "Q1"),)}
+    pairs = [
+        spoken("king", "king", **given_channels),
+        spoken("king", "queen"),
+        spoken("king", "queen", languages=("en", "en")),
+    ]
     rows, places = words.rows(knowing, SETTINGS, Form.SIMILARITY, pairs, (*TEXTS, "languages", "entities"))
     assert places.inputs == [[0, 1], [2, 3], [0, 4]]
     languages = [sorted(set(row.arrays["languages"].tolist())) for row in rows]
@@ -106,11 +112,13 @@ def test_a_word_is_another_one_in_another_language():
     assert all(np.all(row.arrays["languages"] == 1 + (number >= 5)) for number, row in enumerate(rows))
 
 
-def test_vectors_of_a_model_that_reads_languages_follow_the_language():
+def test_vectors_of_a_model_that_reads_languages_depend_on_the_language():
     knowing = TOKENIZER.with_symbols({"languages": ["de", "en"]}, {})
     network = networks.build("xlm", SHAPE, knowing, 0)
     network.encoder.dropout = 0.0
-    one, other = (dataclasses.replace(asked("king", "queen"), channels={"languages": (n, n)}) for n in ("de", "en"))
+    one, other = (
+        dataclasses.replace(question_of("king", "queen"), channels={"languages": (n, n)}) for n in ("de", "en")
+    )
     for layers in ("embedding", "top"):
         settings = adaptation_settings.changed(SETTINGS, {"layers": layers})
         given = {"tokenizer": knowing, "settings": settings, "task": load("word_similarity")}
@@ -121,24 +129,26 @@ def test_vectors_of_a_model_that_reads_languages_follow_the_language():
 
 
 @pytest.mark.parametrize(("layers", "above"), [("", False), ("embedding", False), ("top", True), ("all", True)])
-def test_what_is_not_read_is_not_counted(layers, above):
+def test_flops_count_only_the_layers_that_are_read(layers, above):
     """Two pairs of three words, each cosine of 32 products."""
     network, module = networks.build("bert", SHAPE, TOKENIZER, 0), models.load("bert")
     settings = adaptation_settings.changed(SETTINGS, {"layers": layers} if layers else {})
     _, flops = words.respond(
         AnsweringInput(
             network=network, module=module, shape=SHAPE, tokenizer=TOKENIZER, task=load("word_similarity"),
-            settings=settings, train=[], report=[asked("king", "queen"), asked("king", "man")], seed=0,
+            settings=settings, train=[], report=[question_of("king", "queen"), question_of("king", "man")], seed=0,
         )
     )  # fmt: skip
-    rows, _ = words.rows(TOKENIZER, settings, Form.SIMILARITY, [asked("king", "queen"), asked("man", "man")], TEXTS)
+    rows, _ = words.rows(
+        TOKENIZER, settings, Form.SIMILARITY, [question_of("king", "queen"), question_of("man", "man")], TEXTS
+    )
     lengths = [len(row.arrays["tokens"]) for row in rows]
     assert len(lengths) == 3
     described = module.describe(SHAPE, TOKENIZER.vocabulary)
     assert flops == 2 * 2 * 32 + above * sum(map(described.encoder_flops, lengths))
 
 
-def test_a_plan_asks_once():
+def test_pretrained_rows_are_planned_once_and_random_rows_for_each_seed():
     planned = cells_of(
         [Row.parse("bert", "tiny"), Row.parse("random-bert", "tiny")], [load("word_analogy")], adaptations=["finetune"],
         seeds=[0, 1], data_sha256={"word_analogy": "x"}, pretraining_of={}, tokenizer="x",
@@ -149,7 +159,7 @@ def test_a_plan_asks_once():
 
 
 @pytest.mark.parametrize("task", ["word_similarity", "word_analogy"])
-def test_cells_lead_from_data_to_a_sealed_record(task, tmp_path):
+def test_cells_run_from_data_to_a_sealed_record(task, tmp_path):
     for folder in ("wordsim353", "google_analogy"):
         (tmp_path / "data" / folder).mkdir(parents=True)
     (tmp_path / "data/wordsim353/combined.csv").write_text("king,queen,9\nking,apple,1\nman,woman,8\n")
@@ -171,12 +181,12 @@ def test_cells_lead_from_data_to_a_sealed_record(task, tmp_path):
     assert -100 <= found.headline["value"] <= 100
 
 
-def test_rows_of_a_record_become_targets_again():
+def test_targets_are_restored_from_the_rows_of_a_record():
     gold, _ = _restored(Form.ANALOGY, [{"gold": "Norway", "kind": "capital", "prediction": 1.0}])
     assert isinstance(gold[0], Target) and gold[0].kind == "capital"
 
 
-def test_files_of_predictions_are_scored(tmp_path):
+def test_prediction_files_are_scored(tmp_path):
     (tmp_path / "combined.csv").write_text("Word 1,Word 2,Human (mean)\nking,queen,9\nking,apple,1\nman,woman,8\n")
     (tmp_path / "p.tsv").write_text("index\tprediction\n0\t0.9\n1\t0.1\n2\t0.5\n")
     assert score("word_similarity", tmp_path / "combined.csv", tmp_path / "p.tsv")["headline"] == pytest.approx(100.0)
@@ -186,4 +196,4 @@ def test_files_of_predictions_are_scored(tmp_path):
     (tmp_path / "p.jsonl").write_text("".join(json.dumps({"id": i, "ranked": r}) + "\n" for i, r in lists.items()))
     found = score("word_analogy", tmp_path / "google_analogy", tmp_path / "p.jsonl")
     assert found["headline"] == pytest.approx(100 / 3) and found["examples"] == 3
-    assert found["mr"] == pytest.approx((1 + 3 + 2) / 3)  # five candidates share the middle of their places
+    assert found["mr"] == pytest.approx((1 + 3 + 2) / 3)  # five unlisted candidates share the mean of their ranks

@@ -1,4 +1,4 @@
-"""What a worker leaves behind when the work of earlier ones is damaged, or done already."""
+"""Workers whose predecessors left damaged or finished work."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def records(out):
     return [record.read(path) for path in (out / "records").glob("*.json")]
 
 
-def test_a_damaged_checkpoint_is_a_reason_and_kills_no_worker(worker, pretrained, tmp_path):
+def test_a_damaged_checkpoint_fails_the_cell_but_not_the_worker(worker, pretrained, tmp_path):
     manifest = pretrained / checkpoint.MANIFEST
     manifest.write_bytes(manifest.read_bytes()[:-30])
     assert "manifest.json is damaged" in worker.do(CELLS[0].key)
@@ -39,19 +39,19 @@ def test_a_damaged_checkpoint_is_a_reason_and_kills_no_worker(worker, pretrained
     assert found.status == "failed" and found.reason["code"] == "checkpoint" and str(manifest) in found.reason["text"]
 
 
-def test_what_was_pretrained_and_damaged_is_made_again(pretrained, tmp_path):
+def test_a_damaged_pretraining_counts_as_not_done(pretrained, tmp_path):
     assert BERT.key in settled(tmp_path, PLAN) and intact(tmp_path, BERT)
     manifest = pretrained / checkpoint.MANIFEST
     manifest.write_bytes(manifest.read_bytes()[:-30])
     assert BERT.key not in settled(tmp_path, PLAN) and not intact(tmp_path, BERT)
 
 
-def test_another_try_makes_damaged_weights_again_and_leaves_intact_ones(pretrained, tmp_path, capsys):
+def test_a_retry_sets_damaged_weights_aside_and_keeps_intact_ones(pretrained, tmp_path, capsys):
     set_failures_aside(tmp_path)
     assert BERT.key in settled(tmp_path, PLAN)
     weights = pretrained / "weights.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1] + b"x")
-    assert BERT.key in settled(tmp_path, PLAN)  # the manifest alone does not tell
+    assert BERT.key in settled(tmp_path, PLAN)  # the manifest alone does not show the damage
     set_failures_aside(tmp_path)
     assert BERT.key not in settled(tmp_path, PLAN) and str(weights) in capsys.readouterr().err
     (aside,) = (tmp_path / "superseded").iterdir()
@@ -59,7 +59,7 @@ def test_another_try_makes_damaged_weights_again_and_leaves_intact_ones(pretrain
 
 
 @pytest.mark.parametrize("damage", [lambda b: b.replace(b'"failed"', b'"ok"'), lambda b: b"[]", lambda b: b[:99]])
-def test_a_damaged_record_is_named_and_counts_as_failed_whatever_it_says(worker, tmp_path, capsys, damage):
+def test_a_damaged_record_is_named_and_counts_as_failed(worker, tmp_path, capsys, damage):
     worker.give_up(CELLS[0], DIED)
     (path,) = (tmp_path / "records").iterdir()
     path.write_bytes(damage(path.read_bytes()))
@@ -68,7 +68,7 @@ def test_a_damaged_record_is_named_and_counts_as_failed_whatever_it_says(worker,
     assert not path.exists() and len(list((tmp_path / "superseded").iterdir())) == 1
 
 
-def test_who_dies_after_the_last_write_has_done_the_work(worker, pretrained, tmp_path):
+def test_work_counts_as_done_if_the_worker_dies_after_the_last_write(worker, pretrained, tmp_path):
     worker.give_up(BERT, DIED)
     assert not failure_of(tmp_path, BERT).exists()
     assert worker.do(BERT.key) == "Pre-training bert-tiny (wordpiece): 7 steps, loss 2.500"

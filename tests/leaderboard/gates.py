@@ -1,4 +1,4 @@
-"""Runs of made-up records with known predictions, and gates between them, for the tests of the gate."""
+"""Test helpers: runs of made-up records with known predictions, and the gate between two such runs."""
 
 import json
 
@@ -40,7 +40,7 @@ def cells(seeds=range(5), level=1.2, sd=0.03, task="sst2", salt=0, predictions=T
 
 
 def noisy(drop, seeds=range(5), **changes):
-    """Yields `cells` of a task under a condition, at a level lower by ``drop``."""
+    """Yields `cells` of a task under a condition, with a level that is lower by ``drop``."""
     condition = {"name": "misspellings", "settings": {"share": 0.2}, "version": 1}
     task = {"name": "sst2@misspellings", "condition": condition}
     return cells(seeds, level=0.9 - drop, task_=task, **changes)
@@ -55,7 +55,7 @@ def side(folder, *groups):
 
 
 def unpacked(baseline):
-    """Converts ``baseline`` to the layout of earlier versions: loose records, a manifest and a file of its digest."""
+    """Converts ``baseline`` to the layout of earlier versions: loose records, a manifest and a file with its digest."""
     found = pack.read(baseline / pack.PACK)
     (baseline / FOLDER).mkdir()
     for name, content in found.records.items():

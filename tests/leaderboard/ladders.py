@@ -1,4 +1,4 @@
-"""Made-up records of ladders of budgets."""
+"""Test helpers: made-up records of budget ladders."""
 
 import math
 import random
@@ -10,7 +10,7 @@ RUNGS = (1e12, 1e13, 1e14)
 
 
 def rung(flops=1e12, pretraining=0, budget=None, **more):
-    """The entry of a record about a pre-training with this budget. Its FLOPs are 1 % lower, as with whole steps."""
+    """Returns the pre-training entry of a record for a budget. Its FLOPs are 1 % lower, because steps are whole."""
     loss = 9 * flops**-0.06
     made = {
         "budget": budget or {"flops": flops},
@@ -39,7 +39,7 @@ def rungs(name="bert", base=60.0, slope=2.0, seeds=3, pretrainings=1, tasks=("co
 
 
 def failed(flops, pretraining=0, seed=0):
-    """The record of a cell whose pre-training, one of several, failed."""
+    """Makes the record of a cell whose pre-training failed, in a ladder with several pre-trainings."""
     about = {"budget": {"flops": flops}, "seed": pretraining, "corpus": "c", "corpus_sha256": "c" * 64}
     reason = {"code": "diverged", "text": "Its pre-training failed: the loss was not finite."}
     made = record(seed=seed, status="diverged", reason=reason, scores={}, row={"planned": about})

@@ -75,7 +75,7 @@ def record(
 
 
 def blank(code: str, text: str, status: str = "not_applicable", **arguments: Any) -> Record:
-    """A record without a score."""
+    """Makes a record without a score."""
     task_ = {"data_sha256": None, "examples": None} if code == "missing-data" else {}
     made = record(**({"task_": task_} | arguments), status=status, reason={"code": code, "text": text}, scores={})
     return made

@@ -1,4 +1,4 @@
-"""A parsed page, and a run folder of made-up records, for the tests of the board."""
+"""Test helpers for the board: a parsed page, and a run folder of made-up records."""
 
 import html.parser
 import re

@@ -25,58 +25,58 @@ def world(*orders, seeds=2):
     ]
 
 
-def found(records):
+def agreement_of(records):
     grid = arrange(records)
     return agreement(grid, grid.columns[0])
 
 
 def test_tau_compares_the_orders_of_two_seeds():
-    one = found(world(FIRST, SECOND))
+    one = agreement_of(world(FIRST, SECOND))
     assert one.tau == pytest.approx(kendalltau(list(FIRST.values()), list(SECOND.values())).statistic) == 0.8
     assert (one.models, one.pretrainings) == (5, 2)
     assert one.interval.low < 0.8 < one.interval.high == pytest.approx(1, abs=0.02)
 
 
-def test_ties_are_those_of_scipy():
+def test_ties_are_handled_as_in_scipy():
     first, second = (1, 2, 2, 4, 5), (2, 1, 3, 3, 3)
     assert kendall(first, second) == pytest.approx(kendalltau(first, second).statistic)
     assert math.isnan(kendall(first, (1,) * 5))
 
 
-def test_of_three_seeds_it_is_the_mean_over_pairs():
+def test_tau_of_three_seeds_is_the_mean_over_pairs():
     turned = {name: -value for name, value in FIRST.items()}
-    assert found(world(FIRST, FIRST, turned)).tau == pytest.approx((1 - 1 - 1) / 3)
+    assert agreement_of(world(FIRST, FIRST, turned)).tau == pytest.approx((1 - 1 - 1) / 3)
 
 
 def test_models_without_a_score_at_every_seed_are_left_out():
     short = {name: value for name, value in SECOND.items() if name != "elmo"}
-    assert found(world(FIRST, short)).models == 4
+    assert agreement_of(world(FIRST, short)).models == 4
     few = {name: SECOND[name] for name in ("bert", "gpt", "elmo")}
-    assert found(world(FIRST, few)) is None
-    assert found(world(FIRST)) is None
+    assert agreement_of(world(FIRST, few)) is None
+    assert agreement_of(world(FIRST)) is None
 
 
 @pytest.mark.parametrize(("models", "true"), [(5, 0.5), (9, 0.0), (9, 0.85)])
-def test_the_interval_holds_the_true_tau(models, true):
+def test_interval_covers_the_true_tau(models, true):
     """The scores of two seeds are correlated normal numbers. 95 % of the intervals should contain the true tau, and at
     least 92 % of 400 have to."""
     source = np.random.default_rng(1)
     correlation = np.sin(np.pi * true / 2)
-    held = []
+    covered = []
     for _ in range(400):
         first, noise = source.standard_normal((2, models))
         second = correlation * first + np.sqrt(1 - correlation**2) * noise
         low, high = interval(round(kendall(first, second), 9), models)
-        held.append(low <= true <= high)
-    assert np.mean(held) >= 0.92
+        covered.append(low <= true <= high)
+    assert np.mean(covered) >= 0.92
 
 
-def test_the_interval_ends_where_tau_does():
+def test_interval_stays_within_the_range_of_tau():
     assert interval(1.0, 12).high == 1 and 0.8 < interval(1.0, 12).low < 1
     assert interval(-1.0, 12) == pytest.approx((-1, -interval(1.0, 12).low), abs=0.03)
 
 
-def test_table_and_page_show_it(tmp_path):
+def test_table_and_page_show_tau(tmp_path):
     for one in world(FIRST, SECOND):
         write(tmp_path / "run", one)
     (line,) = tables.agreement(world(FIRST, SECOND)).to_dict("records")

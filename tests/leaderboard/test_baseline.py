@@ -1,4 +1,4 @@
-"""The baseline: the gate compares with exactly the records that were accepted."""
+"""Tests that the gate compares with exactly the records that were accepted as the baseline."""
 
 import gzip
 import hashlib
@@ -38,7 +38,7 @@ def test_baseline_is_content_addressed(tmp_path):
     assert str(tmp_path) not in text and "author" not in text
 
 
-def test_records_alone_can_be_accepted(tmp_path):
+def test_records_can_be_accepted_without_predictions(tmp_path):
     run = side(tmp_path / "run", cells())
     for one in run.joinpath(FOLDER).glob("*.json"):
         kept = run / json.loads(one.read_text())["predictions"]["file"]
@@ -50,7 +50,7 @@ def test_records_alone_can_be_accepted(tmp_path):
     assert gate(tmp_path / "baseline", run, lambda found, roots: None).status() == 0  # the same predictions, by hash
 
 
-def test_a_board_may_leave_its_index_in_a_loose_baseline(tmp_path, monkeypatch):
+def test_index_of_a_board_does_not_invalidate_a_loose_baseline(tmp_path, monkeypatch):
     made = accept(side(tmp_path / "run", cells(predictions=False)), tmp_path / "baseline", "Fine.")
     unpacked(tmp_path / "baseline")
     monkeypatch.setattr(index, "LEAST", 1)
@@ -58,7 +58,7 @@ def test_a_board_may_leave_its_index_in_a_loose_baseline(tmp_path, monkeypatch):
     assert (tmp_path / "baseline" / FOLDER / index.NAME).exists() and verify(tmp_path / "baseline") == made
 
 
-def test_a_baseline_is_replaced_where_it_stands_and_behind_a_link(tmp_path, monkeypatch):
+def test_baseline_is_replaced_in_the_working_directory_and_behind_a_symlink(tmp_path, monkeypatch):
     run = side(tmp_path / "run", cells(predictions=False))
     made = accept(run, tmp_path / "baseline", "First.")
     (tmp_path / "link").symlink_to("baseline")
@@ -70,14 +70,14 @@ def test_a_baseline_is_replaced_where_it_stands_and_behind_a_link(tmp_path, monk
 
 
 @pytest.mark.parametrize("how", ["changed", "added", "removed", "digest", "torn", "schema", "list"])
-def test_a_tampered_loose_baseline_is_noticed(tmp_path, how):
+def test_a_tampered_loose_baseline_is_detected(tmp_path, how):
     run = side(tmp_path / "run", cells(predictions=False))
     baseline = tmp_path / "baseline"
     made = accept(run, baseline, "Fine.")
     assert verify(unpacked(baseline)) == made
     file, manifest = next((baseline / FOLDER).glob("*.json")), baseline / "baseline.json"
     body = json.loads(manifest.read_text())
-    if how == "changed":  # by a record with a valid seal
+    if how == "changed":  # to a record with a valid seal
         file.unlink()
         write(baseline, next(cells(level=0.1, predictions=False)))
     elif how == "added":
@@ -97,7 +97,7 @@ def test_a_tampered_loose_baseline_is_noticed(tmp_path, how):
 
 
 @pytest.mark.parametrize("how", ["changed", "added", "removed", "loose", "digest", "torn", "schema", "list", "end"])
-def test_a_tampered_baseline_is_noticed(tmp_path, how):
+def test_a_tampered_packed_baseline_is_detected(tmp_path, how):
     run = side(tmp_path / "run", cells(predictions=False))
     file = tmp_path / "baseline" / PACK
     accept(run, file.parent, "Fine.")
@@ -125,7 +125,7 @@ def test_a_tampered_baseline_is_noticed(tmp_path, how):
         gate(file.parent, run, scorer)
 
 
-def test_what_cannot_be_accepted(tmp_path):
+def test_accept_rejects_invalid_runs_reasons_and_folders(tmp_path):
     run = side(tmp_path / "run", cells())
     with pytest.raises(BaselineError, match="missing next to the records.*--without-predictions"):
         accept(run, tmp_path / "baseline", "Predictions are gone.")
@@ -166,7 +166,7 @@ def killed_at(number, action):
             if left[0] == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    def torn(descriptor, sync=os.fsync):
+    def truncate_before_sync(descriptor, sync=os.fsync):
         left[0] -= 1
         if left[0] == 0:
             if os.path.isfile(f"/proc/self/fd/{descriptor}"):
@@ -176,7 +176,7 @@ def killed_at(number, action):
 
     code = 1
     try:
-        os.fsync = torn
+        os.fsync = truncate_before_sync
         sys.addaudithook(count)
         action()
         code = 0
@@ -195,7 +195,7 @@ def kill_points(action, prepare):
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="cuts files by their descriptors below /proc")
 @pytest.mark.parametrize("there", [True, False])
-def test_accept_may_be_killed_at_any_file_operation(tmp_path, there):
+def test_accept_survives_a_kill_at_any_file_operation(tmp_path, there):
     """After SIGKILL before any operation, either the old or the new baseline is complete and ``replaces`` is kept. The
     same command then has the same result as without the kill."""
     first = side(tmp_path / "first", cells(range(1), predictions=False))
@@ -232,7 +232,7 @@ def test_accept_may_be_killed_at_any_file_operation(tmp_path, there):
     assert seen == {old.digest if there else None, expected[0]} and number > 5
 
 
-def test_a_killed_replacement_is_finished_by_whoever_reads_next(tmp_path):
+def test_next_reader_completes_an_interrupted_replacement(tmp_path):
     """Between the two renames, no folder has the name of the baseline."""
     run = side(tmp_path / "run", cells(range(2), predictions=False))
     old = accept(run, tmp_path / "baseline", "First.")
@@ -245,12 +245,12 @@ def test_a_killed_replacement_is_finished_by_whoever_reads_next(tmp_path):
     assert not list(tmp_path.glob(".baseline*"))
 
 
-def test_a_deleted_manifest_is_told_and_accept_replaces_a_damaged_baseline(tmp_path):
+def test_deleted_manifest_is_reported_and_accept_replaces_damaged_baselines(tmp_path):
     run = side(tmp_path / "run", cells(range(2), predictions=False))
     baseline = tmp_path / "baseline"
-    told = []
+    warnings = []
     for what in ("baseline.json", FOLDER):
-        made = accept(run, baseline, "Fine.", warn=told.append)
+        made = accept(run, baseline, "Fine.", warn=warnings.append)
         unpacked(baseline)
         if what == FOLDER:
             next((baseline / FOLDER).glob("*.json")).unlink()
@@ -261,8 +261,8 @@ def test_a_deleted_manifest_is_told_and_accept_replaces_a_damaged_baseline(tmp_p
         assert "replace it with `ptmbench accept`" in str(caught.value)
         with pytest.raises(BaselineError, match="missing"):
             gate(run, baseline, scorer)
-        again = accept(run, baseline, "Anew.", warn=told.append)
-        assert again.replaces == made.digest and verify(baseline) == again and "although it is damaged" in told[-1]
+        again = accept(run, baseline, "Anew.", warn=warnings.append)
+        assert again.replaces == made.digest and verify(baseline) == again and "although it is damaged" in warnings[-1]
     (baseline / PACK).write_bytes((baseline / PACK).read_bytes()[:30])
     with pytest.raises(BaselineError, match="digest is lost.*delete .*baseline and run the same command again"):
         accept(run, baseline, "Lost.")
@@ -270,7 +270,7 @@ def test_a_deleted_manifest_is_told_and_accept_replaces_a_damaged_baseline(tmp_p
     assert accept(run, baseline, "Lost.").replaces is None
 
 
-def test_the_same_acceptance_again_changes_nothing(tmp_path):
+def test_accepting_the_same_run_again_changes_nothing(tmp_path):
     runs = [side(tmp_path / name, cells(range(2), salt=salt, predictions=False)) for salt, name in enumerate("ab")]
     first = accept(runs[0], tmp_path / "baseline", "First.")
     second = accept(runs[1], tmp_path / "baseline", "Second.")
@@ -278,7 +278,7 @@ def test_the_same_acceptance_again_changes_nothing(tmp_path):
     assert verify(tmp_path / "baseline") == second
 
 
-def test_a_loose_baseline_is_packed_by_the_same_acceptance(tmp_path):
+def test_accepting_the_same_records_again_packs_a_loose_baseline(tmp_path):
     """Only the format changes; the digest and the predecessor stay the same."""
     runs = [side(tmp_path / name, cells(range(2), salt=salt, predictions=False)) for salt, name in enumerate("ab")]
     baseline = tmp_path / "baseline"
@@ -291,7 +291,7 @@ def test_a_loose_baseline_is_packed_by_the_same_acceptance(tmp_path):
 
 
 def kept(folder, *groups):
-    """Writes a run with records and their files of predictions."""
+    """Writes a run with records and their prediction files."""
     side(folder, *groups)
     (folder / "predictions").mkdir()
     for path in (folder / FOLDER).glob("*.json"):
@@ -300,8 +300,8 @@ def kept(folder, *groups):
     return folder
 
 
-def named(*groups):
-    """Yields records whose files of predictions contain the key, so that the hash is known."""
+def with_known_hashes(*groups):
+    """Yields records whose prediction files contain the key of the record, so that the hash is known."""
     for one in (one for group in groups for one in group):
         digest = hashlib.sha256(one.key.encode()).hexdigest()
         yield replace(one, predictions={"file": f"predictions/{one.key}.gz", "sha256": digest})
@@ -309,8 +309,8 @@ def named(*groups):
 
 def test_records_are_added_to_a_baseline(tmp_path):
     baseline = tmp_path / "baseline"
-    first = accept(kept(tmp_path / "a", named(cells(range(2)))), baseline, "First.")
-    run = kept(tmp_path / "b", named(cells(range(3), task="cola", salt=1)))
+    first = accept(kept(tmp_path / "a", with_known_hashes(cells(range(2)))), baseline, "First.")
+    run = kept(tmp_path / "b", with_known_hashes(cells(range(3), task="cola", salt=1)))
     both = accept(run, baseline, "CoLA too.", add=True)
     assert both == verify(baseline) and both.replaces == first.digest
     assert len(load([baseline]).records) == 5 and len(both.files) == 10 and first.files.items() < both.files.items()
@@ -325,7 +325,7 @@ def test_records_are_added_to_a_baseline(tmp_path):
     assert accept(run, baseline, "Replaced as a whole.").files.keys() == both.files.keys() - first.files.keys()
 
 
-def test_two_processes_that_add_at_once_are_both_in_the_baseline(tmp_path):
+def test_records_added_by_concurrent_processes_are_all_kept(tmp_path):
     baseline = tmp_path / "baseline"
     tasks = ("sst2", "cola", "mrpc", "rte")
     runs = [side(tmp_path / task, cells(range(3), task=task, predictions=False)) for task in tasks]
@@ -344,15 +344,17 @@ def test_two_processes_that_add_at_once_are_both_in_the_baseline(tmp_path):
     assert len(verify(baseline).files) == 12
 
 
-def test_accept_tells_of_commands_that_only_this_machine_can_repeat(tmp_path):
-    run, told = tmp_path / "run", []
+def test_accept_warns_of_commands_with_paths_of_this_machine(tmp_path):
+    run, warnings = tmp_path / "run", []
     commands = ("ptmbench run glue --data data --out a/b", "ptmbench run glue --data /srv/data --corpus '/srv/a b'")
     for seed, command in enumerate((*commands, "ptmbench evaluate ~/minilm", "ptmbench run glue --flops 1e14")):
         write(run, record(seed=seed, command=command))
-    accept(run, tmp_path / "baseline", "Fine.", warn=told.append)
-    assert len(told) == 1 and told[0].startswith("The commands of 2 of 4 records name paths of this machine, such as ")
-    assert "/srv/data" in told[0] or "~/minilm" in told[0]
-    told.clear()
+    accept(run, tmp_path / "baseline", "Fine.", warn=warnings.append)
+    assert len(warnings) == 1 and warnings[0].startswith(
+        "The commands of 2 of 4 records name paths of this machine, such as "
+    )
+    assert "/srv/data" in warnings[0] or "~/minilm" in warnings[0]
+    warnings.clear()
     write(tmp_path / "relative", record(command=commands[0]))
-    accept(tmp_path / "relative", tmp_path / "other", "Fine.", warn=told.append)
-    assert not told
+    accept(tmp_path / "relative", tmp_path / "other", "Fine.", warn=warnings.append)
+    assert not warnings

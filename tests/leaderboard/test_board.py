@@ -1,4 +1,4 @@
-"""The page of the board: its content, harmless names, and the same bytes each time."""
+"""The page of the board: its content, escaping of hostile names, and reproducible bytes."""
 
 import csv
 import gc
@@ -27,7 +27,7 @@ from tests.leaderboard.pages import Page, run
 SITE = Path(board.__file__).parent / "site"
 
 
-def test_scores_that_are_no_numbers_go_through_every_output(tmp_path):
+def test_nan_and_infinite_scores_pass_through_every_output(tmp_path):
     nan = {"headline": {"value": math.nan, "low": math.nan, "high": math.nan}}
     run(
         tmp_path,
@@ -43,12 +43,12 @@ def test_scores_that_are_no_numbers_go_through_every_output(tmp_path):
     page = Page(board.build([tmp_path], tmp_path / "site").read_text())
     assert "nan" in page.text and "inf" in page.text
     values = [attributes["data-v"] for tag, attributes in page.elements if tag == "td" and "data-v" in attributes]
-    assert "3.000" in values and {type(float(value)) for value in values if value} == {float}  # the others are blanks
+    assert "3.000" in values and {type(float(value)) for value in values if value} == {float}  # other cells are blank
 
 
 @pytest.mark.parametrize("values", [(1e200, 2e200), (1.5e308, 1.7e308), (math.inf, -math.inf), (-1.5e308, 1.5e308)])
-def test_scores_too_large_to_reckon_with_go_through_every_output(tmp_path, values):
-    """A language model that diverges may reach a perplexity of 1e200 before it is not finite."""
+def test_scores_that_overflow_do_not_break_any_output(tmp_path, values):
+    """The perplexity of a diverging language model may reach 1e200 before it becomes infinite."""
     scores = [{"headline": {"value": one, "low": one / 3, "high": one}} for one in values]
     made = [record(task, seed=i, scores=scores[i]) for i in (0, 1) for task in ("wikitext2", "cola", "sst2")]
     run(tmp_path, [*made, record(name="gpt", seed=0), record(name="gpt", task="wikitext2", seed=0)])
@@ -58,7 +58,7 @@ def test_scores_too_large_to_reckon_with_go_through_every_output(tmp_path, value
     assert gate(tmp_path, tmp_path, lambda *_: None).verdict == INCONCLUSIVE
 
 
-def test_numbers_that_no_run_would_write_break_no_page():
+def test_impossible_costs_and_curves_do_not_break_the_page():
     odd = ({"parameters": -5, "seconds": {"total": 10**400}}, {"parameters": True, "flops": -1.0}, {"flops": "many"})
     made = [record(name=f"m{i}", cost=cost, value=50.0 + i) for i, cost in enumerate(odd)]
     made += [record(name="huge", pretraining={"tokens": 10**400, "loss": "low", "seconds": None})]
@@ -70,17 +70,17 @@ def test_numbers_that_no_run_would_write_break_no_page():
         write(Path("nowhere"), record(scores={"headline": {"value": 10**400}}))
 
 
-def test_learning_curves_are_drawn_and_written_out():
+def test_learning_curves_are_drawn_and_listed_as_text():
     def curve(*scores):
         return tuple({"step": 10 * i, "loss": 1.0, "score": score} for i, score in enumerate(scores))
 
     made = [record(seed=0, curve=curve(10.0, 20.0, 30.0)), record(seed=1, curve=curve(20.0, 40.0))]
     source = board.render(made)
-    assert "score 0: 15, 10: 30" in Page(source).text  # step 20 is not in both seeds
+    assert "score 0: 15, 10: 30" in Page(source).text  # only one seed has step 20
     assert '<polyline points="2,20 94,2"/>' in source
 
 
-def test_the_front_is_what_no_other_row_beats():
+def test_pareto_front_has_the_rows_that_no_other_row_dominates():
     points = {
         "a": (1.0, 50.0),
         "b": (2.0, 60.0),
@@ -97,7 +97,7 @@ def test_the_front_is_what_no_other_row_beats():
     assert front(points) == brute == {"a", "b", "d", "f"}
 
 
-def test_score_and_cost_are_planes_with_a_table():
+def test_score_is_plotted_against_cost_with_a_table():
     levels = (("a", 1_000_000, 60.0), ("b", 9_000_000, 70.0), ("c", 5_000_000, 50.0))
     made = [record(name=n, value=v, cost={"parameters": p, "disk_bytes": p * 4}) for n, p, v in levels]
     source = board.render(made)
@@ -110,7 +110,7 @@ def test_score_and_cost_are_planes_with_a_table():
     assert ["on the front" in row for row in rows] == [True, True, False]
 
 
-def test_model_and_task_sheets():
+def test_model_and_task_sheets_show_details():
     made = [record(seed=seed, value=60.0 + seed, task="sst2") for seed in (0, 1)]
     made += [blank("diverged", "The loss was not finite.", "diverged", seed=2, task="sst2")]
     text = Page(board.render(made)).text
@@ -121,26 +121,26 @@ def test_model_and_task_sheets():
     assert "closes 20 % of the gap between chance and 100" in text  # (60.5 - 50.9) / (100 - 50.9)
 
 
-def test_what_the_intervals_leave_out_stands_on_the_page():
+def test_page_says_that_intervals_exclude_other_pretrainings():
     """`bench.runs.run` pre-trains a model once, with seed 0, whatever the seeds of its cells are."""
     assert "do not include what another pre-training would change" in Page(board.render([])).text
 
 
-def test_how_many_neighbours_are_separable_stands_on_the_page():
+def test_page_counts_separable_neighbours_in_the_ranking():
     made = [record(name=name, value=value) for name, value in (("a", 90.0), ("b", 89.5), ("c", 20.0))]
     assert "Pairs of neighbours in the ranking that certainly differ: 1 of 2." in Page(board.render(made)).text
 
 
-def test_examples_lie_beside_the_page_and_only_those_that_belong_to_a_score(tmp_path):
-    def kept(name, rows, digest=None):
+def test_only_examples_whose_hash_matches_are_written_next_to_the_page(tmp_path):
+    def write_predictions(name, rows, digest=None):
         content = gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode(), mtime=0)
         (tmp_path / "predictions").mkdir(exist_ok=True)
         (tmp_path / "predictions" / name).write_bytes(content)
         return {"file": f"predictions/{name}", "sha256": digest or hashlib.sha256(content).hexdigest()}
 
     row = {"id": "1", "gold": "</script>", "prediction": [1.5, None], "more": 1}
-    good, other = kept("good.gz", [row]), kept("other.gz", [row], "0" * 64)
-    broken = kept("broken.gz", [{"id": 1}])
+    good, other = write_predictions("good.gz", [row]), write_predictions("other.gz", [row], "0" * 64)
+    broken = write_predictions("broken.gz", [{"id": 1}])
     gone = {"file": "predictions/gone.gz", "sha256": "1" * 64}
     run(tmp_path, [record(seed=seed, predictions=one) for seed, one in enumerate((good, other, broken, gone))])
     page = board.build([tmp_path], tmp_path / "site")
@@ -153,7 +153,7 @@ def test_examples_lie_beside_the_page_and_only_those_that_belong_to_a_score(tmp_
     assert f'"examples/{script.name}"' in page.read_text()
 
 
-def test_damaged_records_are_marked_rows(tmp_path):
+def test_damaged_records_are_listed_in_every_output(tmp_path):
     run(tmp_path, world(1))
     path = sorted((tmp_path / "records").glob("*.json"))[0]
     path.write_bytes(path.read_bytes()[:100])
@@ -163,7 +163,7 @@ def test_damaged_records_are_marked_rows(tmp_path):
     assert json.loads(board.text([tmp_path], "json"))["damaged"][0]["file"] == f"records/{path.name}"
 
 
-def test_the_index_of_several_runs_begins_with_the_latest(tmp_path):
+def test_index_of_several_runs_begins_with_the_latest_run(tmp_path):
     for name, day in (("alpha", "20"), ("beta", "22"), ("gamma", "21")):
         older = replace(record(seed=0), finished="2026-11-01T00:00:00Z")
         run(tmp_path / "runs" / name, [older, replace(record(seed=1), finished=f"2026-11-{day}T00:00:00Z")])
@@ -172,7 +172,7 @@ def test_the_index_of_several_runs_begins_with_the_latest(tmp_path):
     assert "measured 2026-11-01 to 2026-11-22" in index.text
 
 
-def test_an_empty_run_and_an_unknown_format(tmp_path):
+def test_empty_run_has_a_page_and_unknown_formats_are_rejected(tmp_path):
     (tmp_path / "records").mkdir()
     assert "There is no record yet" in board.build([tmp_path], tmp_path / "site").read_text()
     assert (
@@ -186,7 +186,7 @@ def test_an_empty_run_and_an_unknown_format(tmp_path):
         board.text([tmp_path], table="nothing")
 
 
-def test_built_twice_it_is_the_same_to_the_byte(tmp_path):
+def test_page_bytes_do_not_depend_on_the_order_of_records_and_folders(tmp_path):
     made = list(world())
     first = board.build([run(tmp_path / "a", made)], tmp_path / "1").read_bytes()
     run(tmp_path / "b", reversed(made[::2]))
@@ -197,7 +197,7 @@ def test_built_twice_it_is_the_same_to_the_byte(tmp_path):
     assert str(tmp_path).encode() not in first
 
 
-def test_a_build_leaves_the_garbage_collector_as_it_was(tmp_path):
+def test_build_restores_the_state_of_the_garbage_collector(tmp_path):
     run(tmp_path, world(1))
     for enabled in (False, True):
         (gc.enable if enabled else gc.disable)()
@@ -225,7 +225,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_names_are_inert_everywhere(tmp_path, name):
+def test_hostile_names_are_inert_in_every_output(tmp_path, name):
     words = (
         "title",
         "citation",
@@ -294,7 +294,7 @@ def test_csv_keeps_negative_numbers_and_disarms_formulas():
     assert float(next(cells)["mean"]) == -1.25
 
 
-def test_the_page_asks_for_nothing_and_allows_only_its_own_script():
+def test_page_requests_nothing_and_allows_only_its_own_script():
     source = board.render(list(world(1)))
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', source).group(1).replace("&#39;", "'")
     assert (
@@ -316,7 +316,7 @@ def test_every_cell_has_its_command():
     assert all(one.command in text for one in made)
 
 
-def test_seeds_from_0_on_are_one_command_and_others_stay_as_they_were():
+def test_consecutive_seeds_from_0_share_one_command():
     def commands(*seeds, **more):
         return next(iter(arrange([record(seed=seed, **more) for seed in seeds]).cells.values())).commands
 

@@ -75,7 +75,7 @@ def open_(driver, page, hash=""):
 
 
 def column(driver, head):
-    """The visible cells of a column of the score table, by its head."""
+    """Returns the values of the visible cells below the column head that starts with ``head`` in the score table."""
     script = """
     const table = document.getElementById("score-table");
     const place = Array.from(table.tHead.rows[0].cells).findIndex((cell) => cell.textContent.startsWith(arguments[0]));
@@ -89,14 +89,14 @@ def click(driver, selector):
     driver.execute_script("document.querySelector(arguments[0]).click()", selector)
 
 
-def complaints(driver):
+def console_messages(driver):
     return [line["message"] for line in driver.get_log("browser")]
 
 
-def test_it_opens_without_complaint_or_request(opened, page):
+def test_page_opens_without_console_messages_or_requests(opened, page):
     opened.get_log("performance")
     open_(opened, page)
-    assert opened.title == "ptmbench board" and complaints(opened) == []
+    assert opened.title == "ptmbench board" and console_messages(opened) == []
     asked = [json.loads(line["message"])["message"] for line in opened.get_log("performance")]
     asked = [one["params"]["request"]["url"] for one in asked if one["method"] == "Network.requestWillBeSent"]
     assert {url for url in asked if not url.startswith("about:")} == {page.as_uri()}
@@ -104,7 +104,7 @@ def test_it_opens_without_complaint_or_request(opened, page):
     assert heads == opened.execute_script("return document.querySelectorAll('#score-table thead th').length")
 
 
-def test_sorting_puts_blanks_last_and_names_the_order(opened, page):
+def test_sorting_puts_blanks_last_and_sets_aria_sort(opened, page):
     open_(opened, page)
     for first, direction in (("descending", -1), ("ascending", 1)):
         click(opened, "#score-table thead th:nth-child(4) button")
@@ -119,7 +119,7 @@ def test_sorting_puts_blanks_last_and_names_the_order(opened, page):
     assert "sort=cola:asc" in opened.current_url
 
 
-def test_search_filters_and_the_address_gives_the_view_back(opened, page):
+def test_search_filters_rows_and_the_url_restores_the_view(opened, page):
     open_(opened, page)
     opened.execute_script(
         """
@@ -138,7 +138,7 @@ def test_search_filters_and_the_address_gives_the_view_back(opened, page):
     assert len(column(opened, "Model")) > 5 and "#" not in opened.current_url
 
 
-def test_two_rows_and_their_examples_beside_each_other(opened, page):
+def test_two_rows_and_their_examples_are_compared_side_by_side(opened, page):
     open_(opened, page)
     opened.execute_script(
         """
@@ -161,10 +161,10 @@ def test_two_rows_and_their_examples_beside_each_other(opened, page):
     text = opened.find_element("id", "examples").text
     assert "Of 5 examples both are right on 1, neither on 1, only the first on 2, only the second on 1." in text
     assert "</script><script>" in text and "\\u202eno" in text and opened.title == "ptmbench board"
-    assert complaints(opened) == []
+    assert console_messages(opened) == []
 
 
-def test_examples_that_were_not_copied_are_a_sentence(opened, page, tmp_path):
+def test_missing_example_files_give_an_error_message(opened, page, tmp_path):
     alone = tmp_path / "index.html"
     alone.write_bytes(page.read_bytes())
     open_(opened, alone)
@@ -176,7 +176,7 @@ def test_examples_that_were_not_copied_are_a_sentence(opened, page, tmp_path):
     opened.get_log("browser")
 
 
-def test_what_the_page_saves_is_what_it_shows(opened, page):
+def test_saved_csv_has_the_visible_rows(opened, page):
     open_(opened, page, "#search=elmo")
     saved = opened.execute_script("return exporters.csv(tableOf(document.getElementById('score-table')))")
     lines = saved.splitlines()
@@ -184,7 +184,7 @@ def test_what_the_page_saves_is_what_it_shows(opened, page):
     assert lines[1].startswith("ELMO mini · pre-trained · fine-tuning,1–") and lines[2].startswith('"ELMO, random mini')
 
 
-def test_keyboard_alone_reaches_and_sorts(opened, page):
+def test_columns_can_be_reached_and_sorted_with_the_keyboard(opened, page):
     from selenium.webdriver.common.action_chains import ActionChains
     from selenium.webdriver.common.keys import Keys
 
@@ -213,7 +213,7 @@ def test_a_link_to_a_cell_opens_its_sheet(opened, page):
 
 
 @pytest.mark.parametrize(("flags", "dark"), [((), False), (("--blink-settings=preferredColorScheme=0",), True)])
-def test_every_text_stands_out_from_its_ground(page, flags, dark):
+def test_text_has_sufficient_contrast_with_its_background(page, flags, dark):
     """The contrast is at least 4.5 to 1 (WCAG 2.2, 1.4.3) in the light and the dark theme."""
     script = """
     const canvas = document.createElement("canvas").getContext("2d");
@@ -252,7 +252,7 @@ def test_narrow_screens_scroll_tables_and_not_the_page(page):
         assert driver.execute_script("return document.documentElement.scrollWidth") <= 360
 
 
-def test_paper_is_white_whatever_the_screen(page):
+def test_printed_page_is_white_even_in_the_dark_theme(page):
     with browser("--blink-settings=preferredColorScheme=0") as driver:
         driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
         driver.get(page.as_uri())
@@ -262,7 +262,7 @@ def test_paper_is_white_whatever_the_screen(page):
         assert not driver.find_element("id", "compare").is_displayed()
 
 
-def test_without_its_script_the_page_is_whole(page):
+def test_page_is_complete_without_javascript(page):
     with browser() as driver:
         driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
         driver.get(page.as_uri())
@@ -274,7 +274,7 @@ def test_without_its_script_the_page_is_whole(page):
         assert "ptmbench run" in driver.find_element("id", "models").text
 
 
-def test_names_in_the_picture_do_not_overlap(opened, page):
+def test_labels_in_the_chart_do_not_overlap(opened, page):
     open_(opened, page)
     script = """
     const boxes = Array.from(document.querySelectorAll("svg.named .label"), (one) => one.getBBox());
@@ -286,7 +286,7 @@ def test_names_in_the_picture_do_not_overlap(opened, page):
 
 
 def test_markers_of_a_ladder_have_the_colours_of_their_lines(opened, tmp_path):
-    open_(opened, board.build([_written(tmp_path, [*rungs("bert"), *rungs("gpt", 66.0)])], tmp_path / "site"))
+    open_(opened, board.build([_write_run(tmp_path, [*rungs("bert"), *rungs("gpt", 66.0)])], tmp_path / "site"))
     script = """
     const shown = (one) => getComputedStyle(one);
     const models = Array.from(document.querySelector("svg.ladder").querySelectorAll("g:has(polyline)"));
@@ -300,7 +300,7 @@ def test_markers_of_a_ladder_have_the_colours_of_their_lines(opened, tmp_path):
     assert len(first) == len(second) == 5 and len(set(first)) == len(set(second)) == 1 and first[0] != second[0]
 
 
-def test_an_address_names_things_and_keeps_filters_theme_and_place(opened, page):
+def test_url_keeps_sorting_filters_theme_and_opened_cell(opened, page):
     open_(opened, page, "#sort=cola:desc&kind=pre-trained&theme=dark")
     values = [float(value) for value in column(opened, "CoLA") if value]
     assert values == sorted(values, reverse=True) and len(column(opened, "Model")) == 6
@@ -317,21 +317,21 @@ def test_an_address_names_things_and_keeps_filters_theme_and_place(opened, page)
     assert len(column(opened, "Model")) == 6
 
 
-def test_addresses_survive_new_records(tmp_path):
-    first = board.build([_written(tmp_path / "a", world(2))], tmp_path / "1").read_text()
+def test_anchors_stay_the_same_when_records_are_added(tmp_path):
+    first = board.build([_write_run(tmp_path / "a", world(2))], tmp_path / "1").read_text()
     more = [record(name="aaa", value=99.0), record(task="aaa", value=1.0), record(name="bert", task="zzz")]
-    second = board.build([_written(tmp_path / "b", [*world(2), *more])], tmp_path / "2").read_text()
+    second = board.build([_write_run(tmp_path / "b", [*world(2), *more])], tmp_path / "2").read_text()
     names = re.compile(r' id="?((?:row|cell|task|model)-[a-z0-9-]+)')
     assert set(names.findall(first)) < set(names.findall(second)) and len(set(names.findall(first))) > 30
 
 
-def _written(folder, records):
+def _write_run(folder, records):
     for one in records:
         write(folder, one)
     return folder
 
 
-def test_columns_without_a_number_go_with_the_rows_that_had_one(opened, page):
+def test_columns_without_a_number_in_visible_rows_are_hidden(opened, page):
     open_(opened, page, "#search=majority")
     heads = "return Array.from(document.querySelectorAll('#score-table thead th')).filter((one) => !one.hidden)"
     shown = opened.execute_script(f"{heads}.map((one) => one.dataset.key)")
@@ -340,7 +340,7 @@ def test_columns_without_a_number_go_with_the_rows_that_had_one(opened, page):
     assert "wikitext2" in opened.execute_script(f"{heads}.map((one) => one.dataset.key)")
 
 
-def test_saved_scores_have_numbers_in_columns_of_their_own(opened, page):
+def test_saved_scores_have_numbers_in_separate_columns(opened, page):
     open_(opened, page, "#search=elmo+mini+pre-trained&sort=cola:desc")
     script = "return exporters.{}(longTable(document.getElementById('score-table')))"
     rows = json.loads(opened.execute_script(script.format("json")))
@@ -352,7 +352,7 @@ def test_saved_scores_have_numbers_in_columns_of_their_own(opened, page):
     assert opened.execute_script(script.format("csv")).startswith("model,row,task,metric,seeds,mean,sd,low,high\n")
 
 
-def test_head_and_names_stay_in_view(opened, page):
+def test_head_of_the_first_column_stays_in_view(opened, page):
     open_(opened, page)
     script = """
     const scroll = document.querySelector("#scores .scroll"), head = scroll.querySelector("thead th");
@@ -367,8 +367,8 @@ def test_head_and_names_stay_in_view(opened, page):
     assert top > 50 and left > 50 and abs(down) < 2 and abs(right) < 2
 
 
-def test_every_table_of_the_page_has_a_name(opened, page):
-    """Tables on the sheets are left out: the summary of their sheet names them."""
+def test_every_table_of_the_page_has_an_accessible_name(opened, page):
+    """Tables on the sheets of models and tasks are not checked: the summary of their sheet names them."""
     open_(opened, page)
     script = """
     const named = (one) => one.caption || one.ariaLabel || document.getElementById(one.getAttribute("aria-labelledby"));
@@ -400,7 +400,7 @@ def test_touch_targets_are_large_on_small_screens(page, several):
 
 @pytest.fixture(scope="module")
 def several(tmp_path_factory):
-    """The index page of two boards, which have a page of models."""
+    """The index page of two boards that share a page of models."""
     folder = tmp_path_factory.mktemp("several")
     for run in ("first", "second"):
         write(folder / "runs" / run, record())
@@ -411,14 +411,14 @@ def test_a_link_to_a_model_opens_its_sheet_and_keeps_the_theme(opened, several):
     page = several.with_name("models.html")
     open_(opened, page, "#model-gpt")
     asked = "return document.getElementById('model-gpt').open"
-    assert opened.execute_script(asked) is True and complaints(opened) == []
+    assert opened.execute_script(asked) is True and console_messages(opened) == []
     open_(opened, several.with_name("first.html"), "#theme=dark")
     click(opened, "#model-bert a[href='models.html#model-bert']")
     assert opened.current_url.endswith("models.html#theme=dark&at=model-bert")
     assert opened.execute_script("return document.documentElement.dataset.theme") == "dark"
     assert opened.execute_script("return document.getElementById('model-bert').open") is True
     click(opened, "header a[href='index.html']")
-    assert opened.current_url.endswith("index.html#theme=dark") and complaints(opened) == []
+    assert opened.current_url.endswith("index.html#theme=dark") and console_messages(opened) == []
     assert opened.execute_script("return document.documentElement.dataset.theme") == "dark"
     click(opened, "a[href='first.html']")
     assert opened.current_url.endswith("first.html#theme=dark")
@@ -434,7 +434,7 @@ def test_a_printed_page_of_models_has_the_figure_and_the_open_sheets(several):
         assert not driver.find_element("id", "survey1").is_displayed()
 
 
-def test_the_first_picture_is_on_the_first_screen_of_a_phone(page):
+def test_first_chart_starts_on_the_first_screen_of_a_phone(page):
     with browser() as driver:
         driver.execute_cdp_cmd(
             "Emulation.setDeviceMetricsOverride", {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
@@ -460,4 +460,4 @@ def test_the_published_results_fit_on_small_pages(tmp_path):
             assert driver.execute_script("return document.getElementsByTagName('*').length") <= 18_500, path
             printed = base64.b64decode(driver.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True})["data"])
             assert len(re.findall(rb"/Type\s*/Page\b", printed)) <= 6, path.name
-            assert complaints(driver) == []
+            assert console_messages(driver) == []

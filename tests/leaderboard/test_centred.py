@@ -30,7 +30,7 @@ def records():
             yield made.blank("not-a-language-model", "because.", task="wikitext2", name=name, seed=seed)
 
 
-def test_scores_are_shares_of_the_way_from_chance_to_certainty():
+def test_scores_are_rescaled_from_chance_to_the_best_score():
     grid = arrange(list(records()))
     assert {c.task["name"]: (s.chance, s.best) for c, s in centred.Centred(grid=grid).scales.items()} == {
         "blimp": (50.0, 100.0), "cola": (0.0, 100.0), "conll2003": (20.0, 100.0)
@@ -46,7 +46,7 @@ def test_scores_are_shares_of_the_way_from_chance_to_certainty():
     assert first.interval.low < first.summary.mean < first.interval.high
 
 
-def test_a_model_as_it_is_has_one_value_for_all_seeds_and_its_twin_one_for_each():
+def test_unadapted_model_has_one_value_for_all_seeds_and_its_twin_one_per_seed():
     """A pre-trained model is scored on pairs once, its twins once per seed. The difference uses all twins."""
     twins = [pairs("bert", seed, value, kind="random") for seed, value in ((0, 40.0), (1, 60.0))]
     others = [
@@ -61,12 +61,12 @@ def test_a_model_as_it_is_has_one_value_for_all_seeds_and_its_twin_one_for_each(
     assert centred.lines(grid)[0].summary.mean == pytest.approx((40 + 30.5) / 2)
 
 
-def test_lower_is_better_counts_the_other_way():
+def test_scale_is_reversed_if_lower_is_better():
     scale = centred.Scale(chance=8.0, best=0.0)
     assert (scale(8.0), scale(2.0), scale(0.0)) == (0.0, 75.0, 100.0) and scale.slope == -12.5
 
 
-def test_a_failed_cell_leaves_the_row_without_and_an_unfit_model_the_instrument():
+def test_failed_cell_removes_the_rank_of_its_row_and_unfit_model_the_task():
     found = list(records())
     broken = made.blank("error", "It broke.", "failed", task="cola", name="elmo")
     grid = arrange([*found, broken, pairs("elmo", 0, 55.0), made.record("conll2003", "elmo", 0, 30.0)])
@@ -76,7 +76,7 @@ def test_a_failed_cell_leaves_the_row_without_and_an_unfit_model_the_instrument(
     assert {c.task["name"] for c in centred.Centred(grid=arrange([*found, unfit])).scales} == {"blimp", "conll2003"}
 
 
-def test_boards_without_minimal_pairs_stay_as_they_were():
+def test_boards_without_minimal_pairs_have_no_centred_average():
     plain = [record for record in records() if record.task["name"] != "blimp"]
     assert not centred.Centred(grid=arrange(plain)).scales and not len(tables.centred_average(plain))
     assert "Centred average" not in board.render(plain) and "CoNLL-2003 (chance 20)" in board.render(list(records()))

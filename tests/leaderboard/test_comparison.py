@@ -1,4 +1,4 @@
-"""The statistics of a comparison, checked against scipy, by hand, and by simulation."""
+"""The statistics of a comparison, checked against SciPy, by hand, and by simulation."""
 
 import math
 
@@ -27,23 +27,23 @@ def table(rng, seeds, n, level=80.0, seed_sd=1.0, ease=None, noise=20.0):
     return level + ease + rng.normal(0, seed_sd, (seeds, 1)) + rng.normal(0, noise, (seeds, n))
 
 
-def test_seeds_alone_give_welch():
+def test_mixed_t_without_example_variance_is_welchs_test():
     """Without spread between examples, the mixed t is Welch's test on the scores of the seeds."""
     base, head = np.array([80.0, 81.0, 83.0]), np.array([78.0, 79.5, 77.0, 80.0])
     drop = mixed_t(np.repeat(base[:, None], 50, 1), np.repeat(head[:, None], 50, 1), paired=False)
-    theirs = stats.ttest_ind(base, head, equal_var=False, alternative="greater")
-    assert drop.p == pytest.approx(theirs.pvalue, abs=1e-9) and drop.freedom == pytest.approx(theirs.df)
+    expected = stats.ttest_ind(base, head, equal_var=False, alternative="greater")
+    assert drop.p == pytest.approx(expected.pvalue, abs=1e-9) and drop.freedom == pytest.approx(expected.df)
     interval = stats.ttest_ind(base, head, equal_var=False).confidence_interval()
     assert drop.interval() == pytest.approx((interval.low, interval.high))
 
 
-def test_paired_seeds_give_the_paired_t():
+def test_mixed_t_of_paired_seeds_is_the_paired_t_test():
     base, head = np.array([80.0, 81.0, 83.0]), np.array([79.0, 80.5, 81.0])
     drop = mixed_t(np.repeat(base[:, None], 9, 1), np.repeat(head[:, None], 9, 1), paired=True)
     assert drop.p == pytest.approx(stats.ttest_rel(base, head, alternative="greater").pvalue, abs=1e-9)
 
 
-def test_variance_parts_by_hand():
+def test_variance_components_by_hand():
     """Two seeds per side and two examples. The means of the seeds are 3 and 4 on one side, 1 and 1 on the other."""
     base, head = np.array([[2.0, 4.0], [4.0, 4.0]]), np.array([[1.0, 1.0], [0.0, 2.0]])
     drop = mixed_t(base, head, paired=False)
@@ -56,7 +56,7 @@ def test_variance_parts_by_hand():
     assert drop.variance == pytest.approx(max(0.25 + drop.spread @ drop.spread - drop.residual, 0.25))
 
 
-def test_the_variance_is_unbiased_and_the_interval_covers():
+def test_variance_is_unbiased_and_the_interval_covers_the_true_drop():
     rng, values, variances, hits = np.random.default_rng(0), [], [], 0
     for _ in range(600):
         ease = rng.normal(0, 20, 200)
@@ -71,7 +71,7 @@ def test_the_variance_is_unbiased_and_the_interval_covers():
     assert 0.93 <= hits / 600 <= 0.98
 
 
-def test_clusters_must_be_drawn_together():
+def test_interval_covers_clustered_examples_only_if_groups_are_given():
     rng, hits = np.random.default_rng(1), {"groups": 0, "alone": 0}
     groups = [i // 10 for i in range(300)]
     for _ in range(300):
@@ -84,7 +84,7 @@ def test_clusters_must_be_drawn_together():
     assert hits["groups"] >= 0.91 * 300 > hits["alone"] + 30
 
 
-def test_multi_bootstrap_agrees_with_the_formula_where_both_apply():
+def test_multi_bootstrap_agrees_with_mixed_t_where_both_apply():
     rng = np.random.default_rng(2)
     ease = rng.normal(0, 20, 400)
     base, head = table(rng, 5, 400, ease=ease), table(rng, 5, 400, 78.0, ease=ease)
@@ -97,7 +97,7 @@ def test_multi_bootstrap_agrees_with_the_formula_where_both_apply():
     assert again.variance == drawn.variance
 
 
-def test_same_weights_is_mcnemar():
+def test_drop_without_training_is_mcnemars_test():
     base, head = np.zeros(100), np.zeros(100)
     base[:30], head[12:33] = 100, 100  # 12 lost, 3 won
     drop = untrained_drop([scored(base)], [scored(head)])
@@ -108,8 +108,8 @@ def test_same_weights_is_mcnemar():
     assert drop.interval() == pytest.approx((9 - half, 9 + half), rel=1e-6)
 
 
-def test_a_hundred_examples_on_which_nothing_changed_do_not_exclude_a_drop_of_two_points():
-    """With a true drop of 2 points, 13 of 100 such test sets have no example that shows it."""
+def test_no_change_on_a_hundred_examples_does_not_exclude_a_drop_of_two_points():
+    """With a true drop of 2 points, 13 of 100 such test sets contain no example on which the models differ."""
     each = np.repeat([0.0, 100.0], 50)
     for right in (each, np.zeros(100)):
         drop = untrained_drop([scored(right)], [scored(right)])
@@ -119,7 +119,7 @@ def test_a_hundred_examples_on_which_nothing_changed_do_not_exclude_a_drop_of_tw
     assert untrained_drop([scored(many)], [scored(many)]).interval().high < 1
 
 
-def test_same_weights_without_per_example_scores_draws_examples():
+def test_drop_without_training_or_per_example_scores_resamples_examples():
     rng = np.random.default_rng(3)
     base, head = rng.normal(50, 10, 400), rng.normal(49, 10, 400)
     drop = untrained_drop([scored(base, nonlinear=True)], [scored(head, nonlinear=True)])
@@ -128,7 +128,7 @@ def test_same_weights_without_per_example_scores_draws_examples():
     assert math.sqrt(drop.variance) == pytest.approx(error, rel=0.1)
 
 
-def test_scores_alone_are_never_narrower():
+def test_variance_from_scores_alone_is_larger_than_mixed_t():
     rng = np.random.default_rng(4)
     ease = rng.normal(0, 20, 300)
     base, head = table(rng, 5, 300, ease=ease), table(rng, 5, 300, ease=ease)
@@ -138,13 +138,13 @@ def test_scores_alone_are_never_narrower():
     assert alone.variance > mixed_t(base, head, False).variance
 
 
-def test_one_seed_says_nothing_of_the_next():
+def test_one_seed_gives_no_variance_and_no_interval():
     drop = mixed_t(np.zeros((1, 10)), np.ones((1, 10)), paired=False)
     assert math.isnan(drop.variance) and drop.p == 1.0 and math.isnan(drop.interval().low)
 
 
 @pytest.mark.parametrize("seeds", [2, 3])
-def test_seeds_that_happen_to_agree_raise_no_alarm(seeds):
+def test_seeds_that_agree_by_chance_raise_no_false_alarm(seeds):
     """An interval is at least as wide as that of the seeds alone. Without this floor, only 91 % of the intervals of two
     seeds contain 0."""
     rng = np.random.default_rng(7)
@@ -152,27 +152,27 @@ def test_seeds_that_happen_to_agree_raise_no_alarm(seeds):
         mixed_t(table(rng, seeds, 100, ease=ease, noise=5.0), table(rng, seeds, 100, ease=ease, noise=5.0), paired=True)
         for ease in rng.normal(0, 20, (3000, 100))
     ]
-    held = np.mean([low <= 0 <= high for low, high in (drop.interval() for drop in drops)])
-    assert 0.94 <= held <= 0.985
+    coverage = np.mean([low <= 0 <= high for low, high in (drop.interval() for drop in drops)])
+    assert 0.94 <= coverage <= 0.985
     for alpha in (0.025, 0.0025):
         assert np.mean([drop.p <= alpha for drop in drops]) <= alpha * 1.6
         assert all((drop.p <= alpha) == (drop.interval(1 - 2 * alpha).low > 0) for drop in drops)
 
 
-def test_no_spread_at_all():
+def test_drop_without_variance():
     assert Drop(value=0.0, variance=0.0, freedom=math.inf).interval() == (0, 0)
     assert Drop(value=0.0, variance=0.0, freedom=math.inf).p == 1.0
     assert Drop(value=1.0, variance=0.0, freedom=math.inf).p == 0.0
 
 
-def test_holm_and_fisher_against_hand_and_scipy():
+def test_holm_and_fisher_by_hand():
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([]) == [] and holm([0.9, 0.8]) == [1.0, 1.0]
     assert fisher((0, 5), (5, 5)) == pytest.approx(1 / math.comb(10, 5))
     assert fisher((1, 5), (1, 5)) > 0.5 and fisher((5, 5), (0, 5)) == 1.0
 
 
-def test_what_could_be_seen_and_the_seeds_for_it():
+def test_needed_seeds_detect_the_drop_in_80_percent_of_cases():
     """With the number of seeds that `seeds_needed` returns, the drop is detected in about 80 % of the cases."""
     rng = np.random.default_rng(5)
     first = mixed_t(table(rng, 5, 2000, noise=5), table(rng, 5, 2000, noise=5), False)
@@ -188,13 +188,13 @@ def test_what_could_be_seen_and_the_seeds_for_it():
     assert floor.seeds_needed(1.0, 0.025) is None and not floor.enough_examples(1.0, 0.025)
 
 
-def test_draws_take_whole_groups():
+def test_draws_resample_whole_groups():
     counts = draws(9, ["a", "b", "b", None, None, "c", "c", "c", "d"], 50, 0)
     assert counts.shape == (50, 9) and (counts[:, 1] == counts[:, 2]).all() and (counts[:, 5] == counts[:, 7]).all()
     assert (draws(5, None, 20, 1).sum(axis=1) == 5).all()
 
 
-def test_seeds_needed_is_the_smallest_number_that_sees_the_margin():
+def test_seeds_needed_is_the_smallest_number_that_detects_the_margin():
     for from_seeds, shared, margin in ((0.4, 0.01, 1.0), (0.2, 0.05, 0.9), (3.0, 0.0, 1.0), (0.01, 0.0, 2.0)):
         drop = Drop(value=0, variance=1, freedom=8, from_seeds=from_seeds, shared=shared, seeds=(5, 5))
         reach = []

@@ -22,20 +22,20 @@ MIB = 2**20
 
 
 def inference(median, **changes):
-    """A measurement of latency with narrow quartiles."""
+    """Makes an inference measurement whose latency has narrow quartiles."""
     each = {"processor": 0.97 * median, "median": median, "low": 0.99 * median, "high": 1.01 * median, "rounds": 25}
     told = {"latency": {"1": each, "8": each, "32": each}, "cpu_share": 0.99, "load": 0.5, "processors": 2}
     return told | {"peak_memory_bytes": 90 * MIB, "memory_before_bytes": 40 * MIB} | changes
 
 
-def one(value, seed, task="sst2", asked="", teacher=None, redrawn=None, **changes):
-    """A record of BERT mini, or of its compressed model."""
+def one(value, seed, task="sst2", transform="", teacher=None, redrawn=None, **changes):
+    """Makes a record of BERT mini, or of a model compressed from it."""
     adaptation = {"name": "finetune", **changes.pop("adaptation", {})}
-    if asked:
-        chain = transforms.choose(asked)
+    if transform:
+        chain = transforms.choose(transform)
         about = transforms.joined([each.recorded() for each in chain]) | transforms.described(chain)
         about["cost"] = {"flops": 5e11, "seconds": {"total": 3.0}}
-        adaptation = {"name": f"finetune>{asked}", "transform": about}
+        adaptation = {"name": f"finetune>{transform}", "transform": about}
     if teacher:
         adaptation["teacher"] = teacher
     found = made.record(task=task, seed=seed, value=value, adaptation=adaptation, **changes)
@@ -45,7 +45,7 @@ def one(value, seed, task="sst2", asked="", teacher=None, redrawn=None, **change
 
 
 def teacher_of(found):
-    """The entry of a student's record about its teacher."""
+    """Returns the teacher entry of a student's record, if ``found`` is the record of the teacher."""
     return {
         "name": "bert", "size": "mini", "adaptation": "finetune", "settings": dict(found.adaptation["settings"]),
         "seed": found.seed, "cost": {"flops": 4e13}, "pretraining": dict(found.pretraining),
@@ -88,7 +88,7 @@ def by_words(lines):
 # Intervals -----------------------------------------------------------------------------------------------------------
 
 
-def test_with_seeds_alone_it_is_fiellers_interval():
+def test_interval_without_example_variance_is_fiellers_interval():
     """The interval has the roots of (mean x - R mean y)^2 = t^2 (var x - 2 R cov + R^2 var y) / n as its bounds, if
     there is no variance over examples."""
     x, y = np.array([70.0, 74.0, 71.5, 73.0]), np.array([80.0, 82.0, 79.0, 83.0])
@@ -105,7 +105,7 @@ def test_with_seeds_alone_it_is_fiellers_interval():
     assert found.interval == pytest.approx(100 * np.sort(roots), abs=1e-6)
 
 
-def test_an_interval_is_unbounded_where_the_reference_may_be_zero():
+def test_interval_is_unbounded_if_the_reference_may_be_zero():
     x, y = ({((), i): value for i, value in enumerate(side)} for side in ((3.0, 2.0, 4.0), (-1.0, 6.0, 1.0)))
     found = ratio(_ScorePair(x, y, (0.0, 0.0, 0.0), True))
     assert found.value == pytest.approx(150.0) and math.isnan(found.interval.high)
@@ -113,7 +113,7 @@ def test_an_interval_is_unbounded_where_the_reference_may_be_zero():
 
 
 @pytest.mark.parametrize(("seeds", "own", "level"), [(3, 0.1, 0.9), (3, 0.8, 0.5), (5, 0.8, 0.5)])
-def test_it_holds_the_truth_in_new_seeds_and_examples(seeds, own, level):
+def test_interval_covers_the_true_retention_over_seeds_and_examples(seeds, own, level):
     """Repeats the simulation of `docs/statistics.md` with fewer replicates. Two models share the difficulty of each
     example. Seeds have a spread, and the compressed model has its own deviation per example, of size ``own``."""
     from scipy.special import ndtr
@@ -136,7 +136,7 @@ def test_it_holds_the_truth_in_new_seeds_and_examples(seeds, own, level):
     assert unpaired >= hits
 
 
-def test_replicates_of_two_models_have_the_same_examples():
+def test_replicates_of_two_models_draw_the_same_examples():
     rng = np.random.default_rng(0)
     right = rng.integers(0, 2, (50, 1)).astype(float)
     one_, again, other = (stats.redrawn(x, lambda sums: float(sums[0] / 50)) for x in (right, right, 1 - right))
@@ -149,7 +149,7 @@ def test_replicates_of_two_models_have_the_same_examples():
 # Lines ---------------------------------------------------------------------------------------------------------------
 
 
-def test_each_row_is_compared_with_what_it_was_made_from(grid):
+def test_each_row_is_compared_with_the_model_it_was_made_from(grid):
     lines = by_words(compressed(grid))
     teacher = lines["mini · pre-trained · fine-tuning"]
     assert teacher.reference is None and teacher.retention is None and not teacher.kind
@@ -167,7 +167,7 @@ def test_each_row_is_compared_with_what_it_was_made_from(grid):
     assert (int8.own_flops, int8.own_seconds, int8.teacher_flops) == (5e11, 3.0, 0.0)
 
 
-def test_students_name_their_teacher_and_stand_beside_a_plain_model_of_the_same_cost(grid):
+def test_students_are_compared_with_their_teacher_and_a_plain_model_of_same_cost(grid):
     lines = by_words(compressed(grid))
     scratch = lines["tiny · random weights · distillation from bert-mini"]
     student = lines["tiny · pre-trained · distillation from bert-mini"]
@@ -180,7 +180,7 @@ def test_students_name_their_teacher_and_stand_beside_a_plain_model_of_the_same_
     assert student.peer is None and student.verdict == "no plain model of the same cost"
 
 
-def test_a_teacher_with_other_settings_or_weights_is_not_the_one():
+def test_teacher_with_other_settings_or_weights_gives_no_retention():
     records = [one(80.0, 0), one(75.0, 0, teacher=teacher_of(one(80.0, 0)), adaptation={"name": "distil"})]
     (row,) = (line for line in compressed(arrange(records)) if line.kind)
     assert row.retention.value == pytest.approx(93.75)
@@ -198,15 +198,15 @@ def test_an_adaptation_that_compresses_is_compared_with_fine_tuning():
     assert row.kind == "exit" and row.retention.value == pytest.approx(95.0)
 
 
-def test_the_cost_of_a_transformed_student_has_its_distillation():
+def test_cost_of_a_transformed_student_includes_its_distillation():
     teacher = teacher_of(one(80.0, 0))
-    found = one(75.0, 0, asked="int8", teacher=teacher, cost={"flops": 3e13})
+    found = one(75.0, 0, transform="int8", teacher=teacher, cost={"flops": 3e13})
     (row,) = (line for line in compressed(arrange([found, one(80.0, 0)])) if line.kind)
     assert (row.own_flops, row.kind) == (3e13, "distillation+quantization")
 
 
-def test_above_chance_counts_both_scores_from_there():
-    grid = arrange([one(80.9, 0), one(65.9, 0, asked="int8")])  # the chance of SST-2 is 50.9
+def test_retention_above_chance_subtracts_chance_from_both_scores():
+    grid = arrange([one(80.9, 0), one(65.9, 0, transform="int8")])  # the chance of SST-2 is 50.9
     (row,) = (line for line in compressed(grid, grid.columns[0]) if line.kind)
     assert row.retention.value == pytest.approx(100 * 65.9 / 80.9) and row.above_chance.value == pytest.approx(50.0)
 
@@ -233,7 +233,7 @@ def test_the_csv_has_numbers_for_each_task_and_the_average(grid):
     assert any(float(line["difference low"]) > 0 for line in lines if line["plain model of the same cost"])
 
 
-def test_boards_without_compressed_models_stay_as_they_were(tmp_path):
+def test_boards_without_compressed_models_have_no_compression_section(tmp_path):
     for found in made.world(1):
         record.write(tmp_path, found)
     assert not len(tables.compression(list(made.world(1))))
@@ -241,7 +241,7 @@ def test_boards_without_compressed_models_stay_as_they_were(tmp_path):
     assert 'id="compression"' not in board.build([tmp_path], tmp_path / "site").read_text()
 
 
-def test_the_page_has_pictures_with_names_and_a_table(tmp_path):
+def test_page_has_labelled_charts_and_a_table(tmp_path):
     for found in world():
         record.write(tmp_path, found)
     page = board.build([tmp_path], tmp_path / "site").read_text()
@@ -253,8 +253,8 @@ def test_the_page_has_pictures_with_names_and_a_table(tmp_path):
 
 
 @pytest.mark.parametrize("broken", [3, [], {"latency": 5}, {"latency": {"1": {"median": "x"}}}, {"reason": "no time"}])
-def test_strange_measurements_are_left_out(tmp_path, broken):
-    records = [one(80.0, 0), one(79.0, 0, asked="int8", cost={"inference": broken}, redrawn=["x"])]
+def test_malformed_measurements_are_left_out(tmp_path, broken):
+    records = [one(80.0, 0), one(79.0, 0, transform="int8", cost={"inference": broken}, redrawn=["x"])]
     (row,) = (line for line in compressed(arrange(records)) if line.kind)
     assert row.latency == {} and row.memory is None and not row.retention.paired
     for found in records:
@@ -262,20 +262,20 @@ def test_strange_measurements_are_left_out(tmp_path, broken):
     assert "Compressed models" in board.build([tmp_path], tmp_path / "site").read_text()
 
 
-def test_lower_is_better_has_no_retention():
+def test_metrics_for_which_lower_is_better_have_no_retention():
     grid = arrange([one(30.0, 0, "wikitext2"), one(31.0, 0, "wikitext2", "int8")])
     (row, reference), *_ = retention.reference_rows(grid).items()
     assert retention.retention(grid, row, reference, grid.columns[0]) is None
 
 
-def test_the_surveys_table_3_has_our_figures_beside_its_own(grid):
+def test_table_3_of_the_survey_has_our_figures_next_to_its_own(grid):
     from ptmbench.leaderboard.page import survey
 
     catalogue = {"models": {"bert": {"names": ["BERT"], "title": "BERT"}}, "objectives": {}, "methods": ["qat"]}
     catalogue["taxonomy"] = {"values": (), "methods": (), "parts": ()}
     (table,) = (one for one in survey.tables(grid, catalogue, {"bert": "m"}) if one["number"] == 3)
     (row,) = (row for row in table["rows"] if row["cells"][0] == "PD")
-    (told,) = row["here"]  # not of the student with random weights
+    (told,) = row["here"]  # the student with random weights is left out
     title, _, figures = told["text"].partition(": ")
     assert title == "BERT (tiny · pre-trained · distillation from bert-mini)"
     assert re.fullmatch(r"[\d.]+ % \([\d.]+ to [\d.]+\), speed × 4, size ÷ 3.3", figures)

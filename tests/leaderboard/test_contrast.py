@@ -1,4 +1,4 @@
-"""Stars and gaps compare pairs of rows by seeds and examples, and never contradict the printed intervals."""
+"""Stars and gaps, which compare pairs of rows by seeds and examples and agree with the printed intervals."""
 
 import math
 import random
@@ -21,7 +21,7 @@ def starred(made):
     return {row.name for row in stars(grid, grid.columns[0])}
 
 
-def test_a_star_is_for_rows_that_are_not_shown_to_be_worse_than_the_best():
+def test_stars_mark_rows_that_are_not_shown_to_be_worse_than_the_best():
     assert starred([one("a", 80), one("b", 79), one("c", 70), one("d", 60)]) == {"a", "b"}
     assert starred([one("a", 80, "wikitext2"), one("b", 30, "wikitext2")]) == {"b"}
     assert starred([one("a", 80)]) == set()  # there is no other row
@@ -32,7 +32,7 @@ def test_a_column_in_which_most_rows_would_have_a_star_has_none():
     assert starred([one("a", 80), one("b", 79), one("c", 60), one("d", 61)]) == {"a", "b"}
 
 
-def test_a_gap_pairs_seeds_and_adds_the_examples():
+def test_gap_pairs_seeds_and_adds_the_variance_over_examples():
     shift = (0.0, 10.0, -10.0)
     ours = Sample({((), i): 71.0 + x for i, x in enumerate(shift)}, 0.0, Interval(0, 100))
     theirs = Sample({((), i): 70.0 + x for i, x in enumerate(shift)}, 0.0, Interval(0, 100))

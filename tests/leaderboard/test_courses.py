@@ -1,4 +1,4 @@
-"""Curves of pre-training: read from runs and baselines, thinned and drawn, only for the weights of the records."""
+"""Pre-training curves ("courses"): read from runs and baselines for the weights of the records, thinned and drawn."""
 
 import hashlib
 import json
@@ -14,7 +14,7 @@ from tests.leaderboard.pages import Page
 
 
 def weights(name):
-    """The hash of the weights of the made-up records of ``name``."""
+    """Returns the hash of the weights in the made-up records of ``name``."""
     return hashlib.sha256(ascii(name).encode()).hexdigest()
 
 
@@ -39,25 +39,25 @@ def run(tmp_path):
     return folder
 
 
-def found(folder, *records):
+def load_courses(folder, *records):
     return courses.load([folder], records or [record(name="bert"), record(name="gpt")])
 
 
-def test_courses_are_those_of_the_weights_that_records_name(run):
-    assert found(run)[weights("bert")] == ((10, 9.0), (20, 8.0), (30, 7.5), (40, 7.0))
-    assert set(found(run, record(name="bert"))) == {weights("bert")}
+def test_courses_are_loaded_only_for_weights_named_in_records(run):
+    assert load_courses(run)[weights("bert")] == ((10, 9.0), (20, 8.0), (30, 7.5), (40, 7.0))
+    assert set(load_courses(run, record(name="bert"))) == {weights("bert")}
     manifest(run, "elmo", [9.0, 8.0], digest="0" * 64)
-    assert set(found(run)) == {weights("bert"), weights("gpt")}
+    assert set(load_courses(run)) == {weights("bert"), weights("gpt")}
 
 
-def test_long_courses_are_thinned_from_the_first_to_the_last_point(run):
-    points = found(run)[weights("gpt")]
+def test_long_courses_are_thinned_and_keep_their_first_and_last_point(run):
+    points = load_courses(run)[weights("gpt")]
     assert len(points) == courses.MOST and points[0] == (10, 8.0) and points[-1] == (4000, 8.0 - 3.99)
     assert [step for step, _ in points] == sorted(step for step, _ in points)
 
 
 @pytest.mark.parametrize("damage", ["cut", "changed", "nan", "not json"])
-def test_a_damaged_manifest_is_no_course(run, damage):
+def test_a_damaged_manifest_gives_no_course(run, damage):
     path = run / "pretrained" / "bert-tiny.abc" / "manifest.json"
     text = path.read_text()
     path.write_text(
@@ -65,13 +65,13 @@ def test_a_damaged_manifest_is_no_course(run, damage):
             damage
         ]
     )
-    assert set(found(run)) == {weights("gpt")}
+    assert set(load_courses(run)) == {weights("gpt")}
 
 
-def test_a_baseline_keeps_the_courses_and_notices_a_change(run, tmp_path):
+def test_a_baseline_keeps_the_courses_and_detects_a_change(run, tmp_path):
     accept(run, tmp_path / "baseline", "they are right", predictions=False)
     assert verify(tmp_path / "baseline")
-    assert found(tmp_path / "baseline") == found(run)
+    assert load_courses(tmp_path / "baseline") == load_courses(run)
     path = tmp_path / "baseline" / "courses.json"
     assert path.stat().st_size < 4000 and not (tmp_path / "baseline" / "pretrained").exists()
     path.write_text(path.read_text().replace("9", "8"))
@@ -79,17 +79,17 @@ def test_a_baseline_keeps_the_courses_and_notices_a_change(run, tmp_path):
         verify(tmp_path / "baseline")
 
 
-def test_the_page_draws_them_over_tokens_and_flops_with_a_table(run, tmp_path):
+def test_page_draws_courses_over_tokens_and_flops_with_a_table(run, tmp_path):
     source = board.build([run], tmp_path / "site").read_text()
     section = source[source.index('id="courses"') :]
     section = section[: section.index("</section>")]
-    assert section.count("<svg") == 2 and section.count('class="mean"') == 4  # two models in two pictures
+    assert section.count("<svg") == 2 and section.count('class="mean"') == 4  # two models in two charts
     text = " ".join(Page(section).text.split())
     assert "Losses of different objectives cannot be compared" in text
     assert "9.000" in text and "7.000" in text and "1 BERT mini" in text
 
 
-def test_many_models_have_colours_and_dashes_that_tell_them_apart():
+def test_many_models_have_distinct_colours_and_dashes():
     from ptmbench.leaderboard.page import charts
 
     lines = [
@@ -102,7 +102,7 @@ def test_many_models_have_colours_and_dashes_that_tell_them_apart():
     assert all(later - earlier > 15.9 for earlier, later in zip(sorted(heights), sorted(heights)[1:], strict=False))
 
 
-def test_pretrainings_without_a_curve_are_counted_and_the_reason_is_said(run, tmp_path):
+def test_pretrainings_without_a_curve_are_counted_with_the_reason(run, tmp_path):
     write(run, record(name="elmo"))
     source = board.build([run], tmp_path / "site").read_text()
     assert "1 of 3 pre-trainings have no curve, because" in source and source.count('class="mean"') == 4
@@ -113,7 +113,7 @@ def test_pretrainings_without_a_curve_are_counted_and_the_reason_is_said(run, tm
     assert 'href="#courses"' not in source
 
 
-def test_what_is_not_pretrained_here_has_no_such_section(tmp_path):
+def test_boards_without_pretrainings_have_no_courses_section(tmp_path):
     write(tmp_path / "run", record(kind="random"))
     write(tmp_path / "run", record(kind="published", row={"division": "published"}))
     assert 'id="courses"' not in board.build([tmp_path / "run"], tmp_path / "site").read_text()

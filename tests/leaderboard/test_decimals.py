@@ -1,4 +1,4 @@
-"""Decimals follow from the metric, on all pages and in all exports."""
+"""The number of decimals follows from the metric, on all pages and in all exports."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def bits(name="gpt", seed=0, value=2.3456, **changes):
     return record("bits_per_byte", name, seed, value, task_=BITS, scores=narrow, **changes)
 
 
-def test_a_record_without_decimals_has_those_of_its_metric():
+def test_a_record_without_decimals_uses_those_of_its_metric():
     assert [decimals_of({"headline": name}) for name in ("f1", "perplexity", "bits_per_byte")] == [1, 1, 2]
     assert decimals_of({"headline": "f1", "decimals": 3}) == 3
     for odd in (True, -1, 2.0, "2", None, 10**6):
@@ -25,11 +25,11 @@ def test_a_record_without_decimals_has_those_of_its_metric():
 
 
 @pytest.mark.parametrize("name", ["bits_per_byte", "bits_per_byte-pseudo", "wikitext2", "sst2"])
-def test_tasks_state_them(name):
+def test_tasks_declare_their_decimals(name):
     assert tasks.load(name).decimals == (2 if name.startswith("bits") else 1)
 
 
-def test_bits_per_byte_have_two_everywhere():
+def test_bits_per_byte_have_two_decimals_everywhere():
     made = [bits(), bits("gpt", value=2.5, kind="random"), record(name="gpt", value=61.234)]
     text = Page(board.render(made)).text
     assert "2.35" in text and "2.32 to 2.37" in text, "the table, and its whisker"
@@ -42,7 +42,7 @@ def test_bits_per_byte_have_two_everywhere():
     )
 
 
-def test_gains_of_a_ladder_have_one_more_than_its_scores():
+def test_gains_of_a_ladder_have_one_more_decimal_than_its_scores():
     made = [bits(value=value, pretraining=rung(c)) for c, value in ((1e12, 2.9), (1e13, 2.6), (1e14, 2.45))]
     text = Page(board.render(made)).text
     assert "1e12: 2.90, 1e13: 2.60, 1e14: 2.45" in text and "-0.090" in text

@@ -1,4 +1,4 @@
-"""Exports: LaTeX, Every Eval Ever, Hugging Face, and the survey's tables. Hostile names are harmless in each."""
+"""Exports: LaTeX, Every Eval Ever, Hugging Face, and the survey's tables. Hostile names are escaped in each."""
 
 import csv
 import io
@@ -98,7 +98,7 @@ def test_every_eval_ever_has_what_its_schema_requires():
     json.dumps(found, allow_nan=False)
 
 
-def test_eval_results_hold_official_data_only():
+def test_eval_results_contain_only_official_data():
     made = [record(value=51.5), record(task="sst2", value=80.0, task_={"source": "microworld"})]
     (content,) = export.eval_results(arrange(made)).values()
     (entry,) = json.loads(content)
@@ -106,13 +106,13 @@ def test_eval_results_hold_official_data_only():
     assert entry["date"] == "2026-11-21" and "1 seed" in entry["notes"] and "--tasks cola" in entry["notes"]
 
 
-def test_rows_that_look_alike_get_files_of_their_own():
+def test_rows_with_similar_names_get_separate_files_and_ids():
     made = [record(name=name, row={"label": label}) for name, label in (("a", "a b"), ("b", "a-b"), ("c", "A B!"))]
     assert len(export.eval_results(arrange(made))) == 3
     assert len({one["model_info"]["id"] for one in export.every_eval_ever(arrange(made))}) == 3
 
 
-def test_table_2_has_reported_beside_measured():
+def test_table_2_has_reported_and_measured_scores():
     reported = [{"task": "glue", "metric": "average", "value": 72.8, "source": "the survey", "split": "test"}]
     card = {"card": CARD | {"reported": reported}}
     whole = [record(task=name, value=60.0 + seed, seed=seed, row=card) for name in GLUE for seed in (0, 1)]
@@ -128,7 +128,7 @@ def test_table_2_has_reported_beside_measured():
     assert other["GLUE measured"] == f"[{len(GLUE) - 1} of {len(GLUE)} tasks missing]"
 
 
-def test_table_2_says_what_is_fine_tuned():
+def test_table_2_says_whether_the_model_is_fine_tuned():
     asked = ("finetune", "finetune:layers=top", "ulmfit:concat=0", "features", "prompt:shots=4")
     frame = tables.table_2([record(adaptation={"name": name}) for name in asked])
     told = {"yes", "yes (finetune:layers=top)", "yes (ulmfit:concat=0)", "no (features)", "no (prompt:shots=4)"}
@@ -138,7 +138,7 @@ def test_table_2_says_what_is_fine_tuned():
     assert tuple(kept) == survey.FROZEN
 
 
-def test_table_3_holds_the_compressed_models_only():
+def test_table_3_has_only_compressed_models():
     card = CARD | {"extensions": ["distillation"], "layers": 6, "speed_up": "1.6x", "source_model": "BERT"}
     card |= {"licence": "Apache-2.0"}
     frame = tables.table_3([record(), record(name="distil", row={"card": card})])
@@ -150,7 +150,7 @@ def test_table_3_holds_the_compressed_models_only():
     assert tables.table_3([record(name="p", row={"card": card})]).iloc[0]["layers"] == "[not-in-card]"
 
 
-def test_table_3_measures_with_its_own_average():
+def test_table_3_uses_its_own_glue_average():
     """The average has nine scores of eight tasks: no WNLI, MNLI twice, F1 of MRPC and QQP, Spearman of STS-B."""
     card = {"card": CARD | {"extensions": ["sharing"]}}
     average = survey.compressed_glue()
@@ -174,12 +174,12 @@ def test_table_3_measures_with_its_own_average():
 class TestScript:
     def call(self, code, *values):
         program = f"const logic = require(process.argv[1]); const a = JSON.parse(process.argv[2]); {code}"
-        given = ["node", "-e", program, str(SITE / "logic.js"), json.dumps(values)]
-        done = subprocess.run(given, capture_output=True, text=True, timeout=600)
+        arguments = ["node", "-e", program, str(SITE / "logic.js"), json.dumps(values)]
+        done = subprocess.run(arguments, capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
-    def test_differences_are_those_of_the_statistics(self):
+    def test_differences_equal_those_of_the_python_code(self):
         from ptmbench.leaderboard.stats import differences
 
         ours, theirs = {0: 70.0, 1: 72.5, 2: 71.0, 9: 1.0}, {2: 69.0, 1: 69.5, 0: 69.75}
@@ -198,13 +198,13 @@ class TestScript:
             {"n": 1, "mean": 0, "low": None, "high": None},
         ]
 
-    def test_a_seed_without_a_number_leaves_none(self):
+    def test_mean_and_difference_are_null_if_a_seed_has_no_number(self):
         """An infinite perplexity is null on the page, and JavaScript adds null as 0."""
         told = "console.log(JSON.stringify([logic.mean(a[0]), logic.mean(a[1]), logic.difference(...a)]))"
         found = self.call(told, [0, [80.0, None]], [0, [40.0, 42.0]], [[0, 1]], [12.7])
         assert found == [None, 41.0, {"n": 2, "mean": None, "low": None, "high": None}]
 
-    def test_examples_by_who_is_right(self):
+    def test_examples_are_grouped_by_which_model_is_right(self):
         first = [["1", "0", "0"], ["2", "1", "0"], ["3", "1", "1"], ["4", "1", "0"], ["only", "1", "1"]]
         second = [["4", "1", "1"], ["3", "1", "0"], ["2", "1", "0"], ["1", "0", "0"]]
         found = self.call("console.log(JSON.stringify(logic.contrast(...a)))", "classification", first, second)
@@ -228,7 +228,7 @@ class TestScript:
             (100 * (values.mean() - half), 100 * (values.mean() + half))
         )
 
-    def test_no_disagreement_in_few_examples_proves_nothing(self):
+    def test_no_disagreement_in_few_examples_leaves_a_wide_interval(self):
         found = self.call("console.log(JSON.stringify(logic.pairedShare(...a)))", 0, 0, 30)
         assert found["mean"] == 0 and found["low"] == -found["high"] and found["high"] > 8
 
@@ -246,10 +246,10 @@ class TestScript:
             ("language_modelling", None, [1.0, 2, 3], None),
         ],
     )
-    def test_right_and_wrong(self, form, gold, prediction, expected):
+    def test_predictions_are_judged_as_right_or_wrong(self, form, gold, prediction, expected):
         assert self.call("console.log(JSON.stringify(logic.right(...a)))", form, gold, prediction) is expected
 
-    def test_the_view_survives_the_address(self):
+    def test_view_state_survives_the_url_round_trip(self):
         state = {"search": "bert & <b>=é", "sort": "3d", "size": "", "objectives": "a+b"}
         code = "const text = logic.writeState(a[0]); console.log(JSON.stringify([text, logic.readState('#' + text)]))"
         text, back = self.call(code, state)
@@ -257,7 +257,7 @@ class TestScript:
         assert self.call("console.log(JSON.stringify([logic.readState('#c0-1'), logic.readState('')]))") == [None, None]
 
     @pytest.mark.parametrize("name", [name for name in HOSTILE if "\ud800" not in name] + ["-2+3", "-1.5 ± 0.7", "a;b"])
-    def test_hostile_cells_are_inert_in_what_the_page_saves(self, name):
+    def test_hostile_cells_are_inert_in_saved_tables(self, name):
         table = {"heads": [name, "x"], "rows": [[name, "1.5"]]}
         every = "Object.fromEntries(Object.entries(logic.exporters).map(([kind, write]) => [kind, write(a[0])]))"
         saved = self.call(f"console.log(JSON.stringify({every}))", table)
@@ -273,8 +273,8 @@ class TestScript:
         assert len(re.findall(r"(?<!\\)&", body)) == 1 and "\\input" not in saved["latex"]
 
 
-def test_csv_and_json_have_numbers_in_columns_of_their_own(tmp_path):
-    """The columns are mean, standard deviation, seeds and interval of each cell, and the gain by pre-training."""
+def test_csv_and_json_have_numbers_in_separate_columns(tmp_path):
+    """Each cell has columns for its mean, standard deviation, seeds, interval, and gain by pre-training."""
     made = [record(seed=seed, value=60.0 + seed) for seed in (0, 1)]
     made += [record(seed=seed, value=50.0 + seed, kind="random") for seed in (0, 1)]
     for one in made:

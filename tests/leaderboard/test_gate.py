@@ -1,4 +1,4 @@
-"""The gate: verdicts and their reasons, from records alone. No cell is left out, and no problem passes."""
+"""The gate: verdicts and their reasons, from records alone. Every cell has a verdict, and no failure passes."""
 
 import json
 import math
@@ -22,9 +22,9 @@ def test_the_same_records_pass(tmp_path):
     assert only(found).method == "identical predictions" and only(found).drop.interval() == (0, 0)
 
 
-def test_losses_have_margins_of_their_own():
-    """A margin of one point, as for scores in percent, would be as large as the whole effect of pre-training on bits
-    per byte."""
+def test_losses_have_smaller_margins_than_scores_in_percent():
+    """A margin of one point, as for scores in percent, would be as large as the whole gain in bits per byte from
+    pre-training."""
     judged = [(tasks.load(name), {"name": name, "higher_is_better": False}) for name in tasks.names()]
     losses = [about | {"headline": task.headline} for task, about in judged if not task.higher_is_better]
     assert {about["headline"] for about in losses} >= {"perplexity", "bits_per_byte"}
@@ -48,7 +48,7 @@ def test_equal_predictions_with_other_scores_are_a_change_of_scoring(tmp_path, c
     assert cell.drop is None and cell.rescored and found.reason == "1 cells have the same predictions and other scores."
 
 
-def test_a_change_of_scoring_is_seen_in_any_metric_and_any_seed(tmp_path):
+def test_a_change_of_scoring_is_detected_in_any_metric_and_any_seed(tmp_path):
     """The gate also sees it if the headline stays the same, if other seeds are missing, or if the score rises. It
     ignores the last digits of a float."""
     minor = between(tmp_path / "minor", [cells()], [rescored(cells(), lambda value: value / 2, "accuracy")])
@@ -74,12 +74,12 @@ def test_a_gain_passes(tmp_path):
     assert between(tmp_path, [cells(level=0.8)], [cells(salt=1)]).status(strict=True) == 0
 
 
-def test_a_significant_drop_within_the_margin_is_none(tmp_path):
+def test_a_significant_drop_within_the_margin_passes(tmp_path):
     found = between(tmp_path, [cells()], [cells(level=0.8, salt=1)], chosen={"sst2": 30.0, "macro": 30.0})
     assert only(found).p_adjusted < 0.001 and found.verdict == "pass"
 
 
-def test_what_cannot_be_told_says_what_could_have_been_seen(tmp_path):
+def test_inconclusive_cell_states_the_detectable_drop_and_the_needed_seeds(tmp_path):
     found = between(tmp_path, [cells(sd=0.1)], [cells(sd=0.1, salt=1)])
     cell = only(found)
     assert cell.verdict == found.verdict == "inconclusive"
@@ -93,7 +93,7 @@ def bounded(value, low, high):
     return [record(task="sst2", seed=seed, value=value, scores=scores, finished=str(value)) for seed in range(5)]
 
 
-def test_an_interval_that_begins_at_zero_is_one(tmp_path):
+def test_interval_that_begins_at_zero_is_used_as_an_interval(tmp_path):
     """Two low scores with widely overlapping intervals are no regression, even if all seeds agree."""
     cell = only(between(tmp_path, [bounded(6.0, 0.0, 12.0)], [bounded(3.0, 0.0, 6.0)]))
     half = 1.959963984540054
@@ -101,13 +101,13 @@ def test_an_interval_that_begins_at_zero_is_one(tmp_path):
     assert cell.verdict == "inconclusive"
 
 
-def test_scores_without_intervals_say_nothing_of_other_examples(tmp_path):
+def test_scores_without_intervals_are_inconclusive(tmp_path):
     cell = only(between(tmp_path, [bounded(60.0, None, None)], [bounded(50.0, math.nan, math.nan)]))
     assert cell.verdict == "inconclusive" and math.isnan(cell.drop.variance)
     assert "spread over examples" in cell.reason and cell.seeds_needed is None
 
 
-def test_cells_on_the_same_examples_move_together_whatever_their_task_is_called(tmp_path):
+def test_cells_on_the_same_examples_are_correlated_whatever_their_task_names(tmp_path):
     """Two tasks on the same sentences do not count as twice as many sentences."""
     data = {"task_": {"data_sha256": "f" * 64}}
     one = between(tmp_path / "one", [cells(**data)], [cells(level=0.8, salt=1, **data)])
@@ -119,7 +119,7 @@ def test_cells_on_the_same_examples_move_together_whatever_their_task_is_called(
     assert two.macro.drop.shared >= one.macro.drop.shared > 0
 
 
-def test_the_mode_follows_from_provenance(tmp_path):
+def test_the_method_follows_from_provenance(tmp_path):
     def method(name, base, head):
         found = between(tmp_path / name, [base], [head])
         return only(found).method, only(found).notes
@@ -136,7 +136,7 @@ def test_the_mode_follows_from_provenance(tmp_path):
     assert name == "scores and their intervals only" and "intervals were used" in notes[0]
 
 
-def test_a_mean_that_passes_is_a_pass_on_average_while_cells_are_open(tmp_path):
+def test_passing_mean_with_inconclusive_cells_is_a_pass_on_average(tmp_path):
     base = [cells(task=f"t{i}", salt=i, sd=0.05) for i in range(12)]
     head = [cells(task=f"t{i}", salt=20 + i, sd=0.05) for i in range(12)]
     found = between(tmp_path, base, head)
@@ -149,12 +149,12 @@ def test_a_mean_that_passes_is_a_pass_on_average_while_cells_are_open(tmp_path):
     assert json.loads(gate_report.to_json(found))["strict_status"] == 3
 
 
-def test_one_seed_of_a_training_is_inconclusive(tmp_path):
+def test_a_single_training_seed_is_inconclusive(tmp_path):
     found = between(tmp_path, [cells(seeds=[0])], [cells(seeds=[1], level=0.5)])
     assert only(found).verdict == "inconclusive" and "One seed" in only(found).reason and found.macro is None
 
 
-def test_lower_is_better_turns_the_drop_round(tmp_path):
+def test_drop_has_the_opposite_sign_if_lower_is_better(tmp_path):
     asis = {"task": "wikitext2", "adaptation": {"name": "likelihood"}, "seeds": [0]}
     found = between(tmp_path, [cells(level=0.8, **asis)], [cells(salt=1, **asis)])
     assert only(found).drop.value > 0 and only(found).verdict == "regression"
@@ -162,7 +162,7 @@ def test_lower_is_better_turns_the_drop_round(tmp_path):
     assert between(tmp_path / "2", [cells(**asis)], [cells(level=0.8, salt=1, **asis)]).verdict == "pass"
 
 
-def test_zero_cells_compared_is_never_zero(tmp_path):
+def test_exit_status_is_not_zero_if_no_cell_is_compared(tmp_path):
     found = between(tmp_path, [cells()], [cells(task="cola")])
     assert found.status() == 4 and {cell.verdict for cell in found.cells} == {"missing", "new"}
     assert between(tmp_path / "empty", [], []).status() == 4
@@ -181,14 +181,14 @@ def test_zero_cells_compared_is_never_zero(tmp_path):
         ({"pretraining": {"corpus_sha256": "9" * 64}}, "corpus"),
     ],
 )
-def test_another_recipe_is_no_number(tmp_path, changes, words):
+def test_cells_of_another_recipe_are_not_comparable(tmp_path, changes, words):
     head = [record(**({"task": "sst2", "seed": s, "value": 20.0} | changes)) for s in range(5)]
     found = between(tmp_path, [cells()], [head])
     assert found.status() == 5 and only(found).verdict == "not comparable" and words in only(found).reason
     assert only(found).drop is None
 
 
-def test_extra_encoders_belong_to_the_recipe(tmp_path):
+def test_extra_encoders_are_part_of_the_recipe(tmp_path):
     """A random twin is stacked on GloVe's vectors; those of HEAD differ in their tokens or weights."""
     made = record().pretraining
 
@@ -204,7 +204,7 @@ def test_extra_encoders_belong_to_the_recipe(tmp_path):
 
 @pytest.mark.parametrize("versions, comparable", [((1, 1), True), ((1, 2), False)])
 @pytest.mark.parametrize("names", [("auxiliary", "auxiliary"), ("beside", "auxiliary")])
-def test_versions_of_auxiliary_tasks(tmp_path, names, versions, comparable):
+def test_different_versions_of_auxiliary_tasks_are_not_comparable(tmp_path, names, versions, comparable):
     """Versions are also compared between an old record, which has them under "beside", and a new one."""
     base, head = (
         [record(seed=s, value=50.0, task_={name: {"trec": {"version": version, "data_sha256": "0"}}}) for s in range(5)]
@@ -242,8 +242,8 @@ def test_failures_never_pass(tmp_path):
     assert between(tmp_path / "no", [cells()], [missing]).status() == 4
 
 
-def test_cells_that_never_knew_their_recipe_belong_to_the_others(tmp_path):
-    """Records have no recipe if the pre-training diverged, and a seed has none if its worker died."""
+def test_records_without_a_recipe_join_the_cell_of_the_other_records(tmp_path):
+    """A record has no recipe if its pre-training diverged or its worker died."""
 
     def early(status, seeds, **changes):
         for seed in seeds:
@@ -261,7 +261,7 @@ def test_cells_that_never_knew_their_recipe_belong_to_the_others(tmp_path):
     assert between(tmp_path / "part", [cells()], [part]).status() == 5
 
 
-def test_damaged_and_future_records(tmp_path):
+def test_damaged_and_future_records_are_rejected(tmp_path):
     head = side(tmp_path / "head", cells())
     base = side(tmp_path / "base", cells())
     file = next((head / FOLDER).glob("*s0*.json"))
@@ -276,7 +276,7 @@ def test_damaged_and_future_records(tmp_path):
         gate(base, tmp_path / "none", scorer)
 
 
-def test_many_cells_do_not_raise_the_alarm(tmp_path):
+def test_significance_is_corrected_for_the_number_of_cells(tmp_path):
     """A drop that is significant alone is not significant among twelve cells."""
     worse = cells(level=1.1, sd=0.06, salt=3, task="t0")
     alone = between(tmp_path / "1", [cells(sd=0.06, task="t0")], [worse], chosen={"t0": 0.5, "macro": 9})
@@ -289,7 +289,7 @@ def test_many_cells_do_not_raise_the_alarm(tmp_path):
     assert many.cells[0].q == pytest.approx(min(1.0, 12 * many.cells[0].drop.p))  # the smallest of twelve
 
 
-def test_a_small_drop_everywhere_is_seen_in_the_mean(tmp_path):
+def test_a_small_drop_everywhere_is_detected_in_the_mean(tmp_path):
     base = [cells(task=f"t{i}", salt=i, sd=0.08) for i in range(8)]
     head = [cells(task=f"t{i}", salt=20 + i, sd=0.08, level=1.1) for i in range(8)]
     found = between(tmp_path, base, head)
@@ -297,7 +297,7 @@ def test_a_small_drop_everywhere_is_seen_in_the_mean(tmp_path):
     assert sum(cell.verdict == "regression" for cell in found.cells) < 8
 
 
-def test_counters_are_exact(tmp_path):
+def test_counted_costs_are_compared_exactly(tmp_path):
     def costs(name, **cost):
         return between(tmp_path / name, [cells()], [cells(cost=cost)])
 
@@ -312,7 +312,7 @@ def test_counters_are_exact(tmp_path):
     assert memory.status() == 0 and {c.name: c.head for c in only(memory).costs}["peak_memory_bytes"] == 901 * 2**20
 
 
-def test_time_counts_only_where_runs_took_turns(tmp_path):
+def test_time_is_compared_only_if_runs_alternate(tmp_path):
     def run(salt, minutes, seconds):
         for one, minute in zip(cells(salt=salt), minutes, strict=True):
             seconds_ = {"train": seconds * (1 + 0.01 * one.seed), "total": 99.0}
@@ -350,7 +350,7 @@ def test_pretraining_sd():
     assert margins.pretraining_sd(task, 80, {"cola": 0.3, "all": 2.0}) == 2.0
 
 
-def test_cells_under_a_condition_guard_and_stay_out_of_the_mean(tmp_path):
+def test_cells_under_a_condition_can_regress_but_stay_out_of_the_mean(tmp_path):
     """A cell under a condition does not change the mean drop, but it can be a regression."""
     plain = between(tmp_path / "plain", [cells()], [cells(level=0.8, salt=1)])
     both = between(tmp_path / "both", [cells(), noisy(0.0)], [cells(level=0.8, salt=1), noisy(0.0)])

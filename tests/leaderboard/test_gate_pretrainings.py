@@ -7,14 +7,14 @@ from tests.leaderboard.made import record
 
 
 def again(number, weights=None, **changes):
-    """Five seeds after the pre-training with seed ``number``, which has its own weights by default."""
+    """Makes five seeds of a cell after the pre-training with seed ``number``, which has its own weights by default."""
     made = {"seed": number, "weights_sha256": weights or f"{number:064d}"}
     return list(cells(salt=10 * number, pretraining=made, **changes))
 
 
-def test_another_pretraining_is_more_uncertain_than_the_seeds_show(tmp_path):
-    """A drop of three points is a regression for the seeds alone, but inconclusive if the standard deviation between
-    pre-trainings is seven points."""
+def test_spread_between_pretrainings_makes_a_drop_inconclusive(tmp_path):
+    """A drop of three points is a regression by the spread of the seeds alone. It is inconclusive if the standard
+    deviation between pre-trainings is seven points."""
     head = again(1, level=1.05, sd=0.01)
     clear = between(tmp_path / "clear", [again(0, sd=0.01)], [head], stated={"sst2": 0.01})
     open_ = between(tmp_path / "open", [again(0, sd=0.01)], [head])
@@ -27,7 +27,7 @@ def test_another_pretraining_is_more_uncertain_than_the_seeds_show(tmp_path):
     assert only(far).verdict == "regression"  # a standard deviation of seven does not explain 50 points
 
 
-def test_several_pretrainings_measure_their_spread(tmp_path):
+def test_spread_is_measured_over_several_pretrainings(tmp_path):
     """For 3 and 2 pre-trainings, the test is Student's t over the means of the pre-trainings."""
     levels = (1.2, 1.0, 1.4)
     base = [again(i, level=level, sd=0.01) for i, level in enumerate(levels)]
@@ -50,7 +50,7 @@ def test_several_pretrainings_measure_their_spread(tmp_path):
     assert other.method == "scores and their intervals only over pre-trainings" and other.drop.value > 0
 
 
-def test_cells_of_one_pretraining_err_together_in_the_mean(tmp_path):
+def test_cells_of_one_pretraining_are_correlated_in_the_mean(tmp_path):
     def mean(name, *models):
         sides_ = [[again(number, task=task, name=model) for task in ("sst2", "cola") for model in models]
                   for number in (0, 1)]  # fmt: skip
@@ -62,7 +62,7 @@ def test_cells_of_one_pretraining_err_together_in_the_mean(tmp_path):
     assert mean("one", "bert") == pytest.approx(2.0) and mean("two", "bert", "gpt") == pytest.approx(1.0)
 
 
-def test_untrained_cells_of_other_weights_have_the_spread_of_pretraining(tmp_path):
+def test_untrained_cells_of_other_weights_include_the_pretraining_spread(tmp_path):
     asis = {"adaptation": {"name": "cloze"}, "seeds": [0]}
     cell = only(between(tmp_path, [cells(**asis)], [cells(salt=1, pretraining={"weights_sha256": "0" * 64}, **asis)]))
     assert cell.drop.from_pretraining == pytest.approx(98) and cell.drop.variance > 98 and cell.drop.exact_p is None

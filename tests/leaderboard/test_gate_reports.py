@@ -1,4 +1,4 @@
-"""The reports of the gate: lines, Markdown, JUnit, annotations and JSON are safe, short enough and well formed."""
+"""The reports of the gate: lines, Markdown, JUnit, annotations and JSON are safe, limited in length and well formed."""
 
 import json
 from dataclasses import replace
@@ -20,7 +20,7 @@ def hostile(tmp_path):
     return between(tmp_path, [cells(**name), cells(task="cola", **name)], [cells(level=0.5, salt=1, **name), lost])
 
 
-def test_hostile_names_are_inert_everywhere(hostile):
+def test_hostile_names_are_inert_in_every_report(hostile):
     text = gate_report.to_markdown(hostile)
     assert "<script" not in text and "\x1b" not in text and "\u202e" not in text and "@you" not in text
     assert "https://" not in text and all(line.count(" | ") == 8 for line in text.splitlines() if line[:3] == "| ✗")
@@ -34,15 +34,15 @@ def test_hostile_names_are_inert_everywhere(hostile):
     json.loads(gate_report.to_json(hostile), parse_constant=pytest.fail)
 
 
-def test_reports_are_capped(tmp_path):
+def test_reports_have_a_maximum_length(tmp_path):
     tasks = [f"task{i:03d} " + "x" * 150 for i in range(120)]
     base = [cells(seeds=range(2), task=task, predictions=False) for task in tasks]
     head = [[blank("error", "y" * 900, "failed", task=task, seed=s) for s in range(2)] for task in tasks]
     found = between(tmp_path, base, head)
     assert len(gate_report.to_markdown(found)) < 65_536 and "more cells" in gate_report.to_markdown(found)
     assert len(gate_report.to_markdown(found, 3000)) <= 3000
-    told = gate_report.annotations(found)
-    assert len(told) == gate_report.ANNOTATIONS and "And 111 more" in told[-1]
+    annotations = gate_report.annotations(found)
+    assert len(annotations) == gate_report.ANNOTATIONS and "And 111 more" in annotations[-1]
     assert len(ElementTree.fromstring(gate_report.to_junit(found).encode())[0]) == 120
 
 
@@ -53,13 +53,13 @@ def test_json_has_no_nan(tmp_path):
     assert (body["status"], body["strict_status"]) == (0, 3) and body["mean_drop"] is None
 
 
-def test_cells_under_a_condition_have_a_part_of_their_own_in_reports(tmp_path):
+def test_cells_under_a_condition_have_a_separate_section_in_reports(tmp_path):
     found = between(tmp_path, [cells(), noisy(0.0)], [cells(), noisy(0.3, salt=1)])
     lines = gate_report.to_lines(found).splitlines()
     place = lines.index(f"{gate_report.CONDITIONS_HEADING}:")
     assert lines[place + 1].startswith("✗ regression") and lines[place - 1].startswith("✓ pass")
     plain, conditional = gate_report.to_markdown(found).split(f"### {gate_report.CONDITIONS_HEADING}")
-    assert plain.count("\n| ✓ pass") == 2 and conditional.count("\n| ✗ regression") == 1  # the first part has the mean
+    assert plain.count("\n| ✓ pass") == 2 and conditional.count("\n| ✗ regression") == 1  # the mean is in the former
     assert [one["condition"] for one in json.loads(gate_report.to_json(found))["cells"]].count("misspellings") == 1
     assert any("::error" in line for line in gate_report.annotations(found))
     assert gate_report.CONDITIONS_HEADING not in gate_report.to_lines(between(tmp_path / "none", [cells()], [cells()]))
@@ -67,7 +67,7 @@ def test_cells_under_a_condition_have_a_part_of_their_own_in_reports(tmp_path):
     assert len(short) <= 600 and "more cells" in short
 
 
-def test_scores_have_the_decimals_of_their_metric_and_one_more(tmp_path):
+def test_scores_have_one_more_decimal_than_their_metric(tmp_path):
     found = between(tmp_path, [cells(level=0.5, salt=1)], [cells(level=0.4, salt=2)])
     (cell,) = found.cells
     assert cell.decimals == 1

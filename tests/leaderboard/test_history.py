@@ -1,4 +1,4 @@
-"""The history of cells from the git commits of a baseline, as the command and the board show it."""
+"""The history of cells from the git commits of a baseline, in the `history` command and on the board."""
 
 import os
 import re
@@ -23,10 +23,10 @@ CELL = "bert-mini-finetune-cola"
 
 
 def git(folder, *arguments):
-    said = {"GIT_AUTHOR_DATE": "2026-01-02T03:04:05+00:00", "GIT_COMMITTER_DATE": "2026-01-02T03:04:05+00:00"}
-    known = ("-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
+    dates = {"GIT_AUTHOR_DATE": "2026-01-02T03:04:05+00:00", "GIT_COMMITTER_DATE": "2026-01-02T03:04:05+00:00"}
+    config = ("-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
     done = subprocess.run(
-        ["git", *known, *arguments], cwd=folder, env=os.environ | said, capture_output=True, text=True, check=True
+        ["git", *config, *arguments], cwd=folder, env=os.environ | dates, capture_output=True, text=True, check=True
     )
     return done.stdout.strip()
 
@@ -58,21 +58,21 @@ def baseline(tmp_path):
     return folder
 
 
-def test_each_commit_that_changed_a_cell_has_its_score_change_and_reason(baseline):
-    told = past.cells(baseline, f"#cell-{CELL}").lines
-    assert [line[3] for line in told[1:]] == ["50.5", "52.0", "55.3"]
-    assert [line[5:] for line in told[1:]] == [
+def test_each_commit_that_changed_a_cell_has_score_change_and_reason(baseline):
+    table = past.cells(baseline, f"#cell-{CELL}").lines
+    assert [line[3] for line in table[1:]] == ["50.5", "52.0", "55.3"]
+    assert [line[5:] for line in table[1:]] == [
         ("2 seeds", "2 seeds added", "First scores"),
         ("3 seeds", "1 seed added", "A third seed"),
         ("3 seeds", "1 seed measured again", "A corrected seed"),
     ]
-    assert {line[2] for line in told[1:]} == {"2026-01-02"} and all(" to " in line[4] for line in told[1:])
+    assert {line[2] for line in table[1:]} == {"2026-01-02"} and all(" to " in line[4] for line in table[1:])
     commits = git(baseline, "log", "--reverse", "--format=%H").split()
-    assert [line[1] for line in told[1:]] == [commit[:10] for commit in commits]
+    assert [line[1] for line in table[1:]] == [commit[:10] for commit in commits]
     assert [line[2:4] for line in past.commits(baseline).lines[1:]] == [("3", "2"), ("4", "1"), ("4", "1")]
 
 
-def test_loose_records_of_earlier_versions_are_the_same_records(baseline):
+def test_loose_records_of_earlier_versions_count_as_unchanged(baseline):
     unpacked(baseline)
     git(baseline, "add", "-A", ".")
     git(baseline, "commit", "-qm", "Loose")
@@ -80,28 +80,28 @@ def test_loose_records_of_earlier_versions_are_the_same_records(baseline):
     assert history(baseline).versions[-1].reason == "A corrected seed"
 
 
-def test_changes_that_are_not_committed_come_last(baseline):
+def test_uncommitted_changes_come_last(baseline):
     accepted(baseline, "Not yet", record(value=70.0, seed=3), add=True)
     last = past.cells(baseline, CELL).lines[-1]
     assert last[1:3] == ("not committed", "") and last[6:] == ("1 seed added", "Not yet")
 
 
-def test_scores_of_another_version_of_the_task_are_no_part_of_it(baseline):
+def test_scores_of_other_task_versions_are_left_out_of_the_history(baseline):
     newer = [record(value=90.0 + seed, seed=seed, task_={"version": 2}) for seed in (0, 1)]
     accepted(baseline, "CoLA in version 2", *newer, message="Four")
-    told = past.cells(baseline, CELL).lines
-    assert [line[3] for line in told[1:]] == ["90.5"]
+    table = past.cells(baseline, CELL).lines
+    assert [line[3] for line in table[1:]] == ["90.5"]
 
 
-def test_a_removed_cell_that_comes_back_was_without_a_record(baseline):
+def test_a_removed_cell_that_is_added_again_has_a_line_without_record(baseline):
     accepted(baseline, "CoLA alone", *(record(value=50.0 + seed, seed=seed) for seed in (0, 1)), message="Four")
     accepted(baseline, "SST-2 again", record(task="sst2", value=81.0), add=True, message="Five")
-    told = past.cells(baseline, "sst2").lines
-    assert [line[3] for line in told[1:]] == ["80.0", "no record", "81.0"]
-    assert [line[6] for line in told[1:]] == ["1 seed added", "1 seed removed", "1 seed added"]
+    table = past.cells(baseline, "sst2").lines
+    assert [line[3] for line in table[1:]] == ["80.0", "no record", "81.0"]
+    assert [line[6] for line in table[1:]] == ["1 seed added", "1 seed removed", "1 seed added"]
 
 
-def test_the_drill_down_shows_cells_that_several_commits_changed(baseline, tmp_path):
+def test_drill_down_shows_cells_that_several_commits_changed(baseline, tmp_path):
     source = board.build([baseline], tmp_path / "site").read_text()
     assert source.count("<tr class=past>") == 1 and "&lt;tr" not in source
     part = source[source.index("<tr class=past>") :].partition("</details>")[0]
@@ -112,7 +112,7 @@ def test_the_drill_down_shows_cells_that_several_commits_changed(baseline, tmp_p
     )
     assert "3 commits changed this cell" in part and part.count("<li>") == 3 and "A corrected seed" in part
     assert re.search(r"<li>2026-01-02 [0-9a-f]{10}: <b>50.5</b> \(.* to .*\), 2 seeds; 2 seeds added", part)
-    assert part.count("h0") == 3  # the dots of the picture
+    assert part.count("h0") == 3  # the dots of the chart
     assert board.build([baseline], tmp_path / "again").read_text() == source
 
 
@@ -129,7 +129,7 @@ def test_the_page_lists_the_newest_commits_of_a_long_history(baseline, tmp_path)
     assert len(past.cells(baseline, CELL).lines) == 1 + count  # the command lists all commits
 
 
-def test_two_commits_need_no_picture(baseline, tmp_path):
+def test_history_of_two_commits_has_no_chart(baseline, tmp_path):
     newer = record(task="sst2", value=81.0, finished="2026-11-22T03:00:00Z", key="e" * 64)
     accepted(baseline, "SST-2 again", newer, add=True, message="Four")
     source = board.build([baseline], tmp_path / "site").read_text()
@@ -137,7 +137,7 @@ def test_two_commits_need_no_picture(baseline, tmp_path):
     assert [(part.count("<li>"), "<svg" in part) for part in parts] == [(3, True), (2, False)]
 
 
-def test_reasons_are_text_on_the_page(baseline, tmp_path):
+def test_reasons_are_escaped_on_the_page(baseline, tmp_path):
     accepted(baseline, "<script>x()</script>\x1b[31m", record(value=70.0, seed=3), add=True, message="Four")
     source = board.build([baseline], tmp_path / "site").read_text()
     assert "&lt;script&gt;x()" in source and "<script>x()" not in source and "\x1b" not in source
@@ -154,7 +154,7 @@ def test_reasons_are_text_on_the_page(baseline, tmp_path):
         ("broken", "git cannot read the history of"),
     ],
 )
-def test_why_there_is_no_history_is_a_sentence(case, words, baseline, tmp_path, monkeypatch, capsys):
+def test_reason_for_a_missing_history_is_reported(case, words, baseline, tmp_path, monkeypatch, capsys):
     folder = baseline
     if case in ("outside", "not committed", "without commits"):
         folder = (tmp_path if case != "not committed" else baseline.parent) / "other"
@@ -176,15 +176,15 @@ def test_why_there_is_no_history_is_a_sentence(case, words, baseline, tmp_path, 
     assert (words in page) is (case != "a run") and "<tr class=past>" not in page
 
 
-def test_a_damaged_commit_is_named_and_the_others_are_shown(baseline):
+def test_a_damaged_commit_is_reported_and_the_others_are_shown(baseline):
     good = (baseline / PACK).read_bytes()
     (baseline / PACK).write_bytes(good[:40])
     git(baseline, "commit", "-qam", "Damaged")
     (baseline / PACK).write_bytes(good)
     git(baseline, "commit", "-qam", "Mended")
-    told = past.cells(baseline, CELL)
-    assert len(told.lines) == 4
-    assert [note for note in told.notes if "at commit" in note and "its manifest cannot be read" in note]
+    table = past.cells(baseline, CELL)
+    assert len(table.lines) == 4
+    assert [note for note in table.notes if "at commit" in note and "its manifest cannot be read" in note]
 
 
 def test_a_shallow_clone_says_that_commits_are_missing(baseline, tmp_path):
@@ -193,7 +193,7 @@ def test_a_shallow_clone_says_that_commits_are_missing(baseline, tmp_path):
     assert len(found.versions) == 1 and "`git fetch --unshallow`" in found.notes[0]
 
 
-def test_the_number_of_commits_that_are_read_is_limited_and_told(baseline, monkeypatch):
+def test_the_number_of_commits_read_is_limited_with_a_note(baseline, monkeypatch):
     monkeypatch.setattr(histories, "MOST", 2)
     found = history(baseline)
     assert [one.subject for one in found.versions] == ["Two", "Three"] and "more than 2 commits" in found.notes[0]

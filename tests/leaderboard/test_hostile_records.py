@@ -29,15 +29,15 @@ VALUES = {
 }  # fmt: skip
 
 
-def places(value, path=()):
+def value_paths(value, path=()):
     """Yields the paths of all values in a record. Only the first element of a list is included."""
     if path:
         yield path
     if isinstance(value, dict):
         for name, part in value.items():
-            yield from places(part, (*path, name))
+            yield from value_paths(part, (*path, name))
     elif isinstance(value, list) and value:
-        yield from places(value[0], (*path, 0))
+        yield from value_paths(value[0], (*path, 0))
 
 
 def changed(body, path, value):
@@ -49,7 +49,7 @@ def changed(body, path, value):
     return body
 
 
-def put(path, body):
+def write_sealed(path, body):
     """Writes ``body`` in the layout of real records, with a valid seal if it can have one."""
     try:
         body["seal"] = seal(body)
@@ -60,19 +60,19 @@ def put(path, body):
 
 
 @pytest.mark.parametrize("name", VALUES)
-def test_no_value_in_any_field_is_a_traceback(tmp_path, name):
+def test_no_value_in_any_field_causes_a_traceback(tmp_path, name):
     """Either `read` refuses the record with a message, or board, exports, gate and accept use it like other records."""
     body = json.loads(REAL[NAME])
     del body["row"]["card"]["reported"][1:]
     good, odd = tmp_path / "good", tmp_path / "odd"
-    put(good / FOLDER / NAME, body)
+    write_sealed(good / FOLDER / NAME, body)
     refused = 0
-    for number, path in enumerate(places(body)):
+    for number, path in enumerate(value_paths(body)):
         if path == ("seal",):
             continue
         bad = changed(body if path == ("seed",) else body | {"seed": number}, path, VALUES[name])
         file = odd / FOLDER / f"{number}.json"
-        put(file, bad)
+        write_sealed(file, bad)
         try:
             read(file)
         except RecordError as error:
@@ -119,12 +119,12 @@ def test_no_value_in_any_field_is_a_traceback(tmp_path, name):
         (("task", "beside"), {"trec": 3}, "task.beside.trec must be dict, found 3"),
     ],
 )
-def test_file_and_field_are_named(tmp_path, capsys, path, value, words):
-    """`board`, `gate` (on either side) and `accept` name them, each with its exit status."""
+def test_errors_name_the_file_and_the_field(tmp_path, capsys, path, value, words):
+    """`board`, `gate` (on either side) and `accept` name the file, each with its own exit status."""
     run, good = tmp_path / "run", tmp_path / "good"
     body = json.loads(REAL[NAME])
-    put(good / FOLDER / NAME, body)
-    put(run / FOLDER / "odd.json", changed(body, path, value))
+    write_sealed(good / FOLDER / NAME, body)
+    write_sealed(run / FOLDER / "odd.json", changed(body, path, value))
     with pytest.raises(RecordError, match=re.escape(words)) as caught:
         read(run / FOLDER / "odd.json")
     assert str(caught.value).startswith("odd.json ")
@@ -133,19 +133,19 @@ def test_file_and_field_are_named(tmp_path, capsys, path, value, words):
         (["accept", str(run), "--reason", "x", "--baseline", str(tmp_path / "b")], 5), (["board", str(run)], 0),
     ):  # fmt: skip
         assert main(arguments) == status
-        said = capsys.readouterr()
-        assert "odd.json" in said.out + said.err and "Traceback" not in said.err
+        output = capsys.readouterr()
+        assert "odd.json" in output.out + output.err and "Traceback" not in output.err
 
 
-def test_a_hundred_thousand_brackets(tmp_path, capsys):
-    """The brackets are the content of a record, of the manifest of a baseline, and of the manifest of a checkpoint."""
+def test_deeply_nested_json_is_reported(tmp_path, capsys):
+    """100,000 brackets are the content of a record, of a baseline's manifest, and of a checkpoint's manifest."""
     brackets = "[" * 10**5
     (tmp_path / "run" / FOLDER).mkdir(parents=True)
     (tmp_path / "run" / FOLDER / "deep.json").write_text(brackets)
     with pytest.raises(RecordError, match="deep.json is nested too deeply"):
         read(tmp_path / "run" / FOLDER / "deep.json")
     baseline = tmp_path / "baseline"
-    put(baseline / FOLDER / NAME, json.loads(REAL[NAME]))
+    write_sealed(baseline / FOLDER / NAME, json.loads(REAL[NAME]))
     (baseline / "baseline.json").write_text(brackets)
     assert main(["gate", str(baseline), str(OWN)]) == 5
     assert "baseline.json is damaged" in capsys.readouterr().err
@@ -157,7 +157,7 @@ def test_a_hundred_thousand_brackets(tmp_path, capsys):
 
 @pytest.mark.parametrize("what", ["about", "files"])
 @pytest.mark.parametrize("value", [None, 3, "x", [], ["weights.safetensors"]])
-def test_a_checkpoint_s_manifest_with_wrong_types_is_damaged(tmp_path, capsys, what, value):
+def test_a_checkpoint_manifest_with_wrong_types_is_damaged(tmp_path, capsys, what, value):
     from ptmbench.bench.engine.checkpoint import _seal as sealed
 
     manifest = {"format": 1, "about": {}, "files": {}} | {what: value}
@@ -166,10 +166,10 @@ def test_a_checkpoint_s_manifest_with_wrong_types_is_damaged(tmp_path, capsys, w
     assert "manifest.json is damaged" in capsys.readouterr().err
 
 
-def test_another_device_is_told_and_its_seconds_are_not_compared(tmp_path, capsys):
+def test_seconds_of_another_device_are_not_compared(tmp_path, capsys):
     for side, device in (("base", "one processor"), ("head", "another processor")):
         for name, text in REAL.items():
-            put(tmp_path / side / FOLDER / name, json.loads(text) | {"device": device})
+            write_sealed(tmp_path / side / FOLDER / name, json.loads(text) | {"device": device})
     assert main(["gate", str(tmp_path / "base"), str(tmp_path / "head")]) == 0
-    said = capsys.readouterr().out
-    assert "BASE ran on one processor, HEAD on another processor: seconds are not compared" in said
+    output = capsys.readouterr().out
+    assert "BASE ran on one processor, HEAD on another processor: seconds are not compared" in output

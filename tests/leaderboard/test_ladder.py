@@ -42,21 +42,21 @@ SCORE = Measure(title="score", of=lambda row: None)
     [{"seeds": 3}, {"seeds": 5}, {"seeds": 2, "pretrainings": 3, "between": 1.0}],
     ids=["3 seeds", "5 seeds", "3 pre-trainings"],
 )
-def test_intervals_of_known_curves_hold_the_truth(draws):
+def test_intervals_of_simulated_curves_cover_the_true_values(draws):
     """Simulates 400 ladders of four rungs: straight lines, and power laws of the error. Some rungs have more noise."""
     rng, drawn = np.random.default_rng(7), np.random.default_rng(8)
-    held = {"slope": 0, "gain": 0, "bend": 0, "exponent": 0}
+    covered = {"slope": 0, "gain": 0, "bend": 0, "exponent": 0}
     trials = 400
     for _ in range(trials):
         made = tuple(simulated(rng, lambda c: 40 + 1.5 * math.log2(c / 1e12), (1.0, 1.0, 0.5, 2.0), 0.8, **draws))
         line = ladder.bootstrap_curve(NOBODY, SCORE, made, drawn)
-        held["slope"] += inside(1.5, line.fit.slope_interval)
-        held["gain"] += inside(1.5, line.gains[1].interval)
-        held["bend"] += inside(0.0, line.fit.bend_interval)
+        covered["slope"] += inside(1.5, line.fit.slope_interval)
+        covered["gain"] += inside(1.5, line.gains[1].interval)
+        covered["bend"] += inside(0.0, line.fit.bend_interval)
         made = tuple(simulated(rng, lambda c: 100 - 60 * (c / 1e12) ** -0.1, (1.0, 1.0, 0.5, 2.0), 0.8, **draws))
         law = ladder.bootstrap_curve(NOBODY, SCORE, made, drawn)
-        held["exponent"] += inside(0.1, law.fit.exponent_interval)
-    share = {name: count / trials for name, count in held.items()}
+        covered["exponent"] += inside(0.1, law.fit.exponent_interval)
+    share = {name: count / trials for name, count in covered.items()}
     assert all(0.90 <= one <= 0.995 for one in share.values()), share
 
 
@@ -64,10 +64,10 @@ def inside(value, interval):
     return interval.low <= value <= interval.high
 
 
-def test_examples_that_rungs_share_make_intervals_of_gains_cautious():
+def test_intervals_of_gains_are_conservative_for_shared_examples():
     """A deviation of the examples that is the same for all rungs cancels in a gain. The intervals do not use this, so
     they contain the true gain more often."""
-    rng, drawn, held = np.random.default_rng(1), np.random.default_rng(2), 0
+    rng, drawn, covered = np.random.default_rng(1), np.random.default_rng(2), 0
     for _ in range(300):
         shift = rng.normal(0, 1.0)
         made = tuple(
@@ -75,11 +75,11 @@ def test_examples_that_rungs_share_make_intervals_of_gains_cautious():
                   error=error(summarise([one.value - 0.5, one.value + 0.5, one.value]), 1.0))
             for one in simulated(rng, lambda c: 2 * math.log2(c / 1e12), (0.5,) * 4, 0.0)
         )  # fmt: skip
-        held += inside(2.0, ladder.bootstrap_curve(NOBODY, SCORE, made, drawn).gains[0].interval)
-    assert held / 300 >= 0.97
+        covered += inside(2.0, ladder.bootstrap_curve(NOBODY, SCORE, made, drawn).gains[0].interval)
+    assert covered / 300 >= 0.97
 
 
-def test_fits_recover_a_known_curve_and_refuse_two_rungs():
+def test_fits_recover_a_known_curve_and_need_three_rungs():
     sure = error(summarise([0.0]), 0.0)
 
     def exact(truth, flops, measure=SCORE):
@@ -101,7 +101,7 @@ def test_fits_recover_a_known_curve_and_refuse_two_rungs():
     assert math.isnan(perfect.fit.exponent) and math.isnan(perfect.fit.exponent_interval.low)
 
 
-def test_curves_cross_where_their_lines_do():
+def test_crossings_of_known_curves_are_found():
     made = [
         *rungs("bert", 60.0, 2.0, spread=0.3),
         *rungs("gpt", 66.0, 0.5, spread=0.3),
@@ -130,7 +130,7 @@ def test_curves_that_touch_at_a_rung_cross_only_if_the_order_changes():
     assert all(math.isnan(ladder._crossing([1.0, 2.0, 3.0], lead)) for lead in ([1.0, 0.0, 1.0], [0.0, 1.0, 1.0]))
 
 
-def test_rungs_of_several_models_are_matched_by_what_was_asked_for():
+def test_rungs_of_several_models_are_matched_by_requested_budget():
     bert = [record(seed=0, pretraining=rung(c, budget={"tokens": int(c / 1e6)})) for c in RUNGS]
     gpt = [
         record(name="gpt", pretraining=rung(c, budget={"tokens": int(c / 1e6)}) | {"flops": 2 * c}) for c in RUNGS[1:]
@@ -143,17 +143,17 @@ def test_rungs_of_several_models_are_matched_by_what_was_asked_for():
 
 
 def with_objectives(made, *names):
-    """The record ``made`` with other objectives on its card."""
+    """Returns a copy of the record ``made`` with the objectives ``names`` on its card."""
     return replace(made, row=made.row | {"card": made.row["card"] | {"objectives": list(names)}})
 
 
 def losses(made):
-    """The title, the label and the number of rungs of each loss curve."""
+    """Returns the title, the label and the number of rungs of each loss curve."""
     found = [one for one in ladder.curves(arrange(made)) if one.measure.is_loss]
     return sorted((one.measure.title, one.ladder.label, len(one.rungs)) for one in found)
 
 
-def test_losses_share_an_axis_only_within_one_objective_and_one_text():
+def test_losses_are_compared_only_for_the_same_objective_and_text():
     bert, roberta, albert, gpt = (
         [record(name=name, pretraining=rung(c, weights_sha256=f"{name}-{c}")) for c in RUNGS]
         for name in ("bert", "roberta", "albert", "gpt")
@@ -179,20 +179,20 @@ def test_losses_share_an_axis_only_within_one_objective_and_one_text():
     ]
 
 
-def test_adaptations_of_one_pretraining_share_the_curve_of_its_loss():
+def test_adaptations_of_one_pretraining_share_its_loss_curve():
     made = [record(pretraining=rung(c), adaptation={"name": name}) for c in RUNGS for name in ("finetune", "features")]
     assert losses(made) == [("held-out loss (MLM + NSP)", "BERT", 3)]
 
 
 @pytest.mark.parametrize("held_out", [None, "x", {}, {"loss": None}, {"loss": "nan"}, {"loss": True}, [1.0]])
-def test_records_without_a_held_out_loss_have_no_curve_of_it(held_out):
+def test_records_without_a_held_out_loss_have_no_loss_curve(held_out):
     """Records of older versions and damaged records have no held-out loss. Their training loss is not shown instead."""
     made = [record(pretraining=rung(c, held_out=held_out, loss=3.0)) for c in RUNGS]
     assert losses(made) == [] and len(ladder.curves(arrange(made))) == 2  # average and task
     assert losses([*made[:1], *(record(pretraining=rung(c)) for c in RUNGS[1:])])[0][2] == 2
 
 
-def test_the_average_is_centred_where_minimal_pairs_are_among_the_instruments():
+def test_the_average_is_centred_if_minimal_pairs_are_among_the_tasks():
     """A pre-trained model is scored on pairs once, not once per seed. Still, all seeds have an average."""
     pairs = {"form": "minimal_pair", "chance": 50.0}
     made = []
@@ -200,8 +200,8 @@ def test_the_average_is_centred_where_minimal_pairs_are_among_the_instruments():
         for i, c in enumerate(RUNGS):
             about = rung(c, weights_sha256=f"{name}-{c}")
             slope = 8 if name == "bert" else 2
-            asked = {"adaptation": {"name": "acceptability"}, "task_": pairs, "pretraining": about}
-            made.append(record("blimp", name, 0, 52 + base + slope * i, **asked))
+            arguments = {"adaptation": {"name": "acceptability"}, "task_": pairs, "pretraining": about}
+            made.append(record("blimp", name, 0, 52 + base + slope * i, **arguments))
             made += [
                 record("cola", name, seed, 10 + base + slope * i + noise, pretraining=about)
                 for seed, noise in enumerate((-0.2, 0.0, 0.2))

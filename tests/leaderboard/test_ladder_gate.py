@@ -1,4 +1,4 @@
-"""The gate and ladders: rungs are compared with the same rungs."""
+"""The gate on ladders of budgets: each rung is compared with the same rung of the other run."""
 
 import json
 
@@ -21,20 +21,20 @@ def groups(drop=0.0, fail=()):
             yield gates.cells(level=level, salt=i + 10 * bool(drop), task="cola", pretraining=made)
 
 
-def test_the_gate_compares_rung_with_rung(tmp_path):
+def test_gate_compares_each_rung_with_the_same_rung(tmp_path):
     found = gates.between(tmp_path, groups(), groups(drop=0.3))
     drops = [one.drop.value for one in found.cells]
     assert len(drops) == 3 and sum(abs(drop) < 1 for drop in drops) == 2 and max(drops) > 5
 
 
-def test_a_rung_that_fails_is_held_against_the_same_rung(tmp_path):
+def test_a_failed_rung_is_compared_with_the_same_rung(tmp_path):
     found = gates.between(tmp_path, groups(), groups(fail=RUNGS[1:]))
     assert len(found.cells) == 3 and sum(one.drop is not None for one in found.cells) == 1
     sides = [read_sides(tmp_path / name) for name in ("base", "head")]
     for one, other, _ in match(*sides):
-        asked = {
+        budgets = {
             json.dumps((of.pretraining or planned(of))["budget"])
             for side in (one, other)
             for of in side.records.values()
         }
-        assert len(asked) == 1  # a failed rung is matched with the rung of the same budget in BASE
+        assert len(budgets) == 1  # a failed rung is matched with the rung of the same budget in BASE

@@ -1,4 +1,4 @@
-"""The parts of the board from a catalogue: lessons on the sheets, objectives, and the survey's figure 3."""
+"""The parts of the board that come from a catalogue: lessons on the sheets, objectives, and the survey's figure 3."""
 
 import re
 from pathlib import Path
@@ -28,7 +28,7 @@ def term(title, *parts, **changes):
 
 
 def catalogue(**changes):
-    """A catalogue of BERT, which has rows in the made-up records, and GPT, which has none."""
+    """Makes a catalogue of BERT, which has rows in the made-up records, and GPT, which has none."""
     systems = [
         {"name": "BERT", "models": ["bert"], "method": ""},
         {"name": "XLM-R", "models": [], "method": ""},
@@ -45,27 +45,27 @@ def catalogue(**changes):
     } | changes
 
 
-def page(tmp_path, told, **changes):
+def page(tmp_path, content, **changes):
     write(tmp_path / "run", record(**changes))
-    return board.build([tmp_path / "run"], tmp_path / "site", told).read_text()
+    return board.build([tmp_path / "run"], tmp_path / "site", content).read_text()
 
 
-def test_a_sheet_tells_idea_loss_paper_relatives_sizes_and_code(tmp_path):
+def test_a_sheet_shows_idea_loss_paper_relatives_sizes_and_code(tmp_path):
     text = Page(page(tmp_path, catalogue())).text
     for part in ("BERT: in one line.", "It hides words.", "L = - ln p(x | y)", "BERT, the paper", "Masked words."):
         assert part in text
     assert "models/x/BERT.py" in text and "1.5 M" in text and "vocabulary of 8000" in text
-    assert "BERT reads both sides." in text  # on GPT's sheet, which has no row
+    assert "BERT reads both sides." in text  # on the sheet of GPT, which has no row
     assert text.count("no row on this board") == 1
 
 
-def test_formulas_keep_their_lines_and_are_text(tmp_path):
-    told = catalogue()
-    told["models"]["bert"]["formula"] = "L = a        M = <b>\n  + c"
-    assert ">L = a\nM = &lt;b&gt;\n  + c</pre>" in page(tmp_path, told)
+def test_formulas_keep_their_line_breaks_and_are_escaped(tmp_path):
+    content = catalogue()
+    content["models"]["bert"]["formula"] = "L = a        M = <b>\n  + c"
+    assert ">L = a\nM = &lt;b&gt;\n  + c</pre>" in page(tmp_path, content)
 
 
-def test_links_lead_to_sheets_and_objectives_of_the_page(tmp_path):
+def test_links_point_to_sheets_and_objectives_of_the_page(tmp_path):
     source = page(tmp_path, catalogue())
     found = Page(source)
     ids = {attributes["id"] for _, attributes in found.elements if "id" in attributes}
@@ -74,7 +74,7 @@ def test_links_lead_to_sheets_and_objectives_of_the_page(tmp_path):
     assert 'href="https://arxiv.org/abs/1810.04805"' in source
 
 
-def test_the_figure_shows_what_is_measured_built_a_method_or_missing(tmp_path):
+def test_figure_marks_systems_as_measured_built_adaptation_or_missing(tmp_path):
     source = page(tmp_path, catalogue())
     assert "with its 3 examples, of which 2 are built here" in " ".join(source.split())
     assert 'class="chip measured" href="#model-bert"' in source and ">BERT</a>" in source
@@ -83,33 +83,33 @@ def test_the_figure_shows_what_is_measured_built_a_method_or_missing(tmp_path):
     assert "the adaptation fastbert" in source
 
 
-def test_without_a_catalogue_nothing_is_promised(tmp_path):
+def test_without_a_catalogue_there_is_no_taxonomy_and_no_objectives(tmp_path):
     source = page(tmp_path, None)
     assert 'id="taxonomy"' not in source and 'id="objectives"' not in source
     assert "In the paper" in Page(source).text  # from the card of the record
 
 
-def test_published_checkpoints_have_the_lesson_of_their_model(tmp_path):
+def test_published_checkpoints_show_the_lesson_of_their_model(tmp_path):
     found = page(tmp_path, catalogue(), name="bert-base-uncased", row={"kind": "published", "card": None})
     assert found.count("It hides words.") == 2  # GPT and BERT, both without rows
     card = {"title": "BERT", "citation": "x", "reported": []}
-    tell = page(tmp_path / "2", catalogue(), name="bert-base-uncased", kind="published", row={"card": card})
-    assert tell.count("It hides words.") == 3
+    with_card = page(tmp_path / "2", catalogue(), name="bert-base-uncased", kind="published", row={"card": card})
+    assert with_card.count("It hides words.") == 3
 
 
-def test_a_link_is_a_page_and_text_is_text(tmp_path):
-    told = catalogue()
-    told["models"]["bert"] |= {"url": "javascript:alert(1)", "story": ["<script>alert(1)</script> `<b>`"]}
-    source = page(tmp_path, told)
+def test_unsafe_links_and_markup_in_the_catalogue_are_escaped(tmp_path):
+    content = catalogue()
+    content["models"]["bert"] |= {"url": "javascript:alert(1)", "story": ["<script>alert(1)</script> `<b>`"]}
+    source = page(tmp_path, content)
     assert "javascript:" not in source.split("<script")[0] and "<script>alert" not in source and "<b>`" not in source
     assert "&lt;script&gt;alert(1)&lt;/script&gt; <code>&lt;b&gt;</code>" in source
 
 
-def test_the_surveys_tables_have_every_row_with_what_is_here(tmp_path):
+def test_survey_tables_have_every_row_and_the_matching_board_rows(tmp_path):
     """The made-up records have rows of BERT. The catalogue also has GPT, and no other models."""
-    told = catalogue()
-    told["taxonomy"]["parts"].append(term("Quantization", values=["quantization"], methods=["int8"]))
-    source = page(tmp_path, told)
+    content = catalogue()
+    content["taxonomy"]["parts"].append(term("Quantization", values=["quantization"], methods=["int8"]))
+    source = page(tmp_path, content)
     found = {}
     for number, rows in ((1, 8), (2, 18), (3, 13), (4, 4)):
         section = source.split(f'<section id="survey{number}"')[1].split("</section>")[0]
@@ -124,7 +124,7 @@ def test_the_surveys_tables_have_every_row_with_what_is_here(tmp_path):
     assert "rows here: BERT" in found[4][1] and "no row here" in found[4][0]  # the record is fine-tuned
 
 
-def test_a_large_board_has_its_lessons_on_a_page_of_their_own(tmp_path, monkeypatch):
+def test_a_large_board_has_its_lessons_on_a_separate_page(tmp_path, monkeypatch):
     write(tmp_path / "run", record(name="bert"))
     write(tmp_path / "run", record(name="bert", task="sst2"))
     monkeypatch.setattr(board, "LARGE", 1)
@@ -155,13 +155,13 @@ def test_a_board_of_several_runs_has_its_lessons_on_one_page(tmp_path):
     assert not (tmp_path / "plain" / "models.html").exists()
 
 
-def test_every_table_of_the_templates_has_a_name():
+def test_every_table_of_the_templates_has_an_aria_label():
     sources = {path.name: path.read_text(encoding="utf-8") for path in Path(board.__file__).parent.glob("site/*.jinja")}
     tables = [(name, tag) for name, source in sources.items() for tag in re.findall("<table[^>]*>", source)]
     assert len(tables) > 15 and not [one for one in tables if "aria-label" not in one[1]]
 
 
-def test_the_page_of_models_knows_which_boards_have_rows_of_them(tmp_path):
+def test_the_page_of_models_links_to_boards_with_rows_of_each_model(tmp_path):
     for run in ("first", "second"):
         write(tmp_path / "runs" / run, record())
     board.build([tmp_path / "runs"], tmp_path / "site", catalogue())
@@ -172,7 +172,7 @@ def test_the_page_of_models_knows_which_boards_have_rows_of_them(tmp_path):
     assert 'href="models.html#model-bert"' in first and "figure 3: a taxonomy" not in first
 
 
-def test_a_large_board_and_its_page_of_models_lead_to_each_other(tmp_path, monkeypatch):
+def test_the_page_of_models_links_back_to_its_large_board(tmp_path, monkeypatch):
     monkeypatch.setattr(board, "LARGE", 0)
     page(tmp_path, catalogue())
     models = (tmp_path / "site" / "models.html").read_text()

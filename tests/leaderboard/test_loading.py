@@ -1,4 +1,4 @@
-"""Many records: shared parts and the index make loading faster and do not change its result."""
+"""Loading of many records: shared parts and the index make it faster and do not change its result."""
 
 import json
 import os
@@ -22,7 +22,7 @@ def every_kind():
     yield blank("diverged", 'line\n "key": 1,', "diverged", name="x", task='t\n "row": {}', seed=9)
 
 
-def test_pieces_give_what_the_slow_way_gives(tmp_path, monkeypatch):
+def test_shared_parts_give_the_same_records_as_full_parsing(tmp_path, monkeypatch):
     paths = [write(tmp_path, one) for one in every_kind()]
     pieces = Pieces()
     quick = [pieces.body(path.read_text()) for path in paths]
@@ -32,14 +32,14 @@ def test_pieces_give_what_the_slow_way_gives(tmp_path, monkeypatch):
     assert [repr(one) for one in shared] == [repr(read(path)) for path in paths]
 
 
-def test_records_laid_out_otherwise_are_read_too(tmp_path):
+def test_records_in_another_json_layout_are_read(tmp_path):
     path = write(tmp_path, record())
     expected = read(path)
     path.write_text(json.dumps(json.loads(path.read_text()), sort_keys=True))
     assert Pieces().body(path.read_text()) is None and read(path) == expected
 
 
-def test_a_part_known_from_another_record_does_not_hide_damage(tmp_path):
+def test_parts_shared_with_another_record_do_not_hide_damage(tmp_path):
     pieces = Pieces()
     first, second = (write(tmp_path, record(seed=seed)) for seed in (0, 1))
     read(first, pieces)
@@ -61,7 +61,7 @@ def run(folder, records):
     return folder
 
 
-def test_the_index_answers_as_the_files_do_and_reads_none(tmp_path, small_index, monkeypatch):
+def test_index_gives_the_same_records_without_reading_the_files(tmp_path, small_index, monkeypatch):
     run(tmp_path, every_kind())
     first = store.load([tmp_path], remember=True)
     assert (tmp_path / FOLDER / index.NAME).is_file()
@@ -73,7 +73,7 @@ def test_the_index_answers_as_the_files_do_and_reads_none(tmp_path, small_index,
     assert page
 
 
-def test_the_index_notices_every_change_of_a_file(tmp_path, small_index):
+def test_index_detects_a_changed_or_deleted_file(tmp_path, small_index):
     run(tmp_path, world(1))
     before = store.load([tmp_path], remember=True)
     path = sorted((tmp_path / FOLDER).glob("*.json"))[0]
@@ -88,7 +88,7 @@ def test_the_index_notices_every_change_of_a_file(tmp_path, small_index):
 
 
 @pytest.mark.parametrize("damage", [lambda text: text[:-9], lambda text: text.replace("bert", "bort"), lambda t: "é"])
-def test_a_damaged_index_costs_time_only(tmp_path, small_index, damage):
+def test_a_damaged_index_does_not_change_the_result(tmp_path, small_index, damage):
     run(tmp_path, world(1))
     expected = repr(store.load([tmp_path], remember=True))
     path = tmp_path / FOLDER / index.NAME
@@ -96,12 +96,12 @@ def test_a_damaged_index_costs_time_only(tmp_path, small_index, damage):
     assert repr(store.load([tmp_path], remember=True)) == expected == repr(store.load([tmp_path], remember=True))
 
 
-def test_few_records_leave_no_index(tmp_path):
+def test_no_index_is_written_for_few_records(tmp_path):
     store.load([run(tmp_path, world(1))], remember=True)
     assert not (tmp_path / FOLDER / index.NAME).exists()
 
 
-def test_a_folder_that_cannot_be_written_is_read_all_the_same(tmp_path, small_index, monkeypatch):
+def test_a_folder_without_write_permission_can_be_loaded(tmp_path, small_index, monkeypatch):
     run(tmp_path, world(1))
     monkeypatch.setattr(os, "replace", lambda *a: (_ for _ in ()).throw(PermissionError(13, "no")))
     assert store.load([tmp_path], remember=True).records
@@ -109,7 +109,7 @@ def test_a_folder_that_cannot_be_written_is_read_all_the_same(tmp_path, small_in
 
 
 @pytest.mark.slow
-def test_twelve_thousand_records_are_a_page_of_three_megabytes_in_seconds(tmp_path, monkeypatch):
+def test_page_of_twelve_thousand_records_is_small_and_built_in_seconds(tmp_path, monkeypatch):
     """60 models x 40 tasks x 5 seeds. Measures processor time, because the machine may have other load."""
     monkeypatch.setattr(os, "fsync", lambda handle: None)
     for model in range(60):

@@ -1,4 +1,4 @@
-"""The survey's order of models, and ours."""
+"""The comparison of the survey's order of models with ours."""
 
 import pytest
 from scipy.stats import kendalltau
@@ -26,37 +26,37 @@ def world(scores=HERE, task="cola", **row):
     ]
 
 
-def found(records):
+def orders_of(records):
     return {(one.rows, one.measure): one for one in order.orders(arrange(records))}
 
 
 def test_models_with_a_reported_score_are_in_both_orders():
-    (average, task) = found(world()).values()
+    (average, task) = orders_of(world()).values()
     assert (average.measure, task.measure) == (order.AVERAGE, "CoLA")
     assert average.survey == ("XLNET", "T5", "BERT", "GPT") and average.here == ("XLNET", "GPT", "BERT", "T5")
     assert average.tau == pytest.approx(kendalltau([72.8, 81.9, 89.7, 90.5], [60, 55, 50, 65]).statistic) == 0
     assert average.interval.low < -0.4 and average.interval.high > 0.4  # four models give a wide interval
 
 
-def test_where_less_is_better_the_best_is_still_the_first():
+def test_the_best_model_is_first_if_lower_is_better():
     order_here = {"gpt": 9.0, "bert": 7.0, "t5": 5.0, "xlnet": 3.0}
-    (one,) = found(world(order_here, "wikitext2")).values()
+    (one,) = orders_of(world(order_here, "wikitext2")).values()
     assert one.here == one.survey == ("XLNET", "T5", "BERT", "GPT") and one.tau == pytest.approx(1)
 
 
-def test_rows_of_another_size_are_an_order_of_their_own():
+def test_rows_of_another_size_have_a_separate_order():
     turned = {name: -value for name, value in HERE.items()}
     both = [*world(), *world(turned, size="tiny")]
-    assert len({rows for rows, _ in found(both)}) == 2
+    assert len({rows for rows, _ in orders_of(both)}) == 2
 
 
 def test_too_few_models_and_twins_are_not_compared():
     few = {name: HERE[name] for name in ("gpt", "bert", "t5", "elmo")}
-    assert not found(world(few))
-    assert not found(world(kind="random"))
+    assert not orders_of(world(few))
+    assert not orders_of(world(kind="random"))
 
 
-def test_tables_and_page_show_it(tmp_path):
+def test_tables_and_page_show_the_order(tmp_path):
     for one in world():
         write(tmp_path / "run", one)
     line = tables.survey_order(world()).to_dict("records")[0]

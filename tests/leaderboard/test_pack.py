@@ -1,4 +1,4 @@
-"""A pack contains the same records as the loose files, byte for byte, and every damage is found."""
+"""A pack contains the same records as the loose files, byte for byte, and damage is always detected."""
 
 import gzip
 import json
@@ -35,14 +35,14 @@ def both(tmp_path):
     return loose, tmp_path / "packed"
 
 
-def test_a_pack_is_the_loose_files_one_after_the_other(both):
+def test_a_pack_is_the_concatenation_of_the_loose_files(both):
     loose, packed = both
     texts = [path.read_text() for path in sorted((loose / FOLDER).glob("*.json"))]
     plain = gzip.decompress((packed / PACK).read_bytes()).decode()
     assert plain.endswith("".join(texts)) and json.loads(plain.removesuffix("".join(texts)))["reason"] == "Fine."
 
 
-def test_every_reader_of_a_folder_reads_a_pack(both, tmp_path, capsys):
+def test_every_function_that_reads_a_folder_reads_a_pack(both, tmp_path, capsys):
     loose, packed = both
     assert repr(load([loose])) == repr(load([packed])) == repr(load([packed / PACK])) == repr(load([loose, packed]))
     pages = [board.build([one], tmp_path / one.name / "site").read_bytes() for one in both]
@@ -59,7 +59,7 @@ def test_every_reader_of_a_folder_reads_a_pack(both, tmp_path, capsys):
     assert printed[0] == printed[1]
 
 
-def test_the_gate_compares_a_pack_on_either_side(tmp_path):
+def test_the_gate_accepts_a_pack_on_either_side(tmp_path):
     run = side(tmp_path / "run", cells(range(2), predictions=False))
     accept(run, tmp_path / "packed", "Fine.")
     sides = (run, tmp_path / "packed")
@@ -72,7 +72,7 @@ def test_the_gate_compares_a_pack_on_either_side(tmp_path):
     assert len(load([runs]).records) == 4
 
 
-def test_the_same_records_are_the_same_bytes(tmp_path):
+def test_the_same_records_are_packed_to_the_same_bytes(tmp_path):
     """The order of writing and the layout of the loose files do not matter."""
     ours = list(every_kind())
     one, other = side(tmp_path / "one", ours), side(tmp_path / "other", reversed(ours))
@@ -83,13 +83,13 @@ def test_the_same_records_are_the_same_bytes(tmp_path):
     assert made[0] == made[1] and files[0] == files[1] and files[0][4:10] == b"\0\0\0\0\x02\xff"  # no time, no system
 
 
-def test_no_changed_byte_goes_unseen_and_whole_records_are_still_read(both):
+def test_every_changed_byte_is_detected_and_intact_records_are_read(both):
     """Changes every 151st byte and the last one. The error names the file, and mostly the records. Undamaged records
     are still read."""
     _, packed = both
     file = packed / PACK
     content, whole = file.read_bytes(), {one.seal: repr(one) for one in load([packed]).records}
-    kept = []
+    intact_counts = []
     for place in (*range(0, len(content), 151), len(content) - 1):
         file.write_bytes(content[:place] + bytes([content[place] ^ 0x10]) + content[place + 1 :])
         with pytest.raises(BaselineError, match="records"):
@@ -98,12 +98,12 @@ def test_no_changed_byte_goes_unseen_and_whole_records_are_still_read(both):
         assert found.damaged and all(PACK in f"{one.file}{one.reason}" for one in found.damaged)
         assert all(whole[one.seal] == repr(one) for one in found.records)
         assert len(found.damaged) == 1 or len(found.records) + len(found.damaged) > len(whole)
-        kept.append(len(found.records))
-    assert max(kept) == len(whole) and len(set(kept)) > 2
+        intact_counts.append(len(found.records))
+    assert max(intact_counts) == len(whole) and len(set(intact_counts)) > 2
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.99])
-def test_a_pack_that_was_cut_short_names_what_is_lost(both, share):
+def test_a_truncated_pack_names_the_lost_records(both, share):
     _, packed = both
     content, names = (packed / PACK).read_bytes(), sorted(pack.read(packed / PACK).records)
     (packed / PACK).write_bytes(content[: int(share * len(content))])
@@ -116,7 +116,7 @@ def test_a_pack_that_was_cut_short_names_what_is_lost(both, share):
         assert len(found.damaged) == 1 and "manifest cannot be read" in found.damaged[0].reason
 
 
-def test_a_bomb_is_not_unpacked(tmp_path, monkeypatch):
+def test_a_decompression_bomb_is_not_unpacked(tmp_path, monkeypatch):
     monkeypatch.setattr(pack, "_LARGEST", 2**20)
     side(tmp_path)
     (tmp_path / PACK).write_bytes(pack._HEAD + gzip.compress(b" " * 2**24, mtime=0)[10:])
@@ -124,6 +124,6 @@ def test_a_bomb_is_not_unpacked(tmp_path, monkeypatch):
     assert not found.records and PACK in found.damaged[0].reason
 
 
-def test_a_folder_without_records_is_told(tmp_path):
+def test_a_folder_without_records_is_an_error(tmp_path):
     with pytest.raises(RecordError, match=f"holds no '{FOLDER}' folder and no {PACK}"):
         load([tmp_path])

@@ -20,7 +20,7 @@ def scored(seed, name="gpt", source="official", **values):
     return found
 
 
-def test_each_row_has_its_phenomena_and_published_figures_follow():
+def test_rows_have_phenomenon_means_followed_by_published_figures():
     frame = tables.blimp(
         [scored(seed, binding=50.0 + seed, argument_structure=60.0, s_selection=80.0) for seed in (0, 1)]
     )
@@ -32,7 +32,7 @@ def test_each_row_has_its_phenomena_and_published_figures_follow():
     assert len(frame) == 1 + len(phenomena.PUBLISHED)
 
 
-def test_the_page_shows_them_with_their_source(tmp_path):
+def test_page_shows_published_figures_with_their_source(tmp_path):
     write(tmp_path / "run", scored(0, binding=50.0))
     page = board.build([tmp_path / "run"], tmp_path / "site").read_text(encoding="utf-8")
     section = page[page.index('<section id="blimp"') :]
@@ -40,19 +40,19 @@ def test_the_page_shows_them_with_their_source(tmp_path):
     assert section.count("<tr") == 2 + len(phenomena.PUBLISHED) and "BabyLM challenge of 2023" in section
 
 
-def test_without_phenomena_and_on_made_up_data_there_is_no_table():
+def test_no_table_without_phenomena_or_for_the_microworld():
     assert not len(tables.blimp([scored(0)])) and not len(tables.blimp([scored(0, source="microworld", binding=50.0)]))
     assert board.TABLES["blimp"] is tables.blimp
 
 
-def test_published_figures_are_whole():
+def test_published_figures_are_complete():
     for one in phenomena.PUBLISHED:
         assert len(one.values) == len(phenomena.PHENOMENA), one.name
         if one.source == phenomena.BABYLM:
             assert sum(one.values) / 12 == pytest.approx(one.overall, abs=0.06)
 
 
-def test_the_paper_s_figures_are_those_of_its_released_data():
+def test_figures_of_the_paper_equal_those_of_its_released_data():
     rows = [json.loads(line) for line in real("blimp", "raw_results", "summary", "models_summary.jsonl").open()]
     rows = [row for row in rows if row["UID"] != "overall"]
     for one, key in zip(phenomena.PUBLISHED, ("ngram", "lstm", "txl", "gpt2"), strict=False):

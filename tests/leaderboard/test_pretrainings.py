@@ -1,4 +1,4 @@
-"""Rows of several budgets and pre-trainings: no two budgets in one row, and intervals that include the spread between
+"""Rows of several budgets and pre-trainings: each budget has its own row, and intervals include the spread between
 pre-trainings."""
 
 import json
@@ -20,13 +20,13 @@ from tests.leaderboard.made import record
 from tests.leaderboard.pages import Page
 
 
-def test_two_budgets_of_a_model_are_two_rows_that_say_which():
+def test_two_budgets_of_a_model_are_two_rows_that_name_them():
     grid = arrange(rungs())
     titles = [row.title for row in grid.rows if row.kind == "pretrained"]
     assert titles == [f"BERT (mini · pre-trained · fine-tuning · {name} FLOPs)" for name in ("1e14", "1e13", "1e12")]
     assert not any(grid.notes) and all(len(cell.records) == 3 for cell in grid.cells.values())
     apart = [record(seed=0, pretraining=rung(1e12)), record(seed=1, pretraining=rung(1e13))]
-    assert len(arrange(apart).rows) == 2  # although no seed was run with both
+    assert len(arrange(apart).rows) == 2  # although no seed was run with both budgets
     mixed = [record(seed=0), record(seed=1, pretraining=rung(1e13))]
     assert len(arrange(mixed).rows) == 2  # the first is of an older version, which did not store the budget
     (row,) = arrange([record(seed=seed, pretraining=rung(1e12)) for seed in (0, 1)]).rows
@@ -35,7 +35,7 @@ def test_two_budgets_of_a_model_are_two_rows_that_say_which():
     assert {row.part for row in arrange(steps).rows} == {"100 steps", "1,000 steps"}
 
 
-def test_minutes_that_gave_other_numbers_of_tokens_are_one_budget():
+def test_equal_minutes_with_different_token_counts_are_one_budget():
     made = [record(seed=seed, pretraining=rung(1e12, tokens=1000 + seed, budget={"minutes": 5.0})) for seed in (0, 1)]
     made.append(record(seed=0, pretraining=rung(1e12, 1, tokens=900, budget={"minutes": 5.0})))
     assert len(arrange(made).rows) == 1
@@ -43,14 +43,14 @@ def test_minutes_that_gave_other_numbers_of_tokens_are_one_budget():
     assert {row.part for row in arrange(made).rows} == {"5 minutes", "50 minutes"}
 
 
-def test_corpora_and_tokenizers_are_named_beside_the_budget_where_they_differ_too():
+def test_differing_corpora_and_tokenizers_are_named_with_the_budget():
     other = {"corpus": "books", "corpus_sha256": "9" * 64}
     made = [*rungs(), record(pretraining=rung(1e12) | other)]
     parts = {row.part for row in arrange(made).rows if row.kind == "pretrained"}
     assert len(parts) == 4 and "books 999999, tokenizer dddddd, 1e12 FLOPs" in parts
 
 
-def test_a_rung_whose_pretraining_failed_stands_at_its_rung():
+def test_a_failed_pretraining_is_shown_at_its_rung():
     made = [one for one in rungs(tasks=("cola",), pretrainings=2) if one.pretraining]
     made = [one for one in made if one.pretraining["budget"] != {"flops": 1e14}]
     lost = [failed(1e13, 2, seed) for seed in range(3)] + [failed(1e14, 0, seed) for seed in range(3)]
@@ -63,7 +63,7 @@ def test_a_rung_whose_pretraining_failed_stands_at_its_rung():
     assert "the loss was not finite" in Page(board.render([*made, *lost])).text
 
 
-def test_pretrainings_are_one_row_and_their_spread_is_in_its_interval():
+def test_pretrainings_share_a_row_whose_interval_includes_their_spread():
     values = {(0, 0): 50.0, (0, 1): 52.0, (1, 0): 60.0, (1, 1): 62.0}
     made = [record(seed=seed, value=value, pretraining=rung(1e12, p)) for (p, seed), value in values.items()]
     (cell,) = arrange(made).cells.values()
@@ -83,18 +83,18 @@ def test_pretrainings_are_one_row_and_their_spread_is_in_its_interval():
     assert "1 older record" in grid.notes[0] and next(iter(grid.cells.values())).values[("1",), 0] == 99.0
 
 
-def test_means_over_pretrainings_cover_the_truth_as_often_as_they_say():
+def test_intervals_of_means_over_pretrainings_have_nominal_coverage():
     """Simulates 2, 3 and 5 pre-trainings with 3 seeds each, with noise at both levels. 93 to 97 % of the intervals
     contain the true mean."""
     rng = np.random.default_rng(3)
     for count in (2, 3, 5):
-        held, trials = 0, 4000
+        covered, trials = 0, 4000
         between, within = rng.normal(0, 1.0, (trials, count, 1)), rng.normal(0, 0.5, (trials, count, 3))
         for scores in 50 + between + within:
             values = {(p, seed): scores[p, seed] for p in range(count) for seed in range(3)}
             low, high = summarise(units(values)).interval
-            held += low <= 50 <= high
-        assert 0.93 <= held / trials <= 0.97
+            covered += low <= 50 <= high
+        assert 0.93 <= covered / trials <= 0.97
     naive = sum(
         low <= 50 <= high
         for low, high in (summarise(list(scores.ravel())).interval for scores in 50 + between + within)
@@ -102,7 +102,7 @@ def test_means_over_pretrainings_cover_the_truth_as_often_as_they_say():
     assert naive / trials < 0.75  # coverage if every seed counted as a new pre-training
 
 
-def test_differences_know_the_spread_of_each_side():
+def test_differences_include_the_spread_of_each_side():
     ours = {(p, s): 60.0 + 4 * p + s for p in (0, 1) for s in (0, 1)}
     theirs = {((), s): 50.0 + s for s in (0, 1)}
     found = difference(ours, theirs)
@@ -138,13 +138,13 @@ def test_intervals_of_cells_cover_new_pretrainings_seeds_and_examples(pretrainin
     """The standard deviation is 1 between pre-trainings and 0.5 between seeds. All share one draw of the examples.
     Without the floor of `Error.widest`, the coverage with two pre-trainings and 0.3 of examples is 88 %."""
     rng = np.random.default_rng(pretrainings)
-    held, trials = 0, 3000
+    covered, trials = 0, 3000
     for _ in range(trials):
         shift = rng.normal(0, examples)
         summary = summarise(units(scores_of(rng, pretrainings, 2, 1.0, 0.5)))
         low, high = error(summary, examples**2).around(summary.mean + shift)
-        held += low <= 0 <= high
-    assert 0.93 <= held / trials <= 0.985
+        covered += low <= 0 <= high
+    assert 0.93 <= covered / trials <= 0.985
 
 
 @pytest.mark.parametrize("pretrainings", [2, 3, 5])
@@ -154,7 +154,7 @@ def test_intervals_of_differences_cover_new_pretrainings(pretrainings, other):
     twin have the variance of both pre-trainings and seeds. Two sides with t intervals of one degree of freedom are
     cautious, as is known of Welch's test: the coverage is 98 %."""
     rng = np.random.default_rng(pretrainings)
-    held, trials = 0, 3000
+    covered, trials = 0, 3000
     for _ in range(trials):
         ours = scores_of(rng, pretrainings, 2, 1.0, 0.5)
         if "twin" in other:
@@ -163,11 +163,11 @@ def test_intervals_of_differences_cover_new_pretrainings(pretrainings, other):
             count = pretrainings if other == "as many" else 1
             theirs = scores_of(rng, count, 1 if "seed" in other else 2, 1.0, 0.5, "q")
         low, high = difference(ours, theirs).interval
-        held += low <= 0 <= high
-    assert 0.925 <= held / trials <= 0.99
+        covered += low <= 0 <= high
+    assert 0.925 <= covered / trials <= 0.99
 
 
-def test_every_output_says_what_an_interval_covers():
+def test_every_output_states_what_an_interval_covers():
     values = {(0, 0): 50.0, (0, 1): 52.0, (1, 0): 60.0, (1, 1): 62.0}
     made = [record(seed=seed, value=value, pretraining=rung(1e12, p)) for (p, seed), value in values.items()]
     several = "pre-trainings, seeds and examples"
@@ -185,7 +185,7 @@ def test_every_output_says_what_an_interval_covers():
     assert "It covers another pre-training only where a cell names several" in Page(board.render(made)).text
 
 
-def test_commands_of_all_draws_are_one_command():
+def test_commands_of_all_seeds_are_merged_into_one():
     (cell, *_) = arrange(one for one in rungs(pretrainings=2, tasks=("cola",)) if one.pretraining).cells.values()
     assert cell.commands == (
         "ptmbench run ladder --models bert --flops 1e+12 --tasks cola --pretraining-seeds 2 --seeds 3",
@@ -196,7 +196,7 @@ def test_commands_of_all_draws_are_one_command():
 
 
 @pytest.mark.skipif(not shutil.which("node"), reason="node is not installed, so the script cannot be called")
-def test_the_script_adds_the_spread_between_pretrainings():
+def test_script_includes_the_spread_between_pretrainings():
     made = list(rungs(pretrainings=2, tasks=("cola",)))
     grid = arrange(made)
     data = json.loads(json.dumps(shown(grid, made, {})["data"]))

@@ -22,12 +22,12 @@ def test_ranks_by_hand():
     assert str(found["a"]) == "1–2" and str(Rank(best=3, worst=3)) == "3"
 
 
-def test_lower_is_better_turns_the_ranks_round():
+def test_ranks_are_reversed_if_lower_is_better():
     found = ranks({"a": Interval(1, 2), "b": Interval(3, 4)}, higher_is_better=False)
     assert found == {"a": Rank(best=1, worst=1), "b": Rank(best=2, worst=2)}
 
 
-def test_an_unknown_interval_has_no_rank_and_counts_for_nobody():
+def test_an_unknown_interval_has_no_rank_and_does_not_affect_others():
     nan = math.nan
     assert ranks({"a": Interval(1, 2), "b": Interval(nan, nan)}) == {"a": Rank(best=1, worst=1)}
     assert ranks({}) == {}
@@ -44,7 +44,7 @@ def test_separable_neighbours():
     assert separable([]) == (0, 0)
 
 
-def test_all_true_ranks_lie_in_their_intervals_at_once():
+def test_rank_intervals_cover_all_true_ranks_simultaneously():
     """Simulates 12 rows, tied in pairs, with 5 seeds. In 95 of 100 boards, all true ranks should be in their intervals
     at the same time."""
     rng = np.random.default_rng(0)
@@ -65,7 +65,7 @@ def test_all_true_ranks_lie_in_their_intervals_at_once():
     assert np.mean(widths) < 9  # the intervals are not trivially wide
 
 
-def test_sidak_holds_all_intervals_at_once():
+def test_sidak_confidence_of_simultaneous_intervals():
     assert simultaneous_confidence(1) == pytest.approx(0.95) and simultaneous_confidence(10) ** 10 == pytest.approx(
         0.95
     )
@@ -82,7 +82,7 @@ def test_error_by_hand():
     assert error(summarise([5.0, 5.0]), math.nan).around(5.0) == (5.0, 5.0)
 
 
-def test_the_average_s_error_is_seeds_plus_examples_over_tasks_squared():
+def test_error_of_the_average_combines_seeds_and_examples():
     half = 1.959963984540054
 
     def one(task, seed, value):
@@ -96,7 +96,7 @@ def test_the_average_s_error_is_seeds_plus_examples_over_tasks_squared():
     assert (low + high) / 2 == pytest.approx(71) and high - low > 2 * half * math.sqrt(1.5)
 
 
-def test_tasks_on_the_same_data_err_together_in_the_average():
+def test_tasks_on_the_same_data_have_correlated_errors_in_the_average():
     """Two tasks with coarse and fine classes of the same questions have correlated errors over examples."""
     half = 1.959963984540054
     made = []

@@ -1,4 +1,4 @@
-"""The published results are complete, quote no data, and are shown unchanged."""
+"""The published results are complete, contain no data of the tasks, and match their pages."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ FOLDERS = sorted(path for path in RESULTS.iterdir() if path.is_dir())
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-def test_results_are_whole_and_their_page_is_theirs(folder):
+def test_results_are_complete_and_their_page_is_up_to_date(folder):
     assert verify(folder)
     assert {path.name for path in folder.iterdir()} - {courses.FILE} == {PACK}, "predictions quote the data"
     store = load([folder])
@@ -28,7 +28,7 @@ def test_results_are_whole_and_their_page_is_theirs(folder):
     assert page.read_text(encoding="utf-8") == board.text([folder]), f"`{again} > {page.name}` writes it anew"
 
 
-def test_a_board_shows_all_of_them(tmp_path):
+def test_a_board_shows_all_results(tmp_path):
     overview = board.build([RESULTS], tmp_path).read_text(encoding="utf-8")
     for folder in FOLDERS:
         assert f'<a href="{folder.name}.html">' in overview

@@ -1,4 +1,4 @@
-"""Statistics, checked against scipy, by hand, and by simulation."""
+"""Statistics, checked against SciPy, by hand, and by simulation."""
 
 import math
 
@@ -50,7 +50,7 @@ def test_summary_of_few_or_odd_values():
     assert summarise([1e200, 3e200]).mean == 2e200 and math.isnan(from_examples([Interval(0.0, 1e200)]))
 
 
-def test_an_interval_ends_where_its_quantity_does():
+def test_within_clips_an_interval_to_the_range_of_the_metric():
     percent = Interval(0.0, 100.0)
     assert summarise([99.0, 91.0]).interval.high > 100
     assert summarise([99.0, 91.0]).interval.within(percent) == pytest.approx((95 - 12.7062 * 4, 100), abs=1e-3)
@@ -59,7 +59,7 @@ def test_an_interval_ends_where_its_quantity_does():
     assert math.isnan(Interval(math.nan, math.nan).within(percent).low)
 
 
-def test_ending_it_there_loses_no_coverage():
+def test_clipping_an_interval_loses_no_coverage():
     """With accuracies near their bound over three seeds, the part that is cut off never contains the true mean."""
     rng = np.random.default_rng(0)
     found, cut = [], 0
@@ -88,7 +88,7 @@ def test_combined_by_hand():
     assert same == pytest.approx((50 - half, 50 + half))
 
 
-def test_more_seeds_do_not_average_out_the_examples():
+def test_more_seeds_do_not_reduce_the_example_variance():
     wide = combined([70, 71] * 50, [Interval(65, 75)] * 100)
     assert wide.high - wide.low > 9.9
 
@@ -99,14 +99,14 @@ def test_differences_pair_seeds():
     assert differences({0: 1.0}, {1: 1.0}).n == 0
 
 
-def test_bootstrap_agrees_with_the_binomial():
+def test_bootstrap_agrees_with_the_binomial_interval():
     correct = np.arange(1000) < 800
     low, high = bootstrap_interval(rows(correct), accuracy, replicates=4000)["accuracy"]
     error = 100 * math.sqrt(0.8 * 0.2 / 1000)
     assert low == pytest.approx(80 - 1.96 * error, abs=0.2) and high == pytest.approx(80 + 1.96 * error, abs=0.2)
 
 
-def test_pooling_equal_rows_changes_nothing():
+def test_bootstrap_of_distinct_rows_has_the_standard_error_of_the_mean():
     """Rows that all differ are not pooled. The interval must have the standard error of the mean."""
     values = np.random.default_rng(0).normal(50, 10, 500)
     table = np.stack([values, np.ones(500)], axis=1)
@@ -114,7 +114,7 @@ def test_pooling_equal_rows_changes_nothing():
     assert (high - low) / (2 * 1.96) == pytest.approx(values.std(ddof=1) / math.sqrt(500), rel=0.08)
 
 
-def test_bootstrap_is_repeatable_and_chunks_do_not_matter(monkeypatch):
+def test_bootstrap_is_reproducible_and_independent_of_the_chunk_size(monkeypatch):
     table = rows(np.random.default_rng(1).random(300) < 0.7)
     first = bootstrap_interval(table, accuracy, seed=5)
     monkeypatch.setattr("ptmbench.leaderboard.stats._CHUNK", 7)
@@ -122,7 +122,7 @@ def test_bootstrap_is_repeatable_and_chunks_do_not_matter(monkeypatch):
     assert bootstrap_interval(table, accuracy, seed=6) != first
 
 
-def test_bootstrap_metric_agrees_with_the_additive_one():
+def test_bootstrap_metric_agrees_with_bootstrap_interval():
     gold, predictions = [1] * 200, [1] * 150 + [0] * 50
 
     def metric(gold, predictions):
@@ -133,7 +133,7 @@ def test_bootstrap_metric_agrees_with_the_additive_one():
     assert tuple(called) == pytest.approx(tuple(additive), abs=1.1)  # two steps of the accuracy, 0.5 each
 
 
-def test_rows_are_drawn_as_examples_are():
+def test_bootstrap_rows_draws_the_same_samples_as_bootstrap_metric():
     rng = np.random.default_rng(2)
     gold, predictions = list(rng.random(60)), list(rng.random(60))
     groups = [None if i < 20 else i // 5 for i in range(60)]
@@ -152,7 +152,7 @@ def test_undefined_values_give_no_interval():
     assert math.isnan(intervals["a"].low) and intervals["b"] == (1, 1)
 
 
-def test_bad_input_is_a_sentence():
+def test_bad_input_gives_an_error_message():
     with pytest.raises(ValueError, match="at least one example"):
         bootstrap_interval(np.zeros((0, 2)), accuracy)
     with pytest.raises(ValueError, match="4 examples but 2 groups"):
@@ -206,7 +206,7 @@ def test_one_group_has_no_spread():
     assert bootstrap_interval(rows([1, 0, 1, 1]), accuracy, groups=["a"] * 4)["accuracy"] == (75, 75)
 
 
-def test_none_is_no_group():
+def test_examples_without_a_group_are_drawn_one_by_one():
     table = rows([1, 0] * 50)
     assert bootstrap_interval(table, accuracy, [None] * 100) == bootstrap_interval(table, accuracy)
 

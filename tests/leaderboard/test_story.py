@@ -1,4 +1,4 @@
-"""The headline and the pictures follow from the records."""
+"""The headline and the charts of the board, derived from the records."""
 
 import re
 
@@ -19,7 +19,7 @@ def headline(made):
     return Story(arrange(made), None).headline()
 
 
-def test_the_headline_says_what_leads_and_how_sure_that_is():
+def test_headline_names_the_leading_row_and_its_certainty():
     apart = headline([one("a", 80), one("b", 70), one("c", 60)])
     leads = "A leads on CoLA (Matthews correlation) with 80.0 (78.0 to 82.0)"
     assert apart == f"{leads} and is shown to be better than each of the 2 other rows."
@@ -32,15 +32,15 @@ def test_the_headline_says_what_leads_and_how_sure_that_is():
     assert headline([blank("error", "It broke.", "failed")]) == ""
 
 
-def test_a_baseline_that_reads_the_gold_answers_is_a_ceiling_and_does_not_lead():
+def test_an_oracle_baseline_is_a_ceiling_and_does_not_lead():
     oracle = dict(row={"label": "oracle sentences"}, kind="baseline")
-    told = headline([record(name="oracle", value=90.0, **oracle), one("a", 80), one("b", 70)])
-    assert told.startswith("A leads on ") and "better than the other row; the baseline “oracle sentences”" in told
-    assert "which reads the gold answers, reaches 90.0" in told
+    result = headline([record(name="oracle", value=90.0, **oracle), one("a", 80), one("b", 70)])
+    assert result.startswith("A leads on ") and "better than the other row; the baseline “oracle sentences”" in result
+    assert "which reads the gold answers, reaches 90.0" in result
     assert headline([record(name="oracle", value=90.0, **oracle)]).startswith("oracle sentences has 90.0")
 
 
-def test_settings_of_an_adaptation_are_words():
+def test_settings_of_an_adaptation_are_shown_as_words():
     names = ("stacked:beside=", "finetune:layers=top", "finetune", "multitask:beside=sst2+cola+epochs=2")
     made = [record(name="a", adaptation={"name": name}) for name in names]
     words = [row.words for row in arrange(made).rows]
@@ -48,12 +48,12 @@ def test_settings_of_an_adaptation_are_words():
         assert any(one.endswith(wanted) for one in words), words
 
 
-def test_metrics_of_a_headline_are_words():
+def test_metrics_in_a_headline_are_shown_as_words():
     assert metric_of("mcc") == "Matthews correlation" and metric_of("accuracy") == "accuracy"
     assert metric_of("accuracy+f1") == "mean of accuracy and F1"
 
 
-def test_the_headline_says_what_pretraining_brought():
+def test_headline_summarises_the_gains_of_pretraining():
     made = []
     for name, gain in (("a", 10.0), ("b", 0.5), ("c", -9.0)):
         for seed in range(3):
@@ -72,7 +72,7 @@ def _pair(story, name):
     return sorted((row for row in story.samples if row.name == name), key=lambda row: row.kind)
 
 
-def test_a_lower_perplexity_is_a_gain():
+def test_a_lower_perplexity_counts_as_a_gain():
     made = [
         record(task="wikitext2", value=v, kind=k, seed=s)
         for k, v in (("pretrained", 20.0), ("random", 50.0))
@@ -83,7 +83,7 @@ def test_a_lower_perplexity_is_a_gain():
     assert story.gains[0].gap.value == 30.0 and next(iter(story.samples)).kind == "pretrained"
 
 
-def test_names_in_the_picture_touch_neither_each_other_nor_points():
+def test_chart_labels_overlap_neither_each_other_nor_points():
     points = [(100.0 + 7 * i, 200.0 + 3 * (i % 4)) for i in range(30)]
     texts = pictures._labels([f"model number {i}" for i in range(30)], points, points)
     shown = [re.search(r'x="([\d.]+)" y="([\d.]+)".*anchor="(\w+)">(.*)<', text).groups() for text in texts if text]
@@ -99,14 +99,14 @@ def test_names_in_the_picture_touch_neither_each_other_nor_points():
             assert right <= other[0] or other[2] <= left or bottom <= other[1] or other[3] <= top
 
 
-def test_names_avoid_the_line_where_they_can():
+def test_chart_labels_avoid_the_line_if_possible():
     points = [(200.0, 200.0), (600.0, 200.0)]
     crossed, clear = (pictures._labels(["one", "two"], points, points, line)[0] for line in ((), points))
     assert 'y="200.0"' in crossed and 'text-anchor="start"' in crossed
     assert 'y="200.0"' in clear and 'text-anchor="end"' in clear
 
 
-def test_axes_do_not_stretch_rounding_noise():
+def test_axes_do_not_magnify_rounding_noise():
     near = Interval(50.001, 50.003)
     points = [
         pictures.ScatterPoint(name=name, cost=cost, score=50.002, interval=near, kind="model", link=name)
@@ -120,7 +120,7 @@ def test_axes_do_not_stretch_rounding_noise():
     assert "10.0 s" in drawn and duration(0.04) == "40 ms" and duration(0.0042) == "4.2 ms"
 
 
-def test_a_folder_of_runs_has_a_page_for_each_and_one_that_lists_them(tmp_path):
+def test_a_folder_of_runs_has_one_page_per_run_and_an_index(tmp_path):
     for name, made in (("one", world(2)), ("Two & <b>", [one("a", 80), one("b", 70)])):
         for found in made:
             write(tmp_path / "runs" / name, found)
@@ -137,14 +137,14 @@ def test_a_folder_of_runs_has_a_page_for_each_and_one_that_lists_them(tmp_path):
     assert "CoNLL-2003" in together.read_text()
 
 
-def test_a_name_in_capitals_is_not_cut_off_at_the_edge():
-    """Capitals are wider. A name that would cross the right edge is put to the left of its point."""
+def test_a_label_in_capitals_is_not_cut_off_at_the_edge():
+    """Capitals are wider. A label that would cross the right edge is placed to the left of its point."""
     x = pictures._WIDTH - 8 - 7.2 * len("ELECTRA")
     (small,), (large,) = (pictures._labels([name], [(x, 200.0)], [(x, 200.0)]) for name in ("electra", "ELECTRA"))
     assert 'text-anchor="start"' in small and 'text-anchor="end"' in large
 
 
-def test_names_too_long_for_a_picture_keep_what_tells_them_apart():
+def test_long_chart_labels_keep_the_parts_in_which_they_differ():
     model = "all-minilm-l6-v2 · 6x384 · fine-tuning"
     pruned = f"{model} · 50 % of heads removed, then quantised to int8"
     names = ["BERT", f"{model} · int8", pruned, f"{model} · pruned, seed 1", f"other {model} · pruned, seed 1"]
@@ -154,6 +154,6 @@ def test_names_too_long_for_a_picture_keep_what_tells_them_apart():
     assert max(map(len, short)) == 34
 
 
-def test_a_headline_begins_with_a_capital_unless_it_begins_with_a_name_with_digits():
+def test_headline_is_capitalised_unless_it_begins_with_a_name_with_digits():
     assert capitalize_first("bag of words leads") == "Bag of words leads" and capitalize_first("") == ""
     assert capitalize_first("all-minilm-l6-v2 · int8 leads") == "all-minilm-l6-v2 · int8 leads"

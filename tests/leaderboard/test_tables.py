@@ -1,4 +1,4 @@
-"""The tables: correct numbers, blanks for missing ones, and no averages over things that cannot be compared."""
+"""The tables: correct numbers, blanks for missing scores, and no averages over scores that cannot be compared."""
 
 import math
 
@@ -26,7 +26,7 @@ def test_scores_show_mean_spread_and_seeds():
     assert cell(tables.scores([record(value=70.0)]), "BERT", "CoLA") == "70.0 (1)"
 
 
-def test_blanks_carry_their_reason_and_failures_stay_visible():
+def test_blank_cells_have_a_reason_and_failures_are_shown():
     made = [record(seed=0), record(seed=1, value=52), blank("diverged", "Loss was NaN.", "diverged", seed=2)]
     made += [blank("missing-data", "train.tsv is missing.", task="sst2")]
     made += [record(name="gpt", task="sst2", value=80)]
@@ -40,7 +40,7 @@ def test_blanks_carry_their_reason_and_failures_stay_visible():
     assert "Loss was NaN." in page and "train.tsv is missing." in page and "1 of 3 seeds diverged" in page
 
 
-def test_average_only_for_complete_rows_and_says_what_it_is():
+def test_only_complete_rows_have_an_average_and_it_is_defined():
     made = [record(task=task, seed=seed, value=v + seed) for task, v in (("cola", 40), ("sst2", 80)) for seed in (0, 1)]
     made += [record(task="wikitext2", value=30.0), record(name="gpt", value=99.0)]
     frame = tables.macro(made)
@@ -53,7 +53,7 @@ def test_average_only_for_complete_rows_and_says_what_it_is():
     assert frame.model.tolist() == ["BERT", "GPT"]
 
 
-def test_a_row_that_lacks_no_task_but_has_no_seed_in_common_says_so():
+def test_a_complete_row_without_a_common_seed_says_so():
     made = [record(seed=0), record(task="sst2", seed=1)]
     assert tables.macro(made).missing.tolist() == ["no seed has every task"]
     assert "no seed has every task" in Page(board.render(made)).text and "2 of 2 tasks" not in board.render(made)
@@ -63,7 +63,7 @@ def test_a_row_that_lacks_no_task_but_has_no_seed_in_common_says_so():
     assert tables.macro([record(task="wikitext2")]).missing.tolist() == [""]  # nothing to average
 
 
-def test_a_published_checkpoint_has_none_of_the_figures_of_its_architecture():
+def test_published_checkpoints_do_not_inherit_figures_of_their_architecture():
     """MiniLM has the architecture of BERT, but not its training corpus, its size or its scores."""
     made = [record(name="minilm", kind="published", row={"division": "published"}), record()]
     lines = tables.table_2(made).set_index("model")
@@ -72,7 +72,7 @@ def test_a_published_checkpoint_has_none_of_the_figures_of_its_architecture():
     assert lines.loc["BERT", "corpus"] == CARD["corpus"]
 
 
-def test_twins_read_the_same_tokens():
+def test_twins_are_paired_by_tokenizer():
     """Two runs of one model with two vocabularies are 20 and 40 points above their own twins."""
     made = []
     for sha256, levels in (("1" * 64, (60.0, 40.0)), ("2" * 64, (90.0, 50.0))):
@@ -87,7 +87,7 @@ def test_twins_read_the_same_tokens():
     assert tables.twins([made[0], made[3]]).empty
 
 
-def test_twins_are_compared_seed_by_seed():
+def test_twins_are_compared_per_seed():
     levels = {"pretrained": (60.0, 61.0, 65.0), "random": (50.0, 52.0, 53.0)}
     made = [record(kind=kind, seed=seed, value=v) for kind in levels for seed, v in enumerate(levels[kind])]
     made[3] = record(name="random-bert", kind="random", seed=0, value=50.0, row={"label": "BERT"})
@@ -110,7 +110,7 @@ def test_twins_are_compared_seed_by_seed():
         ("cola", (-96.0, -99.0), -100.0, None), ("wikitext2", (3.0, 300.0), 0.0, None),
     ],
 )  # fmt: skip
-def test_no_interval_leaves_the_range_of_its_metric(task, values, low, high):
+def test_intervals_stay_within_the_range_of_their_metric(task, values, low, high):
     """Checks accuracies, correlations (which may be negative) and perplexity. A bound that is not reached has no
     effect."""
     made = [record(task=task, seed=seed, value=value) for seed, value in enumerate(values)]
@@ -137,7 +137,7 @@ def test_versions_and_data_sets_are_never_mixed():
     assert "may not be compared" in grid.notes[0] and "may not be compared" in Page(board.render(made)).text
 
 
-def test_corpora_are_never_mixed():
+def test_corpora_and_budgets_are_never_mixed():
     made = [
         record(seed=0, value=10.0),
         record(seed=1, value=90.0, pretraining={"corpus": "other", "corpus_sha256": "9" * 64}),
@@ -151,11 +151,11 @@ def test_corpora_are_never_mixed():
     again = [record(), record(adaptation={"settings": {"epochs": 9}}), record(seed=1, pretraining={"tokens": 5})]
     assert len(arrange(again).rows) == 1  # the same seed twice, after the same pre-training
     minutes = [record(value=10.0), record(seed=1, value=20.0, pretraining={"tokens": 5})]
-    assert len(arrange(minutes).rows) == 1  # a budget in minutes gives every seed another number of tokens
+    assert len(arrange(minutes).rows) == 1  # with a budget in minutes, seeds differ in their number of tokens
 
 
-def test_what_is_read_beside_is_not_mixed_either():
-    """Two runs of Flair are stacked on GloVe's vectors. Those of the second run were trained for longer."""
+def test_rows_with_different_extra_encoders_are_not_mixed():
+    """Two runs of Flair are stacked on GloVe's vectors. The vectors of the second run were trained for longer."""
     made = record().pretraining
 
     def stacked(value, kind="pretrained", tokens=20_000_000, **changes):
@@ -167,7 +167,7 @@ def test_what_is_read_beside_is_not_mixed_either():
     grid = arrange([stacked(60.0), longer, *twins, record(name="flair", task="wikitext2", value=9.0)])
     titles = sorted(row.title for row in grid.rows if row.kind == "pretrained" and row.adaptation == "stacked")
     assert len(titles) == 2 and "with glove cccccc, tokenizer dddddd, 20,000,000 tokens" in titles[0]
-    found = sorted(_brought(grid, row, twin).mean for row, twin in tables.twin_rows(grid))
+    found = sorted(_twin_gain(grid, row, twin).mean for row, twin in tables.twin_rows(grid))
     assert found == [20.0, 25.0]  # the differences from the twins with the same vectors
     seeds = [stacked(60.0), stacked(70.0, tokens=5, seed=1)]
     assert len(arrange(seeds).rows) == 1  # a budget in minutes
@@ -175,11 +175,11 @@ def test_what_is_read_beside_is_not_mixed_either():
     assert [row.title for row in alone.rows] == ["FLAIR (mini · pre-trained · stacked)"]
 
 
-def _brought(grid, row, twin):
+def _twin_gain(grid, row, twin):
     return tables.twin_difference(grid, row, twin, next(one for one in grid.columns if one.task["name"] == "cola"))
 
 
-def test_perplexity_stands_in_every_row_of_its_model():
+def test_perplexity_is_shown_in_every_row_of_its_model():
     made = [record(), record(adaptation={"name": "features"}), record(name="lm", task="wikitext2", value=9.0)]
     made += [record(task="wikitext2", value=30.0, adaptation={"name": "likelihood"})]
     frame = tables.scores(made)
@@ -187,12 +187,12 @@ def test_perplexity_stands_in_every_row_of_its_model():
     assert frame[frame.model == "BERT"]["WikiText-2"].tolist() == ["30.0 (1)"] * 2 and len(frame) == 3
 
 
-def test_a_cell_without_examples_joins_the_column_of_the_others():
+def test_a_cell_without_examples_joins_the_column_of_its_task():
     made = [record(), blank("missing-data", "No file.", name="gpt", task_={"examples": 0, "data_sha256": "0" * 64})]
     assert len(arrange(made).columns) == 1
 
 
-def test_a_seed_run_again_replaces_the_older_and_is_noted():
+def test_a_repeated_seed_replaces_the_older_record_with_a_note():
     old = record(value=10.0, finished="2026-01-01T00:00:00Z")
     new = record(value=20.0, finished="2026-02-01T00:00:00Z", adaptation={"settings": {"epochs": 5}})
     grid = arrange([new, old])
@@ -204,7 +204,7 @@ def test_a_seed_run_again_replaces_the_older_and_is_noted():
     assert next(iter(mixed.cells.values())).marks == ("versions of the adaptation differ between seeds",)
 
 
-def test_reported_beside_measured():
+def test_reported_scores_are_shown_with_measured_scores():
     frame = tables.reported([record(value=40.0), record(seed=1, value=42.0), record(kind="random")])
     assert len(frame) == 1
     assert frame.iloc[0][["reported", "measured", "measured metric", "reported split"]].tolist() == [
@@ -215,7 +215,7 @@ def test_reported_beside_measured():
     ]
 
 
-def test_made_up_data_is_named_and_not_set_beside_the_papers():
+def test_microworld_data_is_named_and_not_compared_with_papers():
     made = [record(task_={"source": "microworld"})]
     assert len(tables.reported(made)) == 0 and "CoLA [microworld]" in tables.scores(made).columns
     page = Page(board.render(made)).text

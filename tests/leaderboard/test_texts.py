@@ -1,4 +1,4 @@
-"""Examples as text in a browser: texts, names of labels, coloured tags and spans, and no script from the data."""
+"""Examples as text in a browser: texts, label names, marked tags and spans, and no script from the data."""
 
 import gzip
 import hashlib
@@ -23,7 +23,7 @@ ROWS = {
 def page(tmp_path_factory):
     folder = tmp_path_factory.mktemp("texts")
     for task, rows in ROWS.items():
-        lines = [json.dumps({"id": id, "gold": gold, "prediction": said}) + "\n" for id, gold, said, _ in rows]
+        lines = [json.dumps({"id": id, "gold": gold, "prediction": answer}) + "\n" for id, gold, answer, _ in rows]
         content = gzip.compress("".join(lines).encode())
         (folder / "predictions").mkdir(exist_ok=True)
         (folder / "predictions" / f"{task}.gz").write_bytes(content)
@@ -32,7 +32,7 @@ def page(tmp_path_factory):
         write(folder, record(task, predictions=kept, **form))
 
     def texts(task):
-        return {"labels": {"0": "bad", "1": "good"}, "texts": {id: told for id, _, _, told in ROWS[task["name"]]}}
+        return {"labels": {"0": "bad", "1": "good"}, "texts": {id: text for id, _, _, text in ROWS[task["name"]]}}
 
     return board.build([folder], folder / "site", None, texts)
 
@@ -44,7 +44,7 @@ def opened():
 
 
 def shown(opened, page, title):
-    """The example tables of one task, with the only row compared with itself."""
+    """Opens the example tables of one task, in which the only row is compared with itself."""
     from selenium.webdriver.support.ui import WebDriverWait
 
     open_(opened, page)
@@ -57,13 +57,13 @@ def shown(opened, page, title):
     return opened.find_element("id", "examples")
 
 
-def test_labels_are_words_and_texts_stand_beside_them(opened, page):
+def test_examples_show_label_names_and_texts(opened, page):
     place = shown(opened, page, "SST-2")
     assert "a fine film" in place.text and "good" in place.text and "bad" in place.text
     assert not place.find_elements("css selector", "img")
 
 
-def test_tags_are_on_the_words_and_wrong_ones_are_marked(opened, page):
+def test_tags_are_shown_on_words_and_wrong_tags_are_marked(opened, page):
     place = shown(opened, page, "CoNLL-2003")
     assert [one.text for one in place.find_elements("css selector", ".wrong")] == ["In B-LOC"] * 2  # both columns
     assert len(place.find_elements("css selector", ".tag:not(.wrong)")) == 3  # in gold and in both predictions
@@ -75,7 +75,7 @@ def test_the_gold_span_is_marked_in_its_context(opened, page):
     assert "Lyon" in place.text
 
 
-def test_missing_texts_leave_the_ids(opened, page):
+def test_examples_are_listed_if_their_texts_are_missing(opened, page):
     for path in (page.parent / "examples").glob("text-*.js"):
         path.rename(path.with_suffix(".away"))
     try:

@@ -15,8 +15,8 @@ def records(kind, adaptation, value):
     ]
 
 
-def test_tuned_and_untuned_adaptations_are_rows_of_their_own():
-    """They are not averaged. Both rows have the perplexity, for which nothing is tuned."""
+def test_tuned_and_untuned_adaptations_have_separate_rows():
+    """The two are not averaged. Both rows show the perplexity, for which nothing is tuned."""
     grid = arrange([*records("pretrained", {}, 60.0), *records("pretrained", TUNED, 70.0)])
     assert not grid.notes
     found = {row.part: row for row in grid.rows}
@@ -28,7 +28,7 @@ def test_tuned_and_untuned_adaptations_are_rows_of_their_own():
     assert alone.part == "" and alone.tuning == TUNED["tuning"]
 
 
-def test_a_gain_over_a_twin_is_no_gain_of_tuning():
+def test_twins_are_paired_only_with_equal_tuning():
     """A tuned model is not compared with an untuned twin, nor an untuned model with a tuned one."""
     grid = arrange(
         [
@@ -42,7 +42,7 @@ def test_a_gain_over_a_twin_is_no_gain_of_tuning():
     assert twins.twin_rows(mixed) == []
 
 
-def test_the_sheet_says_how_many_trials_and_what_they_cost():
+def test_sheet_shows_the_number_of_trials_and_their_cost():
     (row,) = arrange(records("pretrained", TUNED, 70.0)).rows
     assert sheets._adaptation_tuning(row.records) == ["adaptation tuned with 10 trials for each task (4 TFLOP)"], (
         "2e12 for each of two tasks"

@@ -36,7 +36,7 @@ PLACES, NUMBERS = np.array([[0, 1, 2, 3], [0, 1, 0, 1]], np.int32), np.array([[0
 DECODERS = ("decoder", "prophetnet", "hibert_decoder", "fused_decoder")
 SPECIAL = ("mpnet", "unilm_v2", "xlnet", "transformer_xl", "cloze", "hibert", "star_transformer")
 SPECIAL += ("universal_transformer", "prophetnet", "hibert_decoder", "mobilebert", "blend_cnn")
-"""Networks of models that none of the three usual ones is enough for."""
+"""Models that need a network other than the three usual ones."""
 NETWORKS = ("encoder", "causal", "decoder", "fused_decoder")
 NETWORKS += tuple(pytest.param(name, marks=pytest.mark.slow) for name in SPECIAL)
 CONVERTED = (
@@ -71,11 +71,11 @@ RECURRENT = (
 
 
 def every_config():
-    """A configuration of each kind, by name, with other values than the defaults."""
+    """Returns a configuration of each kind, by name, with values other than the defaults."""
     narrow = replace(SIZE, embedding=16)
     bart, t5 = (made(SIZE, WORDS) for made in (encoder_decoders.bart, encoder_decoders.t5))
     gated = encoder_decoders.t5(SIZE, WORDS, gated=True)
-    found = {
+    result = {
         "linear": LinearConfig(inputs=3, outputs=5, bias=False, start=configs.GLOROT),
         "table": TableConfig(rows=7, width=4, start=encoders.SINUSOIDS),
         "norm": NormConfig(width=4, epsilon=1e-3),
@@ -98,30 +98,30 @@ def every_config():
         "t5_encoder": t5[0],
         "gated_decoder": gated[1],
     }
-    found["fused_encoder"], found["fused_decoder"] = fused(SIZE, WORDS)
-    found |= {f"{name}_embeddings": found[name].embeddings for name in ("encoder", "ctrl")}
+    result["fused_encoder"], result["fused_decoder"] = fused(SIZE, WORDS)
+    result |= {f"{name}_embeddings": result[name].embeddings for name in ("encoder", "ctrl")}
     for name in SPECIAL:
         model = described(name)
-        found[name] = model.decoder if name in DECODERS else model.encoder
-    return found | recurrent_configs()
+        result[name] = model.decoder if name in DECODERS else model.encoder
+    return result | recurrent_configs()
 
 
 def fused(size, words):
-    """Encoder and decoder over a second memory, `MEMORY`."""
+    """Returns the configurations of an encoder and of a decoder with a second memory, `MEMORY`."""
     return encoder_decoders.fused(size, words, memory=MEMORY.shape[-1])
 
 
 def described(name):
-    """What the model called ``name`` is made of, with its layers at hand."""
+    """Returns the description of the model ``name``, after importing the module of its layers."""
     importlib.import_module(f"ptmbench.models.layers.{LIBRARY[name]}")
     return models.load(name.removesuffix("_decoder")).describe(SIZE, Vocabulary(size=WORDS))
 
 
 def recurrent_configs():
-    """The same of recurrent layers and networks, and of word vectors."""
+    """Like `every_config`, for recurrent layers, recurrent networks and word vectors."""
     words = Vocabulary(size=WORDS, pieces=tuple(f"[{n}]" for n in range(37)) + tuple("abcdefghijklmnopqrstuvw"))
     recurrent = recurrent_config
-    found = {
+    result = {
         "kernel": recurrent.KernelConfig(inputs=3, outputs=4, start=configs.NORMAL),
         "gates": recurrent.GatesConfig(inputs=3, outputs=6, begins=(1.0, 2.0)),
         "projected_lstm": recurrent.LstmConfig(inputs=3, cells=5, projection=2, clip=3.0),
@@ -146,11 +146,11 @@ def recurrent_configs():
         "paragraphs": word_vectors.paragraphs(SIZE, words),
         "paragraphs_in_context": word_vectors.paragraphs_in_context(SIZE, words),
     }
-    return found | {f"{name}_stack": found[name].stack for name in ("lm_lstm", "awd_lstm", "cove")}
+    return result | {f"{name}_stack": result[name].stack for name in ("lm_lstm", "awd_lstm", "cove")}
 
 
 def heads():
-    """The configurations of the heads of all models here, by model and place."""
+    """Yields the configurations of the heads of all these models, by model and index."""
     for name in (*DESCRIBED, *RECURRENT):
         model = models.load(name).describe(SIZE, Vocabulary(size=WORDS))
         one = (model.head,) if hasattr(model, "head") else ()
@@ -159,7 +159,7 @@ def heads():
 
 
 def layer_of(name, config):
-    """The layer of ``config``, with its weights."""
+    """Returns the built layer of ``config``."""
     if name in DECODERS:
         theirs = every_config()["fused_encoder"] if name == "fused_decoder" else described(name).encoder
         return built(config, built(theirs, name="encoder"), name="layer")
@@ -172,13 +172,13 @@ def layer_of(name, config):
 
 
 def own(layer):
-    """The variables of ``layer`` without the variables of an encoder that it refers to."""
+    """Returns the variables of ``layer``, without those of an encoder that it refers to."""
     return [v for v in layer.variables if v.path.startswith("layer/")]
 
 
 def network(kind, seed=0):
-    """A `keras.Model` from tokens (and targets) to vectors or logits, around one of the networks, and that network. All
-    weights are random, so that each one counts."""
+    """Returns a `keras.Model` from tokens (and targets) to vectors or logits, around one of the networks, and that
+    network. All weights are random, so that each one matters."""
     keras.utils.set_random_seed(seed)
     tokens = keras.Input([None], dtype="int32", name="tokens")
     if kind in DECODERS:
@@ -189,13 +189,13 @@ def network(kind, seed=0):
         targets = keras.Input([None], dtype="int32", name="targets")
         if kind == "fused_decoder":
             more = [keras.Input([None, MEMORY.shape[-1]], name="memory")]
-            asked = ((encoder({"tokens": tokens, "memory": more[0]}).tokens, more[0]), tokens)
+            decoder_inputs = ((encoder({"tokens": tokens, "memory": more[0]}).tokens, more[0]), tokens)
         elif kind == "hibert_decoder":
             more = [keras.Input([None], dtype="int32", name=name) for name in ("places", "numbers")]
-            asked = (*more, encoder({"tokens": tokens}).tokens)
+            decoder_inputs = (*more, encoder({"tokens": tokens}).tokens)
         else:
-            more, asked = [], (encoder({"tokens": tokens}).tokens, tokens)
-        model = keras.Model([tokens, targets, *more], layer(targets, *asked))
+            more, decoder_inputs = [], (encoder({"tokens": tokens}).tokens, tokens)
+        model = keras.Model([tokens, targets, *more], layer(targets, *decoder_inputs))
     else:
         made = {"encoder": encoders.bert, "causal": decoders.gpt2}.get(kind)
         made = made(SIZE, WORDS) if made else described(kind).encoder
@@ -222,13 +222,13 @@ def reloaded(model, path):
 
 
 def layers_of(layer, kind):
-    """The layers of ``kind`` inside ``layer``."""
+    """Returns the layers of ``kind`` inside ``layer``."""
     return [one for one in layer._flatten_layers() if type(one) is kind]
 
 
 @keras.saving.register_keras_serializable(package="tests")
 class Scale(keras.layers.Layer):
-    """Multiplies what it gets, a tensor or several, by a learned number."""
+    """Multiplies its input, one tensor or several, by a learned number."""
 
     def build(self, *shape):
         self.by = self.add_weight((), keras.initializers.Constant(0.9), name="by")
@@ -258,7 +258,7 @@ class Adapter(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="tests")
 class Mask(keras.layers.Layer):
-    """Hides the entries of a kernel that are below a limit."""
+    """Multiplies a kernel by a mask, which is all ones at first."""
 
     def build(self, shape):
         self.mask = self.add_weight(shape, "ones", trainable=False, name="mask")
@@ -269,7 +269,7 @@ class Mask(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="tests")
 class Shift(keras.layers.Layer):
-    """Adds a learned vector; counts the calls by ``index`` and by whether there is a ``batch``."""
+    """Adds a learned vector. Records the ``index`` and the names in ``batch`` of each call."""
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
@@ -285,7 +285,7 @@ class Shift(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="tests")
 class Prefix(keras.layers.Layer):
-    """Learned keys and values in front of the others: Li and Liang (2021), section 4."""
+    """Puts learned keys and values in front of the others: Li and Liang (2021), section 4."""
 
     def __init__(self, length=3, **kwargs):
         super().__init__(**kwargs)

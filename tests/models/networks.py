@@ -1,4 +1,4 @@
-"""Small networks of every model, each built once for all tests, and what they read."""
+"""Small networks of every model, each built once for all tests, and the texts that they read."""
 
 from dataclasses import replace
 from functools import cache
@@ -19,8 +19,8 @@ every_model = pytest.mark.parametrize("name", models.names())
 
 
 def _first_of_their_kind() -> tuple[list[str], list[str]]:
-    """In alphabetical order, the models whose architecture, or one of whose objectives, no earlier model has; and of
-    these the ones with a new architecture."""
+    """Returns, in alphabetical order, the models with an architecture or an objective that no earlier model has, and
+    those of them with a new architecture."""
     seen, kinds, architectures = set(), [], []
     for name in models.names():
         card = models.load(name).CARD
@@ -46,13 +46,13 @@ ROWS, LENGTH = 4, 24
 
 
 def small(module) -> Size:
-    """A size of the model's own kind that is quick to build."""
+    """Returns a size of the model's own kind that is fast to build."""
     tiny = module.SIZES["tiny"]
     return Size(layers=min(tiny.layers, 2), width=32, heads=2, inner=64, length=48)
 
 
 def build(module, size: Size, vocabulary: Vocabulary = VOCABULARY):
-    """The network of ``module``. A student gets a teacher, whose weights are random too."""
+    """Builds the network of ``module``. A student gets a teacher, whose weights are random too."""
     teacher = getattr(module, "TEACHER", None)
     if teacher is None:
         return module.build(size, vocabulary)
@@ -62,7 +62,7 @@ def build(module, size: Size, vocabulary: Vocabulary = VOCABULARY):
 @cache
 def corpus() -> Corpus:
     """60 documents of 6 sentences. Every sentence counts upwards from a random word, so that there is something to
-    learn. Its first two words mention an entity, which follows from them."""
+    learn. Its first two words mention an entity, which the first word determines."""
     rng = np.random.default_rng(0)
     sizes = rng.integers(4, 12, 360)
     starts = rng.integers(0, 40, 360)
@@ -84,7 +84,7 @@ def corpus() -> Corpus:
 
 @cache
 def captions() -> Corpus:
-    """`corpus`, with a picture for each document: its regions say which words its sentences begin with."""
+    """`corpus` with a picture for each document. Its regions encode the first words of its first sentences."""
     text = corpus()
     starts = text.ids[text.sentences[:-1]].reshape(-1, 6)  # [D, 6]
     counts = 1 + np.arange(len(starts)) % 6
@@ -97,7 +97,8 @@ def captions() -> Corpus:
 
 @cache
 def pairs() -> Corpus:
-    """180 pairs of sentences as in `corpus`; the second one says the same fifty words further on, or less of it."""
+    """180 pairs of sentences like those of `corpus`. The second sentence has the words of the first one with ids 50
+    higher, without the last word if their number is odd."""
     rng = np.random.default_rng(0)
     sizes = rng.integers(4, 12, 180)
     starts, ids, ends = VOCABULARY.first + rng.integers(0, 30, 180), [], [0]
@@ -117,7 +118,7 @@ def pairs() -> Corpus:
 
 @cache
 def network(name: str) -> Any:
-    """The model called ``name``, built once for all tests."""
+    """Returns the model called ``name``, built once for all tests."""
     import keras
 
     module = models.load(name)
@@ -126,14 +127,14 @@ def network(name: str) -> Any:
 
 
 def corpus_of(name: str) -> Corpus:
-    """What the model called ``name`` learns from."""
+    """Returns the corpus that the model called ``name`` is trained on."""
     needs = network(name).batches.needs
     return pairs() if PAIRS in needs else captions() if "regions" in needs else corpus()
 
 
 @cache
 def made(name: str) -> SimpleNamespace:
-    """The module of the model called ``name``, its network, and its batches."""
+    """Returns the module of the model called ``name``, its network, and its batches."""
     built = network(name)
     return SimpleNamespace(module=models.load(name), built=built, batches=built.batches(corpus_of(name), ROWS, LENGTH))
 
@@ -145,7 +146,7 @@ def seed(*numbers: int):
 
 
 def text(rows: int = 3, length: int = 12, fill: int = 0) -> dict[str, np.ndarray]:
-    """[CLS] words [SEP], the rows of different lengths, with ``fill`` more columns of padding."""
+    """[CLS] words [SEP] in rows of different lengths, with ``fill`` more columns of padding."""
     rng = np.random.default_rng(5)
     tokens = np.zeros((rows, length + fill), np.int32)
     for row in range(rows):

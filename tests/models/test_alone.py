@@ -1,4 +1,5 @@
-"""Every model is built in a process that imports no other model: its own imports register all layers that it needs."""
+"""Tests that every model can be built in a process that imports no other model: its own imports register all layers
+that it needs."""
 
 import os
 import subprocess
@@ -19,7 +20,8 @@ def test_every_model_is_built_without_the_others():
 
 
 def main() -> int:
-    """Builds each model in a fork of a process that has imported TensorFlow and no layer. Returns how many failed."""
+    """Builds each model in a fork of a process that has imported TensorFlow and no layer. Returns the number of
+    failures."""
     import keras  # noqa: F401  once, before the forks
 
     failed = 0

@@ -1,4 +1,4 @@
-"""BiSkip: its rows by brute force over the texts, its loss written out in NumPy, and two languages in one space."""
+"""Tests of BiSkip: its rows by brute force over the texts, its loss in NumPy, and two languages in one vector space."""
 
 import math
 
@@ -30,7 +30,8 @@ def corpus(texts, documents=None):
 
 
 def pairs(count=300, seed=0):
-    """Texts of 3 to 9 words from 37 on, beside as long or twice as long ones from 1000 on."""
+    """Texts of 3 to 9 words with ids from 37 on, each followed by a translation of equal or double length with ids from
+    1000 on."""
     rng, texts = np.random.default_rng(seed), []
     for number in range(count):
         size = rng.integers(3, 10)
@@ -38,19 +39,20 @@ def pairs(count=300, seed=0):
     return corpus(texts)
 
 
-def near(row):
-    """Which tokens of a row are contexts of which, by its places: as the words of the objective's docstring have it."""
-    found = set()
+def contexts_by_definition(row):
+    """Returns which tokens of a row are contexts of which, computed from their places as in the docstring of the
+    objective."""
+    contexts = set()
     for c in np.flatnonzero(row["windows"]):
         for o in np.flatnonzero(row["windows"]):
             language = row["languages"][o]
             if 0 < abs(row["places"][o, language] - row["places"][c, language]) <= row["windows"][c]:
-                found.add((c, o))
-    return found
+                contexts.add((c, o))
+    return contexts
 
 
-def test_a_context_is_near_in_its_own_text_or_near_the_aligned_word(monkeypatch):
-    """Where nothing is dropped, places are compared with the texts themselves."""
+def test_contexts_are_near_the_word_or_near_the_aligned_word(monkeypatch):
+    """No word is dropped, so the places can be compared with the texts themselves."""
     monkeypatch.setattr(biskip, "subsampling", lambda counts: (np.ones(len(counts), np.float32), 1.0))
     text = pairs()
     where = {}
@@ -63,9 +65,9 @@ def test_a_context_is_near_in_its_own_text_or_near_the_aligned_word(monkeypatch)
         for r in range(4):
             row = {name: value[r] for name, value in batch.items()}
             assert (row["languages"] == (row["tokens"] >= 1000)).all()
-            found = near(row)
+            contexts = contexts_by_definition(row)
             documents = row["places"][np.arange(48), row["languages"]] // FAR
-            for document in np.unique(documents)[1:-1]:  # the row's ends may cut theirs
+            for document in np.unique(documents)[1:-1]:  # those at the ends of the row may be truncated
                 inside = np.flatnonzero((documents == document) & (row["windows"] > 0))
                 first, second = (row["tokens"][inside[row["languages"][inside] == side]].tolist() for side in (0, 1))
                 whole = [k for k in where[first[0]] if flat[k : k + len(first + second)] == first + second]
@@ -77,24 +79,24 @@ def test_a_context_is_near_in_its_own_text_or_near_the_aligned_word(monkeypatch)
                         own, other = row["languages"][c], row["languages"][o]
                         centre = place[c] if own == other else place[c] * sizes[other] // sizes[own]
                         expected = 0 < abs(place[o] - centre) <= row["windows"][c]
-                        assert ((c, o) in found) == expected
+                        assert ((c, o) in contexts) == expected
                         checked += expected
     assert checked > 2000
 
 
-def test_the_band_has_every_context():
-    """The graph finds what the places say, in rows of several blocks."""
+def test_band_contains_every_context():
+    """The graph finds the same contexts as the places, in rows of several blocks."""
     batch = biskip.batches(pairs(), Vocabulary(size=1400), 3, 100)(2, 1)
-    found = biskip.contexts_of(batch).numpy()
-    number, size = found.shape[1:3]
+    contexts = biskip.contexts_of(batch).numpy()
+    number, size = contexts.shape[1:3]
     for r in range(3):
         row = {name: value[r] for name, value in batch.items()}
-        told = {(n * size + s, n * size + k - biskip.BAND) for n, s, k in zip(*np.nonzero(found[r]), strict=True)}
-        assert told == near(row) and len(told) > 500
+        in_band = {(n * size + s, n * size + k - biskip.BAND) for n, s, k in zip(*np.nonzero(contexts[r]), strict=True)}
+        assert in_band == contexts_by_definition(row) and len(in_band) > 500
     assert number == 4 and biskip.contexts_of(batch).shape[3] == size + 2 * biskip.BAND
 
 
-def test_dropped_words_have_no_link_and_rows_are_full():
+def test_dropped_words_are_not_aligned_and_rows_are_full():
     rng, texts = np.random.default_rng(3), []
     for _ in range(2000):
         texts += [np.where(rng.random(8) < 0.5, 37, rng.integers(38, 600, 8)), rng.integers(1000, 1600, 8)]
@@ -103,7 +105,7 @@ def test_dropped_words_have_no_link_and_rows_are_full():
     real = batch["windows"] > 0
     assert real.mean() > 0.99 and (batch["tokens"][~real] == 0).all()
     share = (batch["tokens"] == 37).sum() / (batch["tokens"] < 600).sum()
-    assert share < 0.1  # of every second word next to nothing is left
+    assert share < 0.1  # almost nothing is left of the word that is every second one
     linked = (other - own // FAR * FAR >= 0)[real]
     second = (batch["languages"] == 1)[real]
     assert 0.4 < linked[second].mean() < 0.65 and linked[~second].mean() > 0.8
@@ -113,18 +115,18 @@ def _sides(batch):
     return batch["languages"], 1 - batch["languages"]
 
 
-def made(width, words) -> biskip.BiSkip:
+def build_loss(width, words) -> biskip.BiSkip:
     encoder = built(word_vectors.words(Size(layers=0, width=width), words), name="encoder")
     return biskip.BiSkip.over(encoder, BiSkipConfig(width=width, words=words))
 
 
-def test_the_loss_is_the_equation():
-    loss = made(6, 60)
+def test_loss_matches_the_equation():
+    loss = build_loss(6, 60)
     encoder = loss.encoder
     encoder.table.assign(np.random.default_rng(0).normal(size=(60, 6)))
     loss.contexts.table.assign(np.random.default_rng(1).normal(size=(60, 6)))
     batch = {
-        "tokens": np.array([[40, 50, 41, 51, 42, 43]], np.int32),  # 40 41 42 beside 50 51, and 43 of another pair
+        "tokens": np.array([[40, 50, 41, 51, 42, 43]], np.int32),  # 40 41 42 with 50 51; 43 is of another pair
         "languages": np.array([[0, 1, 0, 1, 0, 0]], np.int32),
         "places": np.array([[[1, 4], [1, 4], [2, 4], [2, 5], [3, 5], [FAR + 6, FAR + 7]]], np.int32),
         "windows": np.array([[1, 2, 1, 1, 1, 3]], np.int32),
@@ -135,25 +137,25 @@ def test_the_loss_is_the_equation():
     v, u = np.asarray(encoder.table, np.float64), np.asarray(loss.contexts.table, np.float64)
     each = [
         -math.log(sigmoid(u[c] @ v[w])) - 5 * np.mean([math.log(sigmoid(-u[n] @ v[w])) for n in noise])
-        for found, noise in ((first, (44, 45)), (second, (55,)))
-        for w, c in found
+        for contexts, noise in ((first, (44, 45)), (second, (55,)))
+        for w, c in contexts
     ]
     assert float(loss(batch)["loss"]) == pytest.approx(np.mean(each), rel=1e-5)
 
 
-def test_only_pairs_are_read():
+def test_documents_other_than_pairs_raise_an_error():
     with pytest.raises(CorpusUnfit, match="document 2 of the corpus has not two texts but 3"):
         biskip.batches(corpus([[40, 41]] * 5, np.array([0, 2, 5])), VOCABULARY, 2, 16)
 
 
-def test_words_come_to_lie_beside_their_translations():
-    """Ten topics of three words; the other language says the same, 30 ids further on, in the opposite order."""
+def test_trained_words_are_nearest_to_translations_of_the_same_topic():
+    """Ten topics of three words. The other language says the same in reverse order, with ids that are 30 higher."""
     rng, texts = np.random.default_rng(0), []
     for _ in range(3000):
         topics = rng.choice(10, 2)
-        said = np.concatenate([37 + 3 * topic + rng.permutation(3) for topic in topics])
-        texts += [said, said[::-1] + 30]
-    loss = made(16, 100)
+        sentence = np.concatenate([37 + 3 * topic + rng.permutation(3) for topic in topics])
+        texts += [sentence, sentence[::-1] + 30]
+    loss = build_loss(16, 100)
     encoder = loss.encoder
     encoder.dropout = 0.0
     make, optimizer = biskip.batches(corpus(texts), Vocabulary(size=100), 16, 128), tf.keras.optimizers.Adam(0.02)

@@ -1,4 +1,4 @@
-"""What the file of every model has to say, whatever it is: over each file of `models`, and no network is built."""
+"""Tests of the file of every model, without building a network."""
 
 import inspect
 import re
@@ -20,17 +20,17 @@ NO_TASK_HERE = {
     "wmt14_en_fr": bleu,
     "wmt16_en_de": bleu,
 }
-"""What papers report and the suite has no task for, with the metric that it would have."""
+"""Benchmarks in papers for which the suite has no task, with the metric of such a task."""
 
 
 @every_model
-def test_file_tells_its_story(name):
+def test_module_docstring_is_complete(name):
     module = models.load(name)
-    story = inspect.getdoc(module)
-    assert story, f"{models.paths()[name]} has no opening docstring"
+    docstring = inspect.getdoc(module)
+    assert docstring, f"{models.paths()[name]} has no opening docstring"
     assert len(inspect.getsource(module).splitlines()) <= 120
     for part in (str(module.CARD.year), "Taxonomy", "earest relative"):
-        assert part in story, f"{models.paths()[name]}: the opening docstring lacks '{part}'"
+        assert part in docstring, f"{models.paths()[name]}: the opening docstring lacks '{part}'"
 
 
 @every_model
@@ -45,29 +45,32 @@ def test_card_is_complete(name):
 
 
 @every_model
-def test_the_paper_is_the_one_that_the_file_cites(name):
+def test_paper_of_the_card_is_cited_in_the_docstring(name):
     module = models.load(name)
-    story = " ".join(inspect.getdoc(module).split())
+    docstring = " ".join(inspect.getdoc(module).split())
     assert (
-        f"({module.CARD.year}). {module.CARD.paper}." in story or f"({module.CARD.year}), {module.CARD.paper}" in story
+        f"({module.CARD.year}). {module.CARD.paper}." in docstring
+        or f"({module.CARD.year}), {module.CARD.paper}" in docstring
     )
     assert re.fullmatch(r"https://[a-z.]+/[\w/.~-]+", module.CARD.url)
 
 
 @every_model
-def test_what_the_network_is_held_against_is_in_the_tests(name):
-    """Or the card says that no test compares the network: "none"."""
+def test_reference_of_the_card_is_used_in_the_tests(name):
+    """Unless the card says that no test compares the network: "none"."""
     reference, tests = models.load(name).CARD.reference, Path(__file__).parent
     if reference == "none":
         pytest.skip(f"no test compares {name} with a reference, as its card says")
-    held = "".join(file.read_text() for file in (tests / "references").glob("test_*.py"))
+    sources = "".join(file.read_text() for file in (tests / "references").glob("test_*.py"))
     if "transformers' " in reference:
         classes = re.findall(r"\b[A-Z][A-Za-z0-9]+(?:For|LM)[A-Z][A-Za-z]+", reference)
         assert classes or name == "unilm_v2"
-        assert all(f"transformers.{one}" in held for one in classes), reference
-        assert f'"{name}"' in held or re.search(rf"\b{name}\b", held), f"tests/models/references never names {name}"
+        assert all(f"transformers.{one}" in sources for one in classes), reference
+        assert f'"{name}"' in sources or re.search(rf"\b{name}\b", sources), (
+            f"tests/models/references never names {name}"
+        )
     elif commit := re.search(r"the authors' (\w+) \(([\w-]+/[\w-]+ [0-9a-f]{7})\)", reference):
-        assert all(part in held for part in commit.groups()), f"tests/models/references never names {commit[0]}"
+        assert all(part in sources for part in commit.groups()), f"tests/models/references never names {commit[0]}"
     else:
         assert "NumPy" in reference or "term by term" in reference, (
             f"{models.paths()[name]}: the card's reference names no class of transformers, no commit of the authors' "
@@ -76,16 +79,18 @@ def test_what_the_network_is_held_against_is_in_the_tests(name):
         own = (file.read_text() for file in tests.rglob("test_*.py") if file.name not in OF_EVERY_MODEL)
         assert any(re.search(rf"\b{name}\b", text) for text in own), f"tests/models has no test of {name}'s equations"
     for package in re.findall(r"gensim(?='s)|mittens(?=')|fasttext(?=:)", reference):
-        assert f'importorskip("{package}' in held, f"nothing in tests/models/references needs {package}"
-        assert f'"{name}"' in held, f"tests/models/references never names {name}"
+        assert f'importorskip("{package}' in sources, f"nothing in tests/models/references needs {package}"
+        assert f'"{name}"' in sources, f"tests/models/references never names {name}"
     for package, one in re.findall(r"\b(fastai|flair|AllenNLP)(?: \d)?'s (\w+)", reference):
-        assert package.lower() in held and re.search(rf"\b{one}\b", held), f"tests/models/references never names {one}"
+        assert package.lower() in sources and re.search(rf"\b{one}\b", sources), (
+            f"tests/models/references never names {one}"
+        )
 
 
 @every_model
-def test_reported_scores_are_named_as_here(name):
-    """The board puts a paper's score beside the measured one by the names of task and metric: a name of its own (squad2
-    for squad20) would drop it without a word."""
+def test_reported_scores_have_the_names_of_the_suite(name):
+    """The board matches a paper's score with the measured one by the names of task and metric. With another name
+    (squad2 for squad20) it would silently drop the score."""
     scores = models.load(name).CARD.reported
     for score in scores:
         where = f"{models.paths()[name]} reports {score.task} {score.metric} {score.value}"
@@ -100,7 +105,7 @@ def test_reported_scores_are_named_as_here(name):
 
 
 @every_model
-def test_sizes(name):
+def test_parameters_grow_with_the_size(name):
     module = models.load(name)
     assert {"tiny", "mini", "small", "base"} <= set(module.SIZES)
     shapes = [module.SIZES[size] for size in ("tiny", "mini", "small", "base")]
@@ -109,7 +114,7 @@ def test_sizes(name):
 
 
 @every_model
-def test_flops_grow_with_the_network(name):
+def test_flops_grow_with_the_size(name):
     module = models.load(name)
     shapes = [module.SIZES[size] for size in ("tiny", "mini", "base")]
     per_row = [module.describe(shape, VOCABULARY).training_flops(64) for shape in shapes]

@@ -1,4 +1,4 @@
-"""Convolutional cells against NumPy: every operation, a cell's graph, the mix of depths, and what padding changes."""
+"""Tests of convolutional cells against NumPy: every operation, the graph of a cell, the mix of depths, and padding."""
 
 import numpy as np
 import pytest
@@ -15,8 +15,8 @@ SOME = ("conv5", "dilated3", "mean3", "skip", "zero")
 EVERY = tuple((source, target, SOME) for target in (2, 3) for source in range(target))
 
 
-def moved(layer, seed=0):
-    """``layer`` with weights that are all unlike."""
+def with_random_weights(layer, seed=0):
+    """Returns ``layer`` with different random values for all weights."""
     rng = np.random.default_rng(seed)
     for variable in layer.variables:
         variable.assign(rng.normal(variable.path.endswith("scale"), 0.3, variable.shape))
@@ -24,25 +24,25 @@ def moved(layer, seed=0):
 
 
 def reference(kind, x, layer):
-    """The operation ``kind`` of ``x`` float64 [T, D], one token after the other."""
+    """The operation ``kind`` of ``x`` float64 [T, D], one token at a time."""
     if kind == "skip":
         return x
     if kind == "zero":
         return 0 * x
     r, window, rate = np.maximum(x, 0), int(kind[-1]), 2 if kind.startswith("dilated") else 1
-    found = np.zeros_like(x)
+    result = np.zeros_like(x)
     for t in range(len(x)):
         places = [t + rate * (offset - window // 2) for offset in range(window)]
         seen = [r[p] if 0 <= p < len(x) else None for p in places]
         if kind == "max3":
-            found[t] = np.max([one for one in seen if one is not None], axis=0)
+            result[t] = np.max([one for one in seen if one is not None], axis=0)
         elif kind == "mean3":
-            found[t] = np.mean([one for one in seen if one is not None], axis=0)
+            result[t] = np.mean([one for one in seen if one is not None], axis=0)
         else:
             kernel = layer.filters.kernel.numpy().astype(np.float64).reshape(window, D, D)
             v = sum(one @ kernel[i] for i, one in enumerate(seen) if one is not None) + layer.filters.bias.numpy()
-            found[t] = (v - v.mean()) / np.sqrt(v.var() + 1e-12) * layer.norm.scale.numpy() + layer.norm.bias.numpy()
-    return found
+            result[t] = (v - v.mean()) / np.sqrt(v.var() + 1e-12) * layer.norm.scale.numpy() + layer.norm.bias.numpy()
+    return result
 
 
 def softmax(x):
@@ -50,29 +50,29 @@ def softmax(x):
 
 
 @pytest.mark.parametrize("kind", OPERATIONS)
-def test_an_operation_is_that_of_each_token_and_padding_is_not_seen(kind):
-    layer = moved(built(OperationConfig(width=D, kind=kind), name="operation"))
+def test_operations_match_numpy_and_ignore_padding(kind):
+    layer = with_random_weights(built(OperationConfig(width=D, kind=kind), name="operation"))
     x = np.random.default_rng(1).normal(size=(2, T, D)).astype(np.float32)
     lengths = (T, 4)
     present = (np.arange(T)[None] < np.array(lengths)[:, None]).astype(np.float32)[:, :, None]
-    found = layer(tf.constant(x), tf.constant(present)).numpy()
+    result = layer(tf.constant(x), tf.constant(present)).numpy()
     for row, length in enumerate(lengths):
         expected = reference(kind, x[row, :length].astype(np.float64), layer)
-        assert np.abs(found[row, :length] - expected).max() <= 1e-5
+        assert np.abs(result[row, :length] - expected).max() <= 1e-5
     assert bool(layer.variables) == (kind in CONVOLUTIONS)
 
 
 def test_windows_are_centred():
     x = tf.reshape(tf.range(1, 6, dtype=tf.float32), [1, 5, 1])
-    found = [one.numpy().ravel().tolist() for one in shift_in_window(x, 3, 2, 0.0)]
-    assert found == [[0, 0, 1, 2, 3], [1, 2, 3, 4, 5], [3, 4, 5, 0, 0]]
+    result = [one.numpy().ravel().tolist() for one in shift_in_window(x, 3, 2, 0.0)]
+    assert result == [[0, 0, 1, 2, 3], [1, 2, 3, 4, 5], [3, 4, 5, 0, 0]]
 
 
-def test_a_stack_is_its_graph():
-    """Two cells of two nodes, the second of which has an edge from each input and none from the first node."""
+def test_stack_matches_its_graph():
+    """Two cells of two nodes. The second node has an edge from each input and none from the first node."""
     edges = ((0, 2, ("conv3",)), (1, 2, ("skip",)), (0, 3, ("max3",)), (1, 3, ("dilated5",)))
     config = CellStackConfig(width=D, layers=2, nodes=2, edges=edges)
-    stack = moved(built(config, name="stack"))
+    stack = with_random_weights(built(config, name="stack"))
     x = np.random.default_rng(2).normal(size=(1, T, D)).astype(np.float32)
     tokens = np.ones((1, T), np.int32)
     flat = stack(tf.constant(x[0]), padding_bias(tokens), rows=Rows(1, T))
@@ -88,7 +88,7 @@ def test_a_stack_is_its_graph():
     assert max(np.abs(a.numpy() - b).max() for a, b in zip(flat, layers, strict=True)) <= 2e-5
 
 
-def test_parameters_and_flops_are_those_of_the_weights():
+def test_parameters_and_flops_match_the_weights():
     config = CellStackConfig(width=D, layers=3, nodes=2, edges=EVERY[:2])
     stack = built(config, name="stack")
     assert config.parameters().total == sum(int(np.prod(v.shape)) for v in stack.variables)
@@ -96,10 +96,11 @@ def test_parameters_and_flops_are_those_of_the_weights():
     assert from_dict(config.to_dict()) == config
 
 
-def test_a_choice_weights_candidates_and_depths():
-    """One-hot weights compute what a stack with these operations alone does; without a choice all count alike."""
+def test_choice_weights_operations_and_depths():
+    """One-hot weights give the output of a stack with these operations only. Without a choice, all operations have
+    equal weights."""
     kinds, depth = ("conv5", "mean3", "skip", "zero", "dilated3"), 1
-    relaxed = moved(built(CellStackConfig(width=D, layers=2, nodes=2, edges=EVERY), name="stack"))
+    relaxed = with_random_weights(built(CellStackConfig(width=D, layers=2, nodes=2, edges=EVERY), name="stack"))
     edges = tuple((*edge[:2], (kind,)) for edge, kind in zip(EVERY, kinds, strict=True) if kind != "zero")
     alone = built(CellStackConfig(width=D, layers=depth, nodes=2, edges=edges), name="stack")
     known = {variable.path: variable for variable in relaxed.variables}

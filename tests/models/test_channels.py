@@ -1,4 +1,5 @@
-"""Channels: every card and every task names channels that exist, and what a model does not read is said in words."""
+"""Tests of channels: every card and every task names existing channels, and messages name those that a model does not
+read."""
 
 import pytest
 
@@ -18,14 +19,14 @@ def test_tasks_name_channels(name):
     assert set(tasks.load(name).needs) <= set(CHANNELS)
 
 
-def test_what_is_lacking_is_said():
+def test_message_names_the_missing_channels():
     assert lacking(("tokens", "segments"), ()) == lacking(("tokens", "regions", "boxes"), ("regions",)) == ""
     assert lacking(("tokens",), ("regions", "boxes")) == (
         "because this model does not read image regions or the boxes of image regions."
     )
 
 
-def test_a_card_with_an_unknown_channel_is_told(monkeypatch):
+def test_card_with_an_unknown_channel_is_reported(monkeypatch):
     from dataclasses import replace
 
     from ptmbench.models import _contract

@@ -1,4 +1,4 @@
-"""ELMo that reads letters, against its equations written down in NumPy."""
+"""Tests of ELMo with vectors from letters, against its equations in NumPy."""
 
 from functools import cache
 
@@ -26,11 +26,11 @@ LENGTHS = (6, 3)
 
 
 @cache
-def made() -> SpelledBiLm:
+def build_loss() -> SpelledBiLm:
     keras.utils.set_random_seed(1)
     encoder = built(recurrent_encoders.elmo_cnn(SIZE, VOCABULARY, FILTERS), name="encoder")
     loss = SpelledBiLm.over(encoder, SpelledBiLmConfig(width=4, vocabulary=VOCABULARY.size))
-    for variable in loss.variables:  # away from 0, so that every term counts and some cells reach their bound
+    for variable in loss.variables:  # away from 0, so that every term matters and some cells reach their bound
         variable.assign(3 * np.asarray(variable) + 0.1)
     return loss
 
@@ -44,23 +44,23 @@ def symbols(vocabulary):
 
 
 def weights(layer):
-    """The own weights of a layer by name."""
+    """Returns the weights of a layer itself, by name."""
     return {name: np.asarray(getattr(layer, name), np.float64) for name in layer.config.weights()}
 
 
 def word(number):
-    """The vector of one word, symbol by symbol."""
-    speller = made().encoder.embeddings
+    """Returns the vector of one word, computed symbol by symbol."""
+    speller = build_loss().encoder.embeddings
     z = np.asarray(speller.letters.table, np.float64)[symbols(VOCABULARY)[number]]  # [50, 16]
-    found = []
+    features = []
     for (wide, count), layer in ((pair, weights(getattr(speller, f"filters_{pair[0]}"))) for pair in FILTERS):
         for f in range(count):
             sums = [
                 sum(z[p + k] @ layer["kernel"][k, :, f] for k in range(wide)) + layer["bias"][f]
                 for p in range(51 - wide)
             ]
-            found.append(max(0.0, *sums))
-    y = np.array(found)
+            features.append(max(0.0, *sums))
+    y = np.array(features)
     for layer in (weights(highway.gates) for highway in (speller.highway_0, speller.highway_1)):
         gate, new = np.split(y @ layer["kernel"] + layer["bias"], 2)
         y = sigmoid(gate) * np.maximum(new, 0) + (1 - sigmoid(gate)) * y
@@ -69,7 +69,7 @@ def word(number):
 
 
 def lstm(x, w, bound=3.0):
-    """x [T, P] to h [T, P], with cells and projections inside ``bound``."""
+    """x [T, P] to h [T, P], with cells and projections clipped to ``bound``."""
     kernel, bias, u, r = (np.asarray(v, np.float64) for v in kernels(w))
     h, c, result = np.zeros(r.shape[1]), np.zeros(r.shape[0]), []
     for x_t in x:
@@ -81,8 +81,8 @@ def lstm(x, w, bound=3.0):
 
 
 def layers_of(row, bound=3.0):
-    """x and both layers [T, P] of one row without padding, of each direction."""
-    encoder, x = made().encoder, np.array([word(number) for number in row])
+    """Returns x and both layers [T, P] of one row without padding, for each direction."""
+    encoder, x = build_loss().encoder, np.array([word(number) for number in row])
     forward, backward = [x], [x]
     for index in range(2):
         new = lstm(forward[-1], encoder.forward_stack.members[index], bound)
@@ -92,8 +92,8 @@ def layers_of(row, bound=3.0):
     return forward, backward
 
 
-def test_encoder_is_the_papers():
-    encoding = made().encoder({"tokens": TOKENS})
+def test_encoder_matches_the_paper():
+    encoding = build_loss().encoder({"tokens": TOKENS})
     for row, length in enumerate(LENGTHS):
         expected = [np.concatenate(pair, axis=1) for pair in zip(*layers_of(TOKENS[row, :length]), strict=True)]
         for got, want in zip(encoding.layers, expected, strict=True):
@@ -103,8 +103,9 @@ def test_encoder_is_the_papers():
     assert np.abs(free - np.asarray(encoding.tokens)[0]).max() > 0.1, "no bound was reached"
 
 
-def test_cells_and_projections_are_bounded_each_by_itself():
-    """One cell, one number: i and o open and g 1, so that the cell counts 1, 2, 3, 3, and h is R tanh(c)."""
+def test_cells_and_projections_are_clipped_separately():
+    """One cell of one number. The gates i and o are open and g is 1, so the cell counts 1, 2, 3, 3, and h is R
+    tanh(c)."""
     layer = built(LstmConfig(inputs=1, cells=1, projection=1, clip=3.0), name="layer")
     layer.gates.kernel.assign(np.full((1, 4), 50.0))
     layer.recurrent.kernel.assign(np.zeros((1, 4)))
@@ -118,8 +119,8 @@ def test_cells_and_projections_are_bounded_each_by_itself():
     assert np.allclose(large, -3.0)
 
 
-def test_loss_and_likelihood_are_the_papers():
-    loss = made()
+def test_loss_and_likelihood_match_the_paper():
+    loss = build_loss()
     table, bias = np.asarray(loss.words.table, np.float64), np.asarray(loss.output_bias, np.float64)
 
     def log_p(x, targets):
@@ -143,8 +144,8 @@ def test_loss_and_likelihood_are_the_papers():
     assert np.allclose(loss.log_likelihood({"tokens": TOKENS}), likelihood, atol=1e-3)
 
 
-def test_symbols():
-    """293 and 294 mark where a word begins and ends, 295 is padding, 256 + id a special token."""
+def test_symbols_of_words_and_special_tokens():
+    """293 and 294 mark the beginning and the end of a word, 295 is padding, and 256 + id is a special token."""
     table = symbols(VOCABULARY)
     assert table.shape == (len(PIECES), 50)
     assert table[2].tolist() == [293, 258, 294] + [295] * 47
@@ -152,11 +153,11 @@ def test_symbols():
     assert table[39, :7].tolist() == [293, ord("Z"), ord("o"), 0xC3, 0xAB, 294, 295]
     assert table[41].tolist() == [293] + [ord("x")] * 48 + [294]
     assert table[42].tolist() == [293] + [ord("y")] * 48 + [294]
-    assert table[43, :5].tolist() == [*b"ing", 294, 295]  # goes on with a word
+    assert table[43, :5].tolist() == [*b"ing", 294, 295]  # continues a word
     assert symbols(Vocabulary(size=50))[41, :5].tolist() == [293, *b"41", 294, 295]
 
 
-def test_words_that_sentences_begin_with_are_spelled_alike_in_every_kind():
+def test_first_words_are_spelled_alike_with_every_kind_of_tokenizer():
     text = ["the writer writes what writers write"] * 30
     for kind, size in (("wordpiece", 90), ("word", 60), ("unigram", 70), ("bpe", 310)):
         tokenizer = Tokenizer.train(kind, text, size)
@@ -167,17 +168,17 @@ def test_words_that_sentences_begin_with_are_spelled_alike_in_every_kind():
         assert bytes(value for number in ids for value in table[number].tolist() if value < 256) == b"thewriter", kind
 
 
-def test_spelling_makes_relatives():
-    """Words that share most letters are nearer to each other than to a stranger, before anything was learnt."""
+def test_words_with_similar_spelling_have_similar_vectors():
+    """Words that share most letters are nearer to each other than to an unrelated word, before any training."""
     keras.utils.set_random_seed(1)
     pieces = (*PIECES[:37], "writers", "writer", "sky")
     filters = tuple((n, 8 * n) for n in range(1, 8))
     config = recurrent_encoders.elmo_cnn(Size(layers=1, width=64, inner=8), Vocabulary(size=40, pieces=pieces), filters)
     speller = built(config.embeddings, name="words")
-    one, relative, stranger = np.asarray(speller(np.array([37, 38, 39], np.int32)))
-    assert np.linalg.norm(one - relative) < 0.7 * np.linalg.norm(one - stranger)
+    one, similar, unrelated = np.asarray(speller(np.array([37, 38, 39], np.int32)))
+    assert np.linalg.norm(one - similar) < 0.7 * np.linalg.norm(one - unrelated)
 
 
-def test_odd_width_is_a_sentence():
+def test_odd_width_raises_an_error():
     with pytest.raises(ValueError, match="even width"):
         recurrent_encoders.elmo_cnn(Size(layers=1, width=7, inner=5), VOCABULARY, FILTERS)

@@ -1,4 +1,4 @@
-"""What every network has to keep, whatever it is: run over each file of `models`, so a new one is tested the moment
+"""Tests of the contract of every network. They run over each file of `models`, so that a new model is tested as soon as
 it exists."""
 
 import math
@@ -25,7 +25,7 @@ from tests.models.networks import (
 
 
 @every_model
-def test_parameters_are_those_of_the_network(name):
+def test_described_parameters_match_the_network(name):
     model = made(name)
     total, tables = model.module.describe(small(model.module), VOCABULARY).parameters()
     assert total == sum(math.prod(variable.shape) for variable in networks.model_variables(model.built.loss))
@@ -33,7 +33,7 @@ def test_parameters_are_those_of_the_network(name):
 
 
 @every_model
-def test_the_description_says_what_the_network_can_do(name):
+def test_description_matches_the_capabilities_of_the_network(name):
     model = made(name)
     described, built = model.module.describe(small(model.module), VOCABULARY), model.built
     assert described.writes == (built.decode is not None)
@@ -42,12 +42,12 @@ def test_the_description_says_what_the_network_can_do(name):
     assert described.fills == (built.fill is not None)
     assert described.tells_originals == (built.originality is not None)
     assert described.fills_gaps == (built.gap_likelihood is not None)
-    for can, ask in (
+    for is_capable, count_flops in (
         (described.writes, lambda: described.decode_flops(LENGTH, 3)),
         (described.tells_likelihood, lambda: described.likelihood_flops(LENGTH)),
         (described.fills_gaps, lambda: described.gap_flops(LENGTH)),
     ):
-        assert not can or ask() > 0
+        assert not is_capable or count_flops() > 0
 
 
 @every_model
@@ -63,7 +63,7 @@ def test_paths_are_unique_and_stable(name):
 
 
 @every_model
-def test_seed_gives_the_weights(name):
+def test_seed_determines_the_weights(name):
     import keras
 
     model, drawn = made(name), []
@@ -76,7 +76,7 @@ def test_seed_gives_the_weights(name):
 
 
 @every_model
-def test_encoding(name):
+def test_shapes_of_the_encoding(name):
     encoder = made(name).built.encoder
     batch = text()
     encoding = encoder(batch)
@@ -92,8 +92,8 @@ def test_encoding(name):
 
 
 @every_model
-def test_layers_computed_one_at_a_time_are_those_of_the_encoding(name):
-    """Where an encoder says that it is stepwise; half of the examples leave after each step."""
+def test_layers_computed_step_by_step_match_the_encoding(name):
+    """For stepwise encoders. Half of the examples leave after each step."""
     import tensorflow as tf
 
     from ptmbench.models.layers.core import Rows
@@ -113,15 +113,15 @@ def test_layers_computed_one_at_a_time_are_those_of_the_encoding(name):
             bias = tf.gather(bias, stay) if bias.shape[0] > 1 else bias
         x = encoder.stack.step(index, x, bias, Rows(len(left), length))
         layer = x if index + 1 < encoder.depth else encoder.ended(x)
-        wanted = np.asarray(encoding.layers[index + 1])[left]
-        assert np.allclose(np.reshape(layer, wanted.shape), wanted, atol=1e-5)
+        expected = np.asarray(encoding.layers[index + 1])[left]
+        assert np.allclose(np.reshape(layer, expected.shape), expected, atol=1e-5)
     assert len(left) > 0 and (len(left) < count or encoder.depth == 1)
 
 
 @pytest.mark.sweep
 @swept_model
 def test_encoding_in_bfloat16(name):
-    """Its network is rounded, and what comes out is near what it was."""
+    """The outputs are close to those in float32."""
     import keras
 
     model, batch = made(name), text()
@@ -133,14 +133,14 @@ def test_encoding_in_bfloat16(name):
         keras.config.set_dtype_policy(policy)
     for variable, weight in zip(rounded.loss.variables, model.built.loss.variables, strict=True):
         variable.assign(weight)
-    exact, found = model.built.encoder(batch), rounded.encoder(batch)
+    exact, result = model.built.encoder(batch), rounded.encoder(batch)
     present = batch["tokens"] > 0
-    for wanted, given in ((exact.pooled, found.pooled), (exact.tokens[present], found.tokens[present])):
-        assert np.abs(np.asarray(given, np.float32) - wanted).mean() < 0.05 * np.abs(wanted).mean()
+    for expected, given in ((exact.pooled, result.pooled), (exact.tokens[present], result.tokens[present])):
+        assert np.abs(np.asarray(given, np.float32) - expected).mean() < 0.05 * np.abs(expected).mean()
 
 
 @every_model
-def test_padding_changes_nothing(name):
+def test_padding_does_not_change_the_encoding(name):
     encoder = made(name).built.encoder
     batch, wider = text(), text(fill=7)
     short, long = encoder(batch), encoder(wider)
@@ -151,17 +151,17 @@ def test_padding_changes_nothing(name):
 
 
 @every_model
-def test_who_sees_the_future(name):
+def test_causal_encoders_do_not_depend_on_later_tokens(name):
     encoder = made(name).built.encoder
     batch = text(rows=1)
     changed = batch["tokens"].copy()
     changed[0, 8] = VOCABULARY.first + (changed[0, 8] + 1 - VOCABULARY.first) % (VOCABULARY.size - VOCABULARY.first)
     before = np.asarray(encoder(batch).tokens)
     after = np.asarray(encoder(batch | {"tokens": changed}).tokens)
-    moved = np.abs(before - after).max(axis=(0, 2))
-    assert moved[8] > 1e-4
+    change = np.abs(before - after).max(axis=(0, 2))
+    assert change[8] > 1e-4
     if encoder.causal:
-        assert moved[:8].max() < 1e-6
+        assert change[:8].max() < 1e-6
 
 
 @every_model
@@ -177,7 +177,7 @@ def test_one_trace_serves_every_shape(name):
 
 
 @every_model
-def test_too_long_is_a_sentence(name):
+def test_too_long_input_raises_an_error(name):
     encoder = made(name).built.encoder
     with pytest.raises(ValueError, match=str(encoder.length)):
         encoder({"tokens": np.full((1, encoder.length + 1), VOCABULARY.first, np.int32)})
@@ -192,7 +192,7 @@ def test_batches_are_stateless_and_full(name):
     other, later = model.batches(5, 2), model.batches(6, 1)
     assert any(not np.array_equal(first[key], other[key]) for key in first)
     assert any(not np.array_equal(first[key], later[key]) for key in first)
-    for step in range(60):  # over the end of an epoch
+    for step in range(60):  # beyond the end of an epoch
         batch = model.batches(step, 1)
         assert {key: (value.shape, value.dtype) for key, value in batch.items()} == {
             key: (value.shape, value.dtype) for key, value in first.items()
@@ -204,7 +204,7 @@ def test_batches_are_stateless_and_full(name):
 
 
 @every_model
-def test_randomness_comes_from_the_seed(name):
+def test_dropout_is_determined_by_the_seed(name):
     model = made(name)
     model.built.encoder.dropout = 0.1
     loss, batch = model.built.loss, model.batches(0, 1)
@@ -218,14 +218,15 @@ def test_randomness_comes_from_the_seed(name):
     if not np.allclose(noisy.tokens, model.built.encoder(text()).tokens):  # the encoder has dropout
         assert value(1, 2) != value(1, 3)
         model.built.encoder.dropout = 0.0
-        still = model.built.encoder(text(), seed=seed())
-        assert np.allclose(still.tokens, model.built.encoder(text()).tokens, atol=1e-6)
+        unchanged = model.built.encoder(text(), seed=seed())
+        assert np.allclose(unchanged.tokens, model.built.encoder(text()).tokens, atol=1e-6)
         model.built.encoder.dropout = 0.1
 
 
 @every_model
-def test_loss_falls_and_reaches_every_weight(name):
-    """A few steps, each weight moved by its gradient over the gradient's own size: no optimizer to trace."""
+def test_loss_falls_and_every_weight_is_trained(name):
+    """A few steps, in which each weight moves by its gradient, divided by the root mean square of the gradient. So
+    there is no optimizer to trace."""
     import keras
     import tensorflow as tf
 
@@ -234,7 +235,7 @@ def test_loss_falls_and_reaches_every_weight(name):
     built = build(model.module, small(model.module))
     variables = built.loss.trainable_variables
     built.encoder.dropout = 0.0
-    unreached, silent = [], getattr(built.loss, "unreached", ())
+    unreached, untrained_prefixes = [], getattr(built.loss, "unreached", ())
 
     @tf.function
     def step(batch, key):
@@ -244,7 +245,7 @@ def test_loss_falls_and_reaches_every_weight(name):
         for variable, gradient in zip(variables, gradients, strict=True):
             if gradient is None:
                 unreached.append(variable.path)
-                assert variable.path.startswith(silent), f"no gradient reaches {variable.path}"
+                assert variable.path.startswith(untrained_prefixes), f"no gradient reaches {variable.path}"
             else:
                 gradient = tf.convert_to_tensor(gradient)
                 variable.value.assign_sub(3e-3 * gradient * tf.math.rsqrt(tf.reduce_mean(gradient**2) + 1e-12))
@@ -252,20 +253,20 @@ def test_loss_falls_and_reaches_every_weight(name):
 
     before = [np.array(variable) for variable in variables]
     history = []
-    # A table needs more steps, which take no time; so does a student, whose teacher knows nothing here.
+    # A lookup table needs more steps, which are fast. So does a student, whose teacher is untrained here.
     slow = model.module.CARD.architecture is Architecture.LOOKUP or hasattr(model.module, "TEACHER")
     for number in range(96 if slow else 16):
         values = step({key: tf.constant(value) for key, value in model.batches(number, 1).items()}, seed(number, 1))
         assert all(math.isfinite(value) for value in values.values())
         history.append(float(values["loss"]))
     assert np.mean(history[-3:]) < 0.95 * history[0], history
-    still = [v.path for v, old in zip(variables, before, strict=True) if np.array_equal(old, v)]
-    assert sorted(still) == sorted(unreached), f"of these, only those in `unreached` may stay: {still}"
+    unchanged = [v.path for v, old in zip(variables, before, strict=True) if np.array_equal(old, v)]
+    assert sorted(unchanged) == sorted(unreached), f"of these, only those in `unreached` may stay: {unchanged}"
 
 
 @every_model
-def test_starts_knowing_nothing(name):
-    """A fresh language model is about as good as the uniform distribution: ln V per predicted token."""
+def test_untrained_loss_is_near_that_of_the_uniform_distribution(name):
+    """An untrained language model is about as good as the uniform distribution: ln V per predicted token."""
     model = made(name)
     if not model.built.loss.over_vocabulary:
         pytest.skip("the loss of this model is no cross-entropy over the vocabulary")
@@ -275,7 +276,7 @@ def test_starts_knowing_nothing(name):
 
 
 @every_model
-def test_decode_sees_the_source_and_no_later_target(name):
+def test_decode_depends_on_the_source_and_not_on_later_targets(name):
     model = made(name)
     if model.built.decode is None:
         pytest.skip("this model does not generate")
@@ -312,8 +313,9 @@ def test_one_trace_of_decode_serves_every_shape(name):
 
 
 @every_model
-def test_writing_step_by_step_gives_the_logits_of_decode(name):
-    """Three hypotheses a row that are dropped and branch at random; after each step, what ``decode`` says of each."""
+def test_generation_step_by_step_gives_the_logits_of_decode(name):
+    """Three hypotheses per row are dropped and branch at random. After each step, the logits are compared with those of
+    ``decode``."""
     built = made(name).built
     if built.writer is None:
         pytest.skip("this model does not write step by step")
@@ -336,7 +338,7 @@ def test_writing_step_by_step_gives_the_logits_of_decode(name):
 
 
 @every_model
-def test_log_likelihood_is_a_distribution_from_the_left(name):
+def test_log_likelihood_is_a_left_to_right_distribution(name):
     model = made(name)
     if model.built.log_likelihood is None:
         pytest.skip("this model is no left-to-right language model")

@@ -1,4 +1,4 @@
-"""Reading text in all its layouts, tokenising it, and the cache."""
+"""Tests of reading text in all its layouts, of tokenising it, and of the cache."""
 
 import gzip
 import json
@@ -45,12 +45,12 @@ def tokenizer() -> Tokenizer:
         ),
     ],
 )
-def test_layouts_agree(tmp_path, name, content):
+def test_layouts_give_the_same_documents(tmp_path, name, content):
     assert list(read([write(tmp_path / name, content)])) == DOCUMENTS
 
 
-def test_pairs(tmp_path):
-    """Each side is a sentence, whatever stops are in it; pairs without one of the sides are passed over."""
+def test_pairs_of_translations(tmp_path):
+    """Each side is one sentence, whatever full stops are in it. Pairs without one of the sides are skipped."""
     text = "One. Two  three.\tEins. Zwei drei.\n\n only one\t\n\u200b\tb\na\t\ufffd\n\u0301\tb\nfour\tvier\n"
     pairs = [["One. Two three.", "Eins. Zwei drei."], ["four", "vier"]]
     packed = gzip.compress(("\ufeff" + text.replace("\n", "\r\n")).encode(), mtime=0)
@@ -130,14 +130,14 @@ def test_folders_are_read_in_order(tmp_path):
         ("three.pairs.tsv", b"a\tb\tc\n", "line 1"),
     ],
 )
-def test_bad_files_are_sentences(tmp_path, name, content, message):
+def test_bad_files_raise_an_error_with_their_path(tmp_path, name, content, message):
     path = write(tmp_path / name, content)
     with pytest.raises(CorpusError, match=message) as caught:
         list(read([path]))
     assert str(path) in str(caught.value)
 
 
-def test_missing_files_are_sentences(tmp_path):
+def test_missing_files_raise_an_error(tmp_path):
     with pytest.raises(CorpusError, match="no corpus file"):
         list(read([tmp_path / "nowhere.txt"]))
     with pytest.raises(CorpusError, match="holds no text"):
@@ -155,45 +155,45 @@ def test_tokenise(tmp_path):
     assert (corpus.ids.dtype, corpus.sentences.dtype, corpus.heads.dtype) == (np.uint16, np.int64, bool)
     assert corpus.tokens == len(corpus.ids) == len(corpus.heads)
     assert corpus.heads[corpus.sentences[:-1]].all()
-    assert corpus.heads.sum() == sum(len(s.split()) + 1 for s in flat)  # each sentence ends in one mark
+    assert corpus.heads.sum() == sum(len(s.split()) + 1 for s in flat)  # each sentence ends with one punctuation mark
 
 
-def same(one: Corpus, other: Corpus) -> bool:
+def is_same_corpus(one: Corpus, other: Corpus) -> bool:
     fields = ("ids", "sentences", "documents", "heads", "openings")
     return one.fingerprint == other.fingerprint and all(
-        np.array_equal(in_full(getattr(one, field)), getattr(other, field)) for field in fields
+        np.array_equal(to_array(getattr(one, field)), getattr(other, field)) for field in fields
     )
 
 
-def in_full(array) -> np.ndarray:
+def to_array(array) -> np.ndarray:
     return array.take(np.arange(len(array)), mode="wrap")
 
 
 def test_cache(tmp_path, monkeypatch):
     path, folder = write(tmp_path / "a.txt", PLAIN), tmp_path / "cache"
     first = tokenise([path], tokenizer())
-    assert same(tokenise([path], tokenizer(), folder), first)
+    assert is_same_corpus(tokenise([path], tokenizer(), folder), first)
     (stored,) = folder.rglob("*.safetensors")
     whole = stored.read_bytes()
     with monkeypatch.context() as patch:
-        patch.setattr(Tokenizer, "encode", None)  # would fail: the cache has to serve
-        assert same(tokenise([path], tokenizer(), folder), first)
+        patch.setattr(Tokenizer, "encode", None)  # would fail if the cache were not used
+        assert is_same_corpus(tokenise([path], tokenizer(), folder), first)
         moved = write(tmp_path / "elsewhere" / "b.txt", PLAIN)
-        assert same(tokenise([moved], tokenizer(), folder), first)
+        assert is_same_corpus(tokenise([moved], tokenizer(), folder), first)
     damaged = bytearray(whole)
     damaged[whole.index(first.ids.tobytes()) + 4] ^= 1
     for content in (bytes(damaged), whole[: len(whole) // 2], b""):
         stored.write_bytes(content)
-        told = []
-        assert same(tokenise([path], tokenizer(), folder, tell=told.append), first)
+        messages = []
+        assert is_same_corpus(tokenise([path], tokenizer(), folder, tell=messages.append), first)
         assert stored.read_bytes() == whole
-        assert len(told) == 1 and str(stored) in told[0]
+        assert len(messages) == 1 and str(stored) in messages[0]
     write(path, PLAIN + "One more.\n")
     assert tokenise([path], tokenizer(), folder).fingerprint != first.fingerprint
     assert not list(folder.rglob("*.part"))
 
 
-def test_full_disk_is_a_sentence(tmp_path):
+def test_unwritable_cache_raises_an_error(tmp_path):
     path, blocked = write(tmp_path / "a.txt", PLAIN), write(tmp_path / "file", "in the way")
     with pytest.raises(CorpusError, match="Cannot write"):
         tokenise([path], tokenizer(), blocked)
@@ -212,7 +212,7 @@ def test_train_tokenizer(tmp_path, monkeypatch):
     assert train_tokenizer([path], "wordpiece", 100, folder).fingerprint == first.fingerprint
 
 
-def test_a_vocabulary_is_trained_on_a_sample_of_much_text(tmp_path, monkeypatch):
+def test_tokenizer_is_trained_on_a_sample_of_a_large_text(tmp_path, monkeypatch):
     lines = "".join(f"Paragraph number {number} of the story.\n\n" for number in range(4000))
     path = write(tmp_path / "a.txt", lines)
     seen = []
@@ -229,7 +229,7 @@ def test_a_vocabulary_is_trained_on_a_sample_of_much_text(tmp_path, monkeypatch)
     assert 0.3 < middle < 0.7  # from all over the text
 
 
-def test_layout_is_part_of_the_hash(tmp_path):
+def test_content_hash_depends_on_the_layout(tmp_path):
     names = ("a.txt", "b.txt", "a.tokens")
     a, b, other = (content_hash([write(tmp_path / name, PLAIN)]) for name in names)
     assert a == b != other
@@ -266,9 +266,9 @@ def test_thirty_megabytes_take_less_than_a_minute_of_processor_time():
     assert corpus.tokens > 7_000_000 and (corpus.ids == 1).mean() < 0.001
 
 
-def test_a_gzip_file_that_fills_the_memory_is_refused(tmp_path, monkeypatch):
+def test_gzip_file_that_would_fill_the_memory_raises_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr(texts, "SMALL", 10_000)
     path = tmp_path / "bomb.txt.gz"
-    path.write_bytes(gzip.compress(b"0" * 2_000_000))  # one line, which would be held whole
+    path.write_bytes(gzip.compress(b"0" * 2_000_000))  # one line, which would be read as a whole
     with pytest.raises(texts.CorpusError, match="bomb.txt.gz, whose gzip stream unpacks to over 100 times"):
         list(texts.pieces([path]))

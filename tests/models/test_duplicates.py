@@ -1,4 +1,4 @@
-"""Removing documents that were there before: which are found, which stay, and what is reported."""
+"""Tests of removing repeated documents: which ones are found, which are kept, and what is reported."""
 
 import json
 
@@ -11,20 +11,20 @@ from ptmbench.models.text.duplicates import RULES, repeats, signature
 
 EXACT = [3601172435, 2032574862, 3016976295, 3957283690]
 NEAR = [343009757, 1256876761, 1394743475]
-"""Of one text, on another day."""
+"""Signatures of one text, computed on another day."""
 
 
 def words(rng: np.random.Generator, count: int) -> list[str]:
     return [f"w{number}" for number in rng.integers(0, 5000, count)]
 
 
-def shared(one: list[str], other: list[str]) -> float:
-    """The Jaccard similarity of the five-word runs of two texts."""
+def jaccard(one: list[str], other: list[str]) -> float:
+    """Returns the Jaccard similarity of the runs of five words in two texts."""
     runs = [{tuple(text[i : i + 5]) for i in range(len(text) - 4)} for text in (one, other)]
     return len(runs[0] & runs[1]) / len(runs[0] | runs[1])
 
 
-def test_signatures_estimate_what_is_shared():
+def test_signatures_estimate_the_jaccard_similarity():
     rng = np.random.default_rng(0)
     for changed in (0, 5, 20, 60):
         one = words(rng, 600)
@@ -32,43 +32,43 @@ def test_signatures_estimate_what_is_shared():
         for place in rng.integers(0, 600, changed):
             other[place] = "changed"
         agreed = (signature([" ".join(one)], "near") == signature([" ".join(other)], "near")).mean()
-        assert agreed == pytest.approx(shared(one, other), abs=0.15)
+        assert agreed == pytest.approx(jaccard(one, other), abs=0.15)
     assert (signature(["completely"], "near") == signature(["different"], "near")).mean() < 0.05
 
 
-def test_signatures_are_the_same_everywhere():
+def test_signatures_are_the_same_on_every_machine():
     text = ["A sentence with Ünïcode, and then some.", "Another."]
     assert signature(text, "exact").tolist() == EXACT
     assert signature(text, "near")[:3].tolist() == NEAR
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_case_marks_and_spaces_do_not_matter(rule):
+def test_case_punctuation_and_spaces_do_not_matter(rule):
     one = signature(["The cat, it sat.", "So!"], rule)
     assert np.array_equal(one, signature(["the CAT it  sat", "so"], rule))
     assert not np.array_equal(one, signature(["the cat it sat", "no"], rule))
 
 
-def test_near_repeats_go_and_the_earliest_stays():
+def test_near_repeats_are_removed_and_the_first_one_is_kept():
     rng = np.random.default_rng(3)
     originals = [words(rng, int(rng.integers(80, 300))) for _ in range(300)]
     documents, expected = list(originals), [False] * 300
     for text in originals[:100]:
         copy = list(text)
-        copy[len(copy) // 2] = "changed"  # a Jaccard of 0.88 and more
+        copy[len(copy) // 2] = "changed"  # a Jaccard similarity of at least 0.88
         documents.append(copy)
         expected.append(True)
     for text in originals[100:200]:
-        documents.append(text[: len(text) // 2] + words(rng, len(text) // 2))  # a third
+        documents.append(text[: len(text) // 2] + words(rng, len(text) // 2))  # a Jaccard similarity of a third
         expected.append(False)
     signed = np.stack([signature([" ".join(document)], "near") for document in documents])
-    found = repeats(signed, "near")
-    assert found[~np.array(expected)].sum() == 0
-    assert found[np.array(expected)].mean() > 0.9
+    repeated = repeats(signed, "near")
+    assert repeated[~np.array(expected)].sum() == 0
+    assert repeated[np.array(expected)].mean() > 0.9
     assert repeats(np.zeros((0, 128), np.uint32), "near").tolist() == []
 
 
-def test_exact_repeats_are_found_wherever_they_stand(monkeypatch):
+def test_exact_repeats_are_found_at_any_distance(monkeypatch):
     rng = np.random.default_rng(4)
     signed = rng.integers(0, 2**32, (500, 4), np.uint32)
     copies = rng.integers(0, 500, 200)
@@ -80,20 +80,20 @@ def test_exact_repeats_are_found_wherever_they_stand(monkeypatch):
     ("one", "other", "same"),
     [
         ("The cat sat.", "the CAT sat", True),
-        ("तुम कैसे हो", "तुम कैसी हो", False),  # vowels are marks
-        ("ไม่", "ไม้", False),  # tones too
+        ("तुम कैसे हो", "तुम कैसी हो", False),  # vowel signs are combining marks
+        ("ไม่", "ไม้", False),  # tone marks too
         ("le prix e\u0301tait", "le prix etait", False),
         ("…", "😀", False),
         ("* * *", "* * *", True),
     ],
 )
-def test_marks_tell_words_apart_and_signs_documents(one, other, same, rule):
+def test_combining_marks_distinguish_words_and_symbols_distinguish_documents(one, other, same, rule):
     signed = np.array([signature([text], rule) for text in (one, other)])
     assert repeats(signed, rule).tolist() == [False, same]
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_repeated_documents_leave_the_corpus(rule, tmp_path, monkeypatch):
+def test_repeated_documents_are_removed_from_the_corpus(rule, tmp_path, monkeypatch):
     monkeypatch.setattr(pieces, "PIECE", 3000)
     rng = np.random.default_rng(5)
     texts = [" ".join(words(rng, 40)) + "." for _ in range(60)]
@@ -113,7 +113,7 @@ def test_repeated_documents_leave_the_corpus(rule, tmp_path, monkeypatch):
     assert len(list(read([path]))) == 80
 
 
-def test_the_search_for_repeats_is_not_done_twice(tmp_path, monkeypatch):
+def test_search_for_repeats_is_not_repeated_after_an_interruption(tmp_path, monkeypatch):
     monkeypatch.setattr(pieces, "PIECE", 300)
     path = tmp_path / "a.txt"
     path.write_text("Some words stand here.\n\nOther words stand here.\n\nSome words stand here.\n\n" * 20)
@@ -124,12 +124,12 @@ def test_the_search_for_repeats_is_not_done_twice(tmp_path, monkeypatch):
 
     with pytest.raises(CorpusError, match="stopped"):
         store([path], tokenizer, tmp_path / "out", deduplicate="exact", processes=1, made=stop)
-    monkeypatch.setattr("ptmbench.models.text.duplicates.repeats", None)  # would fail
+    monkeypatch.setattr("ptmbench.models.text.duplicates.repeats", None)  # would fail if it were called
     assert store([path], tokenizer, tmp_path / "out", deduplicate="exact", processes=1).total("documents") == 2
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_text_without_a_word_has_nothing_to_repeat(rule, tmp_path):
+def test_text_without_words_raises_an_error(rule, tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": ""}\n{"text": " "}\n')
     (tmp_path / "b.txt").write_text("Words.")

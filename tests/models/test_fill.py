@@ -1,4 +1,4 @@
-"""What fits into a blank: every model whose loss has an answer gives the one that its own loss counts."""
+"""Tests of filling blanks: the scores of every model agree with its own loss."""
 
 import numpy as np
 import pytest
@@ -17,12 +17,12 @@ LABELS = WORDS[[0, 1], PLACES]
 def built(name):
     model = models.load(name)
     layers = min(model.SIZES["tiny"].layers, 2)
-    made = model.build(Size(layers=layers, width=16, heads=2, inner=24, length=16), VOCABULARY)
-    made.encoder.dropout = 0.0
+    network = model.build(Size(layers=layers, width=16, heads=2, inner=24, length=16), VOCABULARY)
+    network.encoder.dropout = 0.0
     rng = np.random.default_rng(0)
-    for variable in made.loss.variables:  # far enough from 0 for each answer to be its own
+    for variable in network.loss.variables:  # far enough from 0 for the scores to differ
         variable.assign(variable + rng.normal(0, 0.1, variable.shape))
-    return made
+    return network
 
 
 def masked(tokens=WORDS):
@@ -31,24 +31,25 @@ def masked(tokens=WORDS):
     return tokens
 
 
-def answer(made, tokens):
+def fill_log_probabilities(network, tokens):
     batch = {"tokens": tokens, "segments": (tokens == 43).astype(np.int32), "places": PLACES}
-    return tf.nn.log_softmax(made.fill({name: tf.constant(array) for name, array in batch.items()})).numpy()
+    return tf.nn.log_softmax(network.fill({name: tf.constant(array) for name, array in batch.items()})).numpy()
 
 
 @pytest.mark.parametrize("name", models.names())
-def test_whoever_models_words_fills_blanks(name):
-    """Only what writes whole texts, compares texts, or tells words from noise has no answer."""
+def test_models_of_words_have_fill(name):
+    """Models without ``fill`` generate whole texts, compare texts, distinguish words from noise, or learn hidden states
+    of a teacher."""
     without = {"electra", "sa_lstm", "cove", "context2vec", "skip_thought", "pegasus", "hibert", "minilm", "tinybert"}
     lookup = models.load(name).CARD.architecture is models.card.Architecture.LOOKUP and name != "nnlm"
-    made = built(name)
-    assert (made.fill is None) == (name in without or lookup)
-    assert (made.gap_likelihood is not None) == (name in ("pegasus", "hibert"))
+    network = built(name)
+    assert (network.fill is None) == (name in without or lookup)
+    assert (network.gap_likelihood is not None) == (name in ("pegasus", "hibert"))
 
 
 @pytest.mark.parametrize("name", ["bert", "universal_transformer", "infoword", "mpnet", "unilm_v2"])
-def test_masked_models_as_their_loss_counts(name):
-    made, tokens = built(name), masked()
+def test_masked_models_fill_as_in_their_loss(name):
+    network, tokens = built(name), masked()
     batch = {
         "tokens": tokens,
         "segments": (tokens == 43).astype(np.int32),
@@ -59,35 +60,37 @@ def test_masked_models_as_their_loss_counts(name):
         "ngrams": np.full((2, 4, 12), 40, np.int32),
         "next": np.zeros(2, np.int32),
     }
-    values = made.loss({name: tf.constant(array) for name, array in batch.items()})
+    values = network.loss({name: tf.constant(array) for name, array in batch.items()})
     expected = values["loss"] if name == "mpnet" else values["mlm_loss"]
-    assert -answer(made, tokens)[[0, 1], LABELS].mean() == pytest.approx(float(expected), abs=1e-5)
+    assert -fill_log_probabilities(network, tokens)[[0, 1], LABELS].mean() == pytest.approx(float(expected), abs=1e-5)
 
 
 @pytest.mark.parametrize("name", ["gpt", "transformer_xl", "nnlm", "ulmfit", "lm_lstm"])
-def test_left_to_right_models_as_their_likelihood_counts(name):
-    made = built(name)
-    expected = made.log_likelihood({"tokens": WORDS}).numpy()[[0, 1], PLACES]
-    np.testing.assert_allclose(answer(made, WORDS)[[0, 1], LABELS], expected, atol=1e-5)
+def test_left_to_right_models_fill_as_in_their_likelihood(name):
+    network = built(name)
+    expected = network.log_likelihood({"tokens": WORDS}).numpy()[[0, 1], PLACES]
+    np.testing.assert_allclose(fill_log_probabilities(network, WORDS)[[0, 1], LABELS], expected, atol=1e-5)
     other = WORDS.copy()
     other[0, 3:6], other[1, 1:4] = 50, 51
-    np.testing.assert_allclose(answer(made, other), answer(made, WORDS), atol=1e-6)
-    nothing = made.fill({"tokens": tf.constant(WORDS), "places": tf.constant([0, 0])}).numpy()
+    np.testing.assert_allclose(
+        fill_log_probabilities(network, other), fill_log_probabilities(network, WORDS), atol=1e-6
+    )
+    nothing = network.fill({"tokens": tf.constant(WORDS), "places": tf.constant([0, 0])}).numpy()
     assert np.ptp(nothing) == 0
 
 
 @pytest.mark.parametrize("name", ["cloze", "xlnet", "elmo", "elmo_cnn", "flair"])
-def test_what_stands_in_the_blank_does_not_matter(name):
-    made = built(name)
-    asked = answer(made, WORDS)
-    np.testing.assert_allclose(answer(made, masked()), asked, atol=1e-6)
-    for place, row in ((2, 0), (4, 0), (2, 1)):  # its neighbours do
+def test_token_in_the_blank_does_not_matter(name):
+    network = built(name)
+    unmasked = fill_log_probabilities(network, WORDS)
+    np.testing.assert_allclose(fill_log_probabilities(network, masked()), unmasked, atol=1e-6)
+    for place, row in ((2, 0), (4, 0), (2, 1)):  # its neighbours matter
         other = WORDS.copy()
         other[row, place] = 55
-        assert np.abs(answer(made, other)[row] - asked[row]).max() > 1e-5
+        assert np.abs(fill_log_probabilities(network, other)[row] - unmasked[row]).max() > 1e-5
 
 
-def test_cloze_and_xlnet_as_their_loss_counts():
+def test_cloze_and_xlnet_fill_as_in_their_loss():
     cloze, xlnet = built("cloze").loss, built("xlnet")
     logits = tf.reshape(cloze.logits({"tokens": tf.constant(WORDS)}), [2, 7, 60]).numpy()[[0, 1], PLACES]
     filled = cloze.fill({"tokens": WORDS, "places": PLACES}).numpy()
@@ -102,27 +105,28 @@ def test_cloze_and_xlnet_as_their_loss_counts():
         "memory": np.zeros((2, 3), np.int32),
     }
     expected = xlnet.loss({name: tf.constant(array) for name, array in batch.items()})["loss"]
-    assert -answer(xlnet, WORDS)[[0, 1], LABELS].mean() == pytest.approx(float(expected), abs=1e-5)
+    assert -fill_log_probabilities(xlnet, WORDS)[[0, 1], LABELS].mean() == pytest.approx(float(expected), abs=1e-5)
 
 
-def test_both_directions_count_alike_and_an_end_has_one():
-    """The mean of the two language models' ln p, each asked by its own network."""
-    made = built("elmo")
-    loss, encoder = made.loss, made.encoder
+def test_fill_is_the_mean_of_both_directions():
+    """The mean of ln p of the two language models, each computed from its own network. A missing direction counts as
+    uniform."""
+    network = built("elmo")
+    loss, encoder = network.loss, network.encoder
 
-    def says(states, place):
+    def direction_log_p(states, place):
         return tf.nn.log_softmax(
             states[-1][place, :1] @ tf.transpose(encoder.token_embedding) + loss.output_bias
         ).numpy()[0]
 
     tokens = tf.constant(WORDS[:1])
     ahead, back = encoder.both(tokens)
-    found = made.fill({"tokens": tokens, "places": tf.constant([3])}).numpy()[0]
-    np.testing.assert_allclose(found, (says(ahead, 2) + says(back, 4)) / 2, atol=1e-5)
-    first = made.fill({"tokens": tokens, "places": tf.constant([0])}).numpy()[0]
-    np.testing.assert_allclose(first, (says(back, 1) - np.log(60)) / 2, atol=1e-5)
-    last = made.fill({"tokens": tokens, "places": tf.constant([6])}).numpy()[0]
-    np.testing.assert_allclose(last, (says(ahead, 5) - np.log(60)) / 2, atol=1e-5)
+    result = network.fill({"tokens": tokens, "places": tf.constant([3])}).numpy()[0]
+    np.testing.assert_allclose(result, (direction_log_p(ahead, 2) + direction_log_p(back, 4)) / 2, atol=1e-5)
+    first = network.fill({"tokens": tokens, "places": tf.constant([0])}).numpy()[0]
+    np.testing.assert_allclose(first, (direction_log_p(back, 1) - np.log(60)) / 2, atol=1e-5)
+    last = network.fill({"tokens": tokens, "places": tf.constant([6])}).numpy()[0]
+    np.testing.assert_allclose(last, (direction_log_p(ahead, 5) - np.log(60)) / 2, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -130,90 +134,92 @@ def test_both_directions_count_alike_and_an_end_has_one():
     ["xlnet", "cloze", "elmo", "mpnet", "unilm_v2", "transformer_xl", "nnlm", "t5", "bart", "mass", "prophetnet"],
 )
 def test_one_trace_serves_every_shape(name):
-    made, ones = built(name), [tf.TensorSpec([None, None], tf.int32)] * 2 + [tf.TensorSpec([None], tf.int32)]
+    network, ones = built(name), [tf.TensorSpec([None, None], tf.int32)] * 2 + [tf.TensorSpec([None], tf.int32)]
     spec = dict(zip(("tokens", "segments", "places"), ones, strict=True))
-    graph = tf.function(lambda batch: made.fill(batch), input_signature=[spec])
+    graph = tf.function(lambda batch: network.fill(batch), input_signature=[spec])
     for tokens, places in ((WORDS, PLACES), (WORDS[:1, :5], PLACES[:1])):
         batch = {"tokens": tokens, "segments": tokens * 0, "places": places}
-        np.testing.assert_allclose(graph(batch), made.fill(batch), atol=1e-5)
+        np.testing.assert_allclose(graph(batch), network.fill(batch), atol=1e-5)
     assert graph.experimental_get_tracing_count() == 1
 
 
-def nll(made, expected="loss", **batch):
-    return float(made.loss({name: tf.constant(array, tf.int32) for name, array in batch.items()})[expected])
+def nll(network, expected="loss", **batch):
+    return float(network.loss({name: tf.constant(array, tf.int32) for name, array in batch.items()})[expected])
 
 
 @pytest.mark.parametrize("name", ["t5", "t5_1_1"])
-def test_span_corruption_as_its_loss_counts(name):
-    """One sentinel hides the place, and the decoder writes it behind the sentinel."""
-    made, first = built(name), VOCABULARY.sentinels[0]
+def test_span_corruption_fills_as_in_its_loss(name):
+    """One sentinel hides the place, and the decoder generates its token after the sentinel."""
+    network, first = built(name), VOCABULARY.sentinels[0]
     for row, place in enumerate(PLACES):
         source = WORDS[row : row + 1].copy()
         source[0, place] = first
         target = np.array([[2, first, LABELS[row]]])
-        both, one = nll(made, tokens=source, targets=target), nll(made, tokens=source, targets=target[:, :2])
-        assert -answer(made, WORDS)[row, LABELS[row]] == pytest.approx(2 * both - one, abs=1e-5)
+        both, one = nll(network, tokens=source, targets=target), nll(network, tokens=source, targets=target[:, :2])
+        assert -fill_log_probabilities(network, WORDS)[row, LABELS[row]] == pytest.approx(2 * both - one, abs=1e-5)
 
 
-def test_denoising_as_its_loss_counts():
-    """One [MASK] hides the place, and the decoder has written what stands before."""
-    made = built("bart")
+def test_denoising_fills_as_in_its_loss():
+    """One [MASK] hides the place, and the decoder is given the tokens before it."""
+    network = built("bart")
     for row, place in enumerate(PLACES):
         until = WORDS[row : row + 1, : place + 1]
-        longer = nll(made, tokens=masked()[row : row + 1], targets=until) * place
-        shorter = nll(made, tokens=masked()[row : row + 1], targets=until[:, :-1]) * (place - 1) if place > 1 else 0.0
-        assert -answer(made, WORDS)[row, LABELS[row]] == pytest.approx(longer - shorter, abs=1e-5)
+        longer = nll(network, tokens=masked()[row : row + 1], targets=until) * place
+        shorter = (
+            nll(network, tokens=masked()[row : row + 1], targets=until[:, :-1]) * (place - 1) if place > 1 else 0.0
+        )
+        assert -fill_log_probabilities(network, WORDS)[row, LABELS[row]] == pytest.approx(longer - shorter, abs=1e-5)
 
 
-def test_fragments_and_spans_as_their_loss_counts():
-    """A hidden fragment of one token, at its position, after [MASK] (MASS) or the token before it (ProphetNet)."""
-    mass = nll(made := built("mass"), tokens=masked(), first=PLACES, targets=np.stack([[4, 4], LABELS], 1))
-    assert -answer(made, masked())[[0, 1], LABELS].mean() == pytest.approx(mass, abs=1e-5)
-    made, before = built("prophetnet"), (PLACES - 1)[:, None]
+def test_fragments_and_spans_fill_as_in_their_loss():
+    """A hidden fragment of one token at its position, after [MASK] (MASS) or after the token before it (ProphetNet)."""
+    mass = nll(network := built("mass"), tokens=masked(), first=PLACES, targets=np.stack([[4, 4], LABELS], 1))
+    assert -fill_log_probabilities(network, masked())[[0, 1], LABELS].mean() == pytest.approx(mass, abs=1e-5)
+    network, before = built("prophetnet"), (PLACES - 1)[:, None]
     previous = np.take_along_axis(WORDS, before, 1)
     batch = {"tokens": masked(), "targets": LABELS[:, None], "previous": previous, "positions": before}
-    expected = nll(made, "next_token_loss", **batch)
-    assert -answer(made, masked())[[0, 1], LABELS].mean() == pytest.approx(expected, abs=1e-5)
+    expected = nll(network, "next_token_loss", **batch)
+    assert -fill_log_probabilities(network, masked())[[0, 1], LABELS].mean() == pytest.approx(expected, abs=1e-5)
 
 
-def test_a_row_without_a_mark_in_front_is_asked_for_its_first_token():
-    made, tokens = built("prophetnet"), WORDS[:1, 1:]
+def test_first_token_of_a_row_without_cls_can_be_filled():
+    network, tokens = built("prophetnet"), WORDS[:1, 1:]
     hidden = np.where(np.arange(6) == 0, VOCABULARY.mask, tokens)
-    found = made.fill({"tokens": tf.constant(hidden), "places": tf.constant([0])}).numpy()
+    result = network.fill({"tokens": tf.constant(hidden), "places": tf.constant([0])}).numpy()
     begun = {"tokens": tf.constant(hidden), "targets": tf.constant([[VOCABULARY.cls]])}
-    np.testing.assert_allclose(found, made.decode(begun).numpy()[:, 0], atol=1e-5)
+    np.testing.assert_allclose(result, network.decode(begun).numpy()[:, 0], atol=1e-5)
 
 
-def test_neighbours_that_are_hidden_too_belong_to_the_same_span():
+def test_adjacent_masks_belong_to_the_same_span():
     for name, symbol in (("t5", VOCABULARY.sentinels[0]), ("bart", VOCABULARY.mask)):
-        made = built(name)
+        network = built(name)
         tokens = np.array([[2, 40, 4, 4, 41, 4, 3], [2, 4, 4, 3, 0, 0, 0]], np.int32)
-        found = made.fill({"tokens": tokens, "places": tf.constant([2, 1])}).numpy()
+        result = network.fill({"tokens": tokens, "places": tf.constant([2, 1])}).numpy()
         for row, (spanned, place) in enumerate((([2, 40, symbol, 41, 4, 3], 2), ([2, symbol, 3], 1))):
-            alone = made.fill({"tokens": np.array([spanned], np.int32), "places": tf.constant([place])}).numpy()
-            np.testing.assert_allclose(found[row], alone[0], atol=1e-5)
+            alone = network.fill({"tokens": np.array([spanned], np.int32), "places": tf.constant([place])}).numpy()
+            np.testing.assert_allclose(result[row], alone[0], atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["pegasus", "hibert"])
-def test_whole_hidden_sentences_as_their_loss_counts(name):
-    made, mask = built(name), VOCABULARY.mask
+def test_hidden_sentences_are_scored_as_in_the_loss(name):
+    network, mask = built(name), VOCABULARY.mask
     tokens = np.array([[2, 40, 41, 42, 43], [2, 45, 46, 0, 0]], np.int32)
-    found = made.gap_likelihood({"tokens": tf.constant(tokens)}).numpy()
-    assert (found[:, 0] == 0).all() and (found[1, 3:] == 0).all() and (found[0, 1:] < 0).all()
+    result = network.gap_likelihood({"tokens": tf.constant(tokens)}).numpy()
+    assert (result[:, 0] == 0).all() and (result[1, 3:] == 0).all() and (result[0, 1:] < 0).all()
     for row, size in enumerate((4, 2)):
         own = tokens[row : row + 1, : size + 1]
         batch = {"tokens": [[2, mask, 3]], "targets": own}
         if name == "hibert":
             batch = {"tokens": [[2, *[mask] * size, 3]], "targets": own[:, 1:], "previous": own[:, :-1]}
             batch |= {"places": [list(range(size))], "sentences": [[0] * size]}
-        assert -found[row].sum() == pytest.approx(size * nll(made, **batch), abs=1e-4)
+        assert -result[row].sum() == pytest.approx(size * nll(network, **batch), abs=1e-4)
 
 
 @pytest.mark.parametrize("name", ["t5", "t5_1_1", "bart", "mass", "prophetnet"])
-def test_encoder_decoders_fill_alike_in_any_batch(name):
-    made = built(name)
-    together = answer(made, masked())
+def test_encoder_decoders_fill_alike_in_every_batch(name):
+    network = built(name)
+    together = fill_log_probabilities(network, masked())
     for row, size in enumerate((7, 5)):
         one = {"tokens": masked()[row : row + 1, :size], "places": PLACES[row : row + 1]}
-        alone = tf.nn.log_softmax(made.fill({key: tf.constant(array) for key, array in one.items()})).numpy()
+        alone = tf.nn.log_softmax(network.fill({key: tf.constant(array) for key, array in one.items()})).numpy()
         np.testing.assert_allclose(alone[0], together[row], atol=1e-5)

@@ -1,4 +1,4 @@
-"""FLOPs by formula: against a hand count, and against the matrix products of the graph."""
+"""Tests of FLOPs formulas: against counts by hand, and against the matrix products of the graph."""
 
 from dataclasses import replace
 
@@ -39,13 +39,13 @@ HAND = {
     # Two towers of two layers, and one over both: query and output 2 x 64, keys and values twice 2 x 64, feed-forward
     # 256, 20 keys; every token is predicted over 100 words.
     "cloze": (2 * 2 * LAYER + 2 * (640 + 320), 2 * 2 * LAYER + 2 * (640 + 320) + 2 * 8 * 100),
-    # Two steps, in each of which a token's 8 numbers decide whether it goes on.
+    # Two steps. In each of them, the 8 numbers of a token decide whether it halts.
     "universal_transformer": (2 * (LAYER + 16), 2 * (LAYER + 16) + MASKED),
     # For each token query and output 2 x 64, keys and values of state and embedding 4 x 64, 5 keys of 8 twice; in two
     # layers. Keys and values for the relay 2 x 64 and 11 of 8 twice a row, in one. Once a row, keys and values of the
     # relay for the tokens, twice 2 x 64, and its own four 64.
     "star_transformer": (STAR, STAR + MASKED),
-    # The generator is as wide (no narrower than 64 would be the paper's): width 8, inner 32, 1 head: a layer of
+    # The generator is as wide as the encoder (its least width is 64): width 8, inner 32, 1 head: a layer of
     # 4 x 64 + 2 x 8 x 32 + 160 = 928 products. Projection 8 x 8 and the discriminator's 8 x 8 and 8 for each token.
     "electra": (2 * LAYER, 2 * LAYER + 2 * 2 * 928 + 2 * 64 + MASKED + 2 * 64 + 2 * 8),
     # 9 of 10 tokens are predicted over 100 words: in two directions of width 4, or in one of width 8.
@@ -53,7 +53,7 @@ HAND = {
     "elmo_cnn": (SPELLED + 2 * 2 * DIRECTION, SPELLED + 2 * 2 * DIRECTION + 2 * 2 * 4 * 100 * 9 / 10),
     # State and cells 4 in each direction: 2 x 4 x 16.
     "flair": (2 * 2 * 2 * 128, 2 * 2 * 2 * 128 + 2 * 2 * 4 * 100 * 9 / 10),
-    # A layer of 8 cells: twice 8 x 32. The autoencoder reads 10 tokens, and again 9 to write 9.
+    # A layer of 8 cells: twice 8 x 32. The autoencoder reads 10 tokens, and then 9 to generate 9.
     "lm_lstm": (2 * 2 * 512, 2 * 2 * 512 + 2 * 8 * 100 * 9 / 10),
     "sa_lstm": (2 * 2 * 512, 2 * 2 * 512 * 19 / 10 + 2 * 8 * 100 * 9 / 10),
     # Three gates from two vectors of 8, twice 8 x 24; in each decoder from three, and 100 words after each token.
@@ -67,7 +67,7 @@ HAND = {
     "multifit": (2 * (768 + 384), 2 * (768 + 384) + 2 * 8 * 100 * 9 / 10),
     "gpt": (2 * LAYER, 2 * LAYER + 2 * 8 * 100 * 9 / 10),
     "ctrl": (2 * LAYER, 2 * LAYER + 2 * 8 * 100 * 9 / 10),
-    # 2 hidden tokens are 4 more behind the 10: layers of 512 + 2 x 14 x 8 products, and 4 predictions.
+    # 2 hidden tokens add 4 tokens to the 10: layers of 512 + 2 x 14 x 8 products, and 4 predictions.
     "unilm_v2": (2 * LAYER, 2 * 2 * 736 * 14 / 10 + 2 * MASKED),
     # One layer is BERT's. The other has attention over the vectors of entities too, 4 x 4 x 4 and 2 x 10 x 4 products,
     # and 4 x 16 more in its feed-forward layer. The third head takes 8 x 4, and 10 x 4 for the candidates, which have
@@ -76,8 +76,8 @@ HAND = {
         2 * LAYER + 2 * (64 + 80 + 64) + 2 * 64 / 10,
         2 * LAYER + 2 * (64 + 80 + 64) + 2 * 64 / 10 + MASKED + 2 * 16 / 10 + 2 * (32 + 40 * 2 / 3),
     ),
-    # BERT's for 10 tokens; in pre-training 36 regions of 3 numbers, which have no gradient, stand behind them, and all
-    # see 46 keys.
+    # BERT's for 10 tokens. In pre-training, 36 regions of 3 numbers, which have no gradient, follow them, and all of
+    # them have 46 keys.
     "visualbert": (
         2 * LAYER + 2 * 64 / 10,
         46 / 10 * 2 * 2 * (512 + 2 * 46 * 8) + 2 / 3 * 36 / 10 * 2 * 3 * 8 + 2 * 64 / 10 + MASKED + 2 * 16 / 10,
@@ -114,35 +114,35 @@ HAND = {
     "spanbert": (2 * LAYER, 2 * LAYER + MASKED + 2 * (3 * 64 + 64 + 800) * 2 / 10),
     # A trigram is shuffled besides the 2 masked tokens, and there are three classes.
     "structbert": (2 * LAYER + 2 * 64 / 10, 2 * LAYER + 2 * 64 / 10 + 5 / 2 * MASKED + 2 * 24 / 10),
-    # 4 n-grams of 12 tokens stand beside 10 tokens; attention over 12 keys takes 2 x 12 x 8 products and not 160.
+    # 4 n-grams of 12 tokens for 10 tokens; attention over 12 keys takes 2 x 12 x 8 products instead of 160.
     "infoword": (2 * LAYER, 2 * LAYER + 4 / 10 * (12 * 2 * (LAYER + 2 * 32) + 2 * 8) + MASKED),
     "roberta": (2 * LAYER, 2 * LAYER + MASKED),
-    # Every token is predicted, by the student and by its teacher of four layers, which only goes forward.
+    # The student and its teacher of four layers predict every token. The teacher has only a forward pass.
     "distilbert": (2 * LAYER, 2 * LAYER + 2 * 864 + (4 * LAYER + 2 * 864) / 3),
     # Two layers of 5 x 8 numbers to 8, and 2 x 8 to 8 once a row, which pre-training does not need.
     "blend_cnn": (2 * 2 * 320 + 2 * 128 / 10, 2 * 2 * 320 + MASKED),
     # The teacher has 4 layers 16 wide, as TinyBERT's below, and predicts the same 2 of 10 words, each by 16 x 16 and
-    # 16 x 100 products. It only goes forward.
+    # 16 x 100 products. It has only a forward pass.
     "lightpaff": (2 * LAYER, 2 * LAYER + MASKED + (4 * 2 * 2368 + 2 * 1856 * 2 / 10) / 3),
     # The teacher has 2 layers 16 wide and predicts 2 of 10 words among 100 and 100 - 37; it is trained too.
     "dualtrain": (2 * LAYER, 2 * LAYER + MASKED + 2 * 2 * 2368 + 2 * (16 * 16 + 16 * 163) * 2 / 10),
     # The vectors of 3 layers are made 16 wide, 3 x 8 x 16. The teacher has 4 layers 16 wide, 4 x 256 + 2 x 16 x 32
-    # products and 320 over keys each, and only goes forward.
+    # products and 320 over keys each, and only a forward pass.
     "tinybert": (2 * LAYER, 2 * LAYER + 2 * 384 + 4 * 2 * 2368 / 3),
     # As TinyBERT's without the vectors. Of the last layer, the student lacks 8 x 8 + 2 x 8 x 16 and the teacher 4 times
-    # as much, and values meet each other in place of being mixed.
+    # as much. Values are multiplied with each other instead of with attention weights.
     "minilm": (2 * LAYER, 2 * LAYER - 2 * 320 + (4 * 2 * 2368 - 2 * 1280) / 3),
-    # Beside each token stand 2/9 of a target token, which takes 6 x 64 + 256 products, 2 x 8 x 20/9 over the targets
+    # For each token there are 2/9 of a target token, which takes 6 x 64 + 256 products, 2 x 8 x 20/9 over the targets
     # and 2 x 8 x 10 over the source, and the vocabulary; keys and values of the memory take 2 x 64 for each token.
     "t5": (2 * LAYER, 2 * (LAYER + 2 * 128) + 2 / 9 * (2 * 2 * (640 + 16 * 20 / 9 + 160) + 2 * 800)),
-    # As T5's, with 1.25 target tokens beside each token of the source, 12.5 in a row.
+    # As T5's, with 1.25 target tokens for each token of the source, 12.5 in a row.
     "bart": (2 * LAYER, 2 * (LAYER + 2 * 128) + 1.25 * (2 * 2 * (640 + 16 * 12.5 + 160) + 2 * 800)),
-    # As T5's, with 4 target tokens beside a source of 10: half of what stands between [CLS] and [SEP].
+    # As T5's, with 4 target tokens for a source of 10: half of the tokens between [CLS] and [SEP].
     "mass": (2 * LAYER, 2 * (LAYER + 2 * 128) + 0.4 * (2 * 2 * (640 + 16 * 4 + 160) + 2 * 800)),
-    # 1 target token beside 10: three streams through the decoder, each with 8 x 32 x 2 products for distances, two of
+    # 1 target token for 10: three streams through the decoder, each with 8 x 32 x 2 products for distances, two of
     # them to the vocabulary.
     "prophetnet": (2 * LAYER, 2 * (LAYER + 2 * 128) + (3 * 2 * 2 * (640 + 512 + 16 + 160) + 2 * 2 * 800) / 10),
-    # The second encoder has 6 places beside 10 words, 2 x 6 x 8 products over its keys; the decoder writes 2 words.
+    # The second encoder has 6 places for 10 words, 2 x 6 x 8 products over its keys; the decoder generates 2 words.
     "hibert": (
         2 * LAYER + 6 / 10 * 2 * 2 * (512 + 96),
         2 * LAYER + 6 / 10 * 2 * 2 * (512 + 96) + 2 / 10 * (2 * 2 * (512 + 32) + 2 * 800),
@@ -158,7 +158,7 @@ HAND = {
         2 * (LAYER + 256),
         2 * (LAYER + 256 + 2 * 128) + 2 / 9 * (2 * 2 * (768 + 16 * 20 / 9 + 160) + 2 * 800),
     ),
-    # As T5's, with 5 places for targets beside a source of 10.
+    # As T5's, with 5 places for targets and a source of 10.
     "pegasus": (2 * LAYER, 2 * (LAYER + 2 * 128) + 0.5 * (2 * 2 * (640 + 16 * 5 + 160) + 2 * 800)),
     # Content: the encoder has scores by distance over 20 of them, 8 x (2 x 10 + 20). With 5 tokens of memory there are
     # 15 keys and 25 distances: one layer for 10 tokens, keys and values in both; queries for 2 positions in both, their
@@ -187,11 +187,11 @@ HAND = {
     "biskip": (0, 2 * 8 * (10 + 2 * 10 + 2 * 64)),
     # The shares of the 20 places in a mean have no gradient.
     "cbow": (0, 2 * 8 * (20 * 2 / 3 + 64)),
-    # 100 words are told apart by 7 turns, and ways may have 8 more; 10 neighbours go down each.
+    # 100 words need paths of 7 turns, and paths may have 8 more. Each of 10 neighbours is multiplied along the path.
     "word2vec_hs": (0, 2 * 8 * 15 * 10),
     "cbow_hs": (0, 2 * 8 * (20 * 2 / 3 + 15)),
-    # A new text's vector meets 10 tokens and 64 noise words there and back, in 10 steps; in training 64 noise words.
-    # Where neighbours take part, the token and the noise words meet these once.
+    # The vector of a new text is multiplied with 10 tokens and 64 noise words, forward and backward, in 10 steps; in
+    # training with 64 noise words. With neighbours, the token and the noise words are multiplied with these once.
     "pv_dbow": (10 * 2 * 2 * 8 * 74 / 10, 2 * 8 * 64),
     "pv_dm": (2 * 8 * 65 + 10 * 2 * 2 * 8 * 74 / 10, 2 * 8 * 64),
     # One pair of words.
@@ -209,17 +209,17 @@ LOOPED = {
     "lm_lstm": lambda s, t: t * s.layers * 4 * s.width**2,
     "sa_lstm": lambda s, t: (2 * t - 1) * s.layers * 4 * s.width**2,
     "skip_thought": lambda s, t: t * 3 * 3 * s.width**2,
-    # All of the decoder but what the token gives to its first layer, and the vocabulary.
+    # The decoder without the product of the token in its first layer, and without the vocabulary.
     "cove": lambda s, t: t * s.layers * s.width**2 / 2 + (t - 1) * ((8 * s.layers + 3) * s.width**2 / 4 + t * s.width),
     "ulmfit": lambda s, t: t * 4 * ((s.layers - 1) * s.inner**2 + s.width**2),
 }
-"""Recurrent products of a forward pass over a row, which stand in the bodies of loops."""
+"""Recurrent products of a forward pass over a row. They are in the bodies of loops."""
 CONVOLUTIONS = {
     "Conv2D": lambda op: (op.outputs[0], op.inputs[1]),
     "Conv2DBackpropInput": lambda op: (op.inputs[2], op.inputs[1]),
     "Conv2DBackpropFilter": lambda op: (op.inputs[2], op.outputs[0]),
 }
-"""Where an operation has the sums of all places, or their gradient, and where the kernel, or its own."""
+"""For each operation, its tensor of sums at all places (or of their gradient) and its kernel (or the gradient)."""
 RATIO = {
     **dict.fromkeys(("t5", "t5_1_1", "prophetnet"), 0.005),
     "bart": 0.01,
@@ -227,25 +227,25 @@ RATIO = {
     "transformer_xl": 0.04,
     "xlnet": 0.06,
 }
-"""How far the matrix products of a graph may be from the formula, where they are not the same. Targets are whole
-tokens, where the formula takes the paper's share of them. The keys of distances are made once for all rows, here for 2,
-and the formula counts them for none. The five keys of each token of the Star-Transformer, which the formula counts,
-meet element-wise."""
+"""The largest relative difference between the matrix products of a graph and the formula, for models where they differ.
+Targets are whole tokens, and the formula takes the paper's share of them. The keys of distances are computed once for
+all rows, here for 2, and the formula does not count them. The products with the five keys of each token of the
+Star-Transformer, which the formula counts, are element-wise."""
 
 every_model = pytest.mark.parametrize("name", models.names())
 
 
 @pytest.mark.parametrize("name", HAND)
-def test_formulas_are_the_hand_counts(name):
+def test_formulas_match_hand_counts(name):
     module = models.load(name)
     encoder, whole = HAND[name]
     model = module.describe(SIZE, VOCABULARY)
     assert model.encoder_flops(10) == pytest.approx(10 * encoder)
-    assert model.training_flops(10) == pytest.approx(30 * whole)  # backward is twice forward
+    assert model.training_flops(10) == pytest.approx(30 * whole)  # the backward pass costs twice the forward pass
 
 
-def test_regions_of_a_row_are_counted_by_their_number():
-    """4 regions of 3 features behind 10 tokens: 4 more vectors, 14 keys for all, and the products of the features."""
+def test_media_flops_depend_on_the_number_of_regions():
+    """4 regions of 3 features after 10 tokens: 4 more vectors, 14 keys for all, and the products of the features."""
     model = models.load("visualbert").describe(SIZE, VOCABULARY)
     added = 14 * 2 * 2 * (512 + 2 * 14 * 8) - 10 * 2 * LAYER + 4 * 2 * 3 * 8
     assert model.media_flops(10, {"regions": 4}) == pytest.approx(added)
@@ -253,16 +253,20 @@ def test_regions_of_a_row_are_counted_by_their_number():
     assert models.load("bert").describe(SIZE, VOCABULARY).media_flops(10, {"regions": 4}) == 0
 
 
-def test_vectors_that_are_made_are_counted_by_themselves():
-    """The letters of a word; to 8 columns, ALBERT widens 4, and ELECTRA as many as it is told."""
+def test_computed_embeddings_are_counted_separately():
+    """ELMo computes vectors from letters. ALBERT widens 4 columns to 8, and ELECTRA the configured number."""
     narrow = replace(SIZE, embedding=2)
-    for name, size, made in (("elmo_cnn", SIZE, SPELLED), ("albert", SIZE, 2 * 32), ("electra", narrow, 2 * 16)):
-        assert models.load(name).describe(size, VOCABULARY).embedding_flops(1) == made
+    for name, size, expected_flops in (
+        ("elmo_cnn", SIZE, SPELLED),
+        ("albert", SIZE, 2 * 32),
+        ("electra", narrow, 2 * 16),
+    ):
+        assert models.load(name).describe(size, VOCABULARY).embedding_flops(1) == expected_flops
     assert models.load("electra").describe(SIZE, VOCABULARY).embedding_flops(1) == 0
 
 
-def test_asking_and_writing_are_parts_of_the_same_count():
-    for name, share in (("gpt", 3), ("elmo", 6)):  # ELMo answers from one of its two directions
+def test_likelihood_and_decode_flops_by_hand():
+    for name, share in (("gpt", 3), ("elmo", 6)):  # ELMo computes likelihoods with one of its two directions
         model = models.load(name).describe(SIZE, VOCABULARY)
         assert model.training_flops(10) == pytest.approx(share * model.likelihood_flops(10))
     gpt = models.load("gpt").describe(SIZE, VOCABULARY).decode_flops(7, 3)
@@ -273,43 +277,44 @@ def test_asking_and_writing_are_parts_of_the_same_count():
 
 @pytest.fixture(autouse=True)
 def plain(monkeypatch):
-    """Zeros that set rows apart in a processor's cache are no work of the model."""
+    """Removes the zeros that separate rows in a processor's cache: they are no work of the model."""
     monkeypatch.setattr("ptmbench.models.layers.products.accelerated", lambda: True)
 
 
 @every_model
-def test_formulas_are_what_the_graph_multiplies(name):
-    """The matrix products of the traced forward and backward pass, by their shapes.
+def test_formulas_match_the_products_in_the_graph(name):
+    """Counts the matrix products of the traced forward and backward pass by their shapes.
 
-    What stands in the bodies of while loops is not seen: the recurrent products of LSTMs.
+    Products in the bodies of while loops are not visible: the recurrent products of LSTMs.
     """
     module, rows, length = models.load(name), 2, 64
     size = Size(layers=2, width=64, heads=2, inner=256, length=length)
     expected = module.describe(size, VOCABULARY).step_flops(rows, length)
     if name == "glove":
-        expected = 0  # its products are those of two vectors, element by element
+        expected = 0  # it multiplies two vectors element by element
     if name in LOOPED:
         expected -= 3 * rows * 2 * LOOPED[name](size, length)
-    found, encoder = multiplied(module, size, rows, length), module.describe(size, VOCABULARY).encoder
+    result, encoder = graph_flops(module, size, rows, length), module.describe(size, VOCABULARY).encoder
     if name not in LOOPED and module.CARD.architecture is Architecture.LSTM:
-        assert 0 < found <= expected
+        assert 0 < result <= expected
         return
-    # Segments are looked up by a product, which the formula leaves to the lookups.
+    # Segments are looked up by a matrix product, which the formula treats as a look-up.
     segments = isinstance(encoder, EncoderConfig) and encoder.embeddings.segments is not None
-    assert found == pytest.approx(expected, rel=RATIO.get(name, 0.003 if segments else 1e-6))
+    assert result == pytest.approx(expected, rel=RATIO.get(name, 0.003 if segments else 1e-6))
 
 
 def test_narrow_embeddings_are_counted():
-    """ELECTRA-small's: widened for the encoder, taken as they are by the generator and the output layer."""
+    """ELECTRA-small's embeddings: the encoder widens them, and the generator and the output layer use them
+    unchanged."""
     module, size = models.load("electra"), Size(layers=2, width=64, heads=2, inner=256, length=64, embedding=16)
     built = module.build(size, VOCABULARY)
     model = module.describe(size, VOCABULARY)
     assert model.parameters().total == sum(int(np.prod(v.shape)) for v in built.loss.variables)
-    assert multiplied(module, size, 2, 64) == pytest.approx(2 * model.training_flops(64), rel=0.003)
+    assert graph_flops(module, size, 2, 64) == pytest.approx(2 * model.training_flops(64), rel=0.003)
 
 
-def multiplied(module, size, rows, length):
-    """FLOPs of the matrix products in a training step of one batch, as its graph has them after pruning."""
+def graph_flops(module, size, rows, length):
+    """Returns the FLOPs of the matrix products in a training step of one batch, from its graph after pruning."""
     import tensorflow as tf
 
     built = build(module, size, VOCABULARY)
@@ -324,11 +329,11 @@ def multiplied(module, size, rows, length):
 
     specs = {key: tf.TensorSpec(value.shape, value.dtype) for key, value in batch.items()}
     graph = tf.function(gradients, autograph=False).get_concrete_function(specs).graph
-    return sum(map(products, needed(graph)))
+    return sum(map(operation_flops, required_operations(graph)))
 
 
-def needed(graph):
-    """The operations that the outputs of ``graph`` come from; others never run."""
+def required_operations(graph):
+    """Yields the operations that the outputs of ``graph`` depend on. Others never run."""
     left, seen = [tensor.op for tensor in graph.outputs], set()
     while left:
         op = left.pop()
@@ -338,9 +343,9 @@ def needed(graph):
             yield op
 
 
-def products(op):
-    """FLOPs of a matrix product or a convolution, two for each multiplication with its addition; 0 for anything
-    else."""
+def operation_flops(op):
+    """Returns the FLOPs of a matrix product or a convolution, two for each multiplication with its addition; 0 for
+    other operations."""
     if op.type in CONVOLUTIONS:
         places, kernel = CONVOLUTIONS[op.type](op)
         return 2 * places.shape.num_elements() * int(np.prod(kernel.shape[:-1]))
@@ -352,7 +357,7 @@ def products(op):
 
 
 def corpus(sentences):
-    """Random words in sentences of ten, so many of which are a document."""
+    """Random words in sentences of ten, with ``sentences`` of these in each document."""
     ids = np.random.default_rng(0).integers(VOCABULARY.first, VOCABULARY.size, 2000).astype(np.int32)
     ends = np.arange(0, 2001, 10)
     languages = (np.arange(2000) // 10 % 2 + 1).astype(np.int32)

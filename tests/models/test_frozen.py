@@ -1,4 +1,5 @@
-"""Our networks against arrays that other implementations computed on the same weights (`tests.models.frozen`)."""
+"""Compares our networks with arrays that other implementations computed with the same weights
+(`tests.models.frozen`)."""
 
 import pytest
 
@@ -36,11 +37,11 @@ OURS = {name: compute for module in _MODULES for name, compute in module.OURS.it
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.slow if "beams" in name else ()) for name in frozen.names()]
 )
-def test_numbers_are_those_of_the_reference(name):
-    kept = frozen.read(name)
-    frozen.compare(OURS[name](kept), kept.expected, kept.tolerance)
+def test_outputs_match_the_reference(name):
+    frozen_arrays = frozen.read(name)
+    frozen.compare(OURS[name](frozen_arrays), frozen_arrays.expected, frozen_arrays.tolerance)
 
 
-def test_every_comparison_is_kept():
+def test_every_comparison_has_frozen_arrays():
     assert frozen.names() == sorted(OURS)
     assert all(" " in frozen.read(name).about for name in OURS)  # the packages and the command that wrote it

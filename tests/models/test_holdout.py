@@ -1,4 +1,4 @@
-"""Held-out documents: which there are, and that both parts are the corpora they stand for."""
+"""Tests of held-out documents: which ones are chosen, and that both parts equal the corpora of their documents."""
 
 from dataclasses import replace
 
@@ -29,8 +29,8 @@ def corpus_of(documents: list[list[list[int]]], **more) -> Corpus:
     )
 
 
-def made(count: int, seed: int = 0) -> list[list[list[int]]]:
-    """Documents of 1 to 4 sentences of 1 to 9 ids; each document's ids tell which one it is."""
+def random_documents(count: int, seed: int = 0) -> list[list[list[int]]]:
+    """Returns documents of 1 to 4 sentences of 1 to 9 ids. The ids of a document tell its number."""
     rng = np.random.default_rng(seed)
     return [[[10 + n] * rng.integers(1, 10) for _ in range(rng.integers(1, 5))] for n in range(count)]
 
@@ -43,26 +43,26 @@ def documents_of(corpus: Corpus) -> list[list[list[int]]]:
     return [cut[begin:end] for begin, end in zip(documents, documents[1:], strict=False)]
 
 
-def test_every_document_is_in_one_of_the_two_parts():
-    documents = made(400)
+def test_every_document_is_in_exactly_one_part():
+    documents = random_documents(400)
     whole = corpus_of(documents)
-    kept, held = split(whole, 200)
-    there, away = documents_of(kept), documents_of(held)
-    assert sorted(there + away) == sorted(documents) and len(there) + len(away) == len(documents)
-    assert 100 < held.tokens <= 200 and kept.tokens + held.tokens == whole.tokens
-    numbers = np.array([document[0][0] - 10 for document in away])
+    kept, held_out = split(whole, 200)
+    chosen, others = documents_of(kept), documents_of(held_out)
+    assert sorted(chosen + others) == sorted(documents) and len(chosen) + len(others) == len(documents)
+    assert 100 < held_out.tokens <= 200 and kept.tokens + held_out.tokens == whole.tokens
+    numbers = np.array([document[0][0] - 10 for document in others])
     assert len(np.unique(numbers * PLACES // 400)) == PLACES, "they lie all over the corpus"
-    assert len({whole.fingerprint, kept.fingerprint, held.fingerprint}) == 3
-    assert documents_of(split(corpus_of(documents), 200)[1]) == away
+    assert len({whole.fingerprint, kept.fingerprint, held_out.fingerprint}) == 3
+    assert documents_of(split(corpus_of(documents), 200)[1]) == others
     small = split(whole, 10**9)[1]
     assert small.tokens <= whole.tokens // 20
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["in memory", "of a part"])
 @pytest.mark.parametrize("side", [0, 1])
-def test_a_part_is_what_a_corpus_of_its_documents_is(side, again):
-    """Its offsets too, and what samplers make of it; a part of a part has no NumPy arrays to look values up in."""
-    whole = corpus_of(made(700))
+def test_part_equals_a_corpus_of_its_documents(side, again):
+    """Includes its offsets and the batches of samplers. A part of a part has no NumPy arrays to look values up in."""
+    whole = corpus_of(random_documents(700))
     if again:
         whole = split(whole, 100)[0]
     part = split(whole, 300)[side]
@@ -73,9 +73,9 @@ def test_a_part_is_what_a_corpus_of_its_documents_is(side, again):
         assert np.array_equal(ours.take(np.arange(len(theirs))), theirs), name
     assert np.array_equal(part.layers["entities"].take(np.arange(part.tokens)), alone.layers["entities"])
     places = np.arange(part.tokens)
-    for name, asked in (("sentences", places), ("documents", np.arange(len(alone.sentences) - 1))):
+    for name, values in (("sentences", places), ("documents", np.arange(len(alone.sentences) - 1))):
         for edge in ("left", "right"):
-            ours, theirs = (getattr(one, name).searchsorted(asked, side=edge) for one in (part, alone))
+            ours, theirs = (getattr(one, name).searchsorted(values, side=edge) for one in (part, alone))
             assert np.array_equal(ours, theirs), (name, edge)
     for objective in (lm, rtd):
         ours, theirs = (objective.batches.of(VOCABULARY)(one, 4, 16) for one in (part, alone))
@@ -85,7 +85,7 @@ def test_a_part_is_what_a_corpus_of_its_documents_is(side, again):
 
 
 def test_pictures_stay_with_their_documents():
-    documents = made(300)
+    documents = random_documents(300)
     counts = np.arange(300) % 3
     offsets = np.cumsum([0, *counts])
     numbers = np.repeat(np.arange(300), counts * 2).astype(np.float32)  # each region has its document's number, twice
@@ -93,29 +93,29 @@ def test_pictures_stay_with_their_documents():
     for part in split(whole, 200):
         own = np.array([document[0][0] - 10 for document in documents_of(part)])
         assert np.array_equal(part.media.counts(), own % 3)
-        found = part.media.of(np.arange(len(own)), 2)["regions"]
-        for row, number in zip(found, own, strict=True):
+        result = part.media.of(np.arange(len(own)), 2)["regions"]
+        for row, number in zip(result, own, strict=True):
             assert row.tolist() == [[number] * 2] * (number % 3) + [[0.0, 0.0]] * (2 - number % 3)
 
 
 def test_long_documents_stay_in_training():
     book = [[[5] * 50] * 40]
-    kept, held = split(corpus_of(book + made(60) + book), 150)
-    assert [[5] * 50] * 40 not in documents_of(held) and documents_of(kept).count(book[0]) == 2
+    kept, held_out = split(corpus_of(book + random_documents(60) + book), 150)
+    assert [[5] * 50] * 40 not in documents_of(held_out) and documents_of(kept).count(book[0]) == 2
     with pytest.raises(CorpusError, match=r"none of its 3 documents has at most 300 tokens.*where documents begin"):
         split(corpus_of(book * 3), 150)
-    assert split(replace(corpus_of(book * 3 + made(1)), fingerprint=""), 150)[1].tokens > 0
+    assert split(replace(corpus_of(book * 3 + random_documents(1)), fingerprint=""), 150)[1].tokens > 0
 
 
-def test_a_sample_is_documents_from_all_over_the_corpus():
-    documents = made(400)
+def test_sample_has_documents_from_all_over_the_corpus():
+    documents = random_documents(400)
     whole = corpus_of(documents)
-    found = sample(whole, 1000)
-    assert 500 < found.tokens <= 1000, "more than a twentieth: nothing is trained on the rest"
-    there = documents_of(found)
-    assert all(document in documents for document in there) and there == documents_of(sample(whole, 1000))
-    assert len({documents.index(document) * PLACES // 400 for document in there}) == PLACES
-    assert found.fingerprint not in (whole.fingerprint, sample(whole, 900).fingerprint)
+    result = sample(whole, 1000)
+    assert 500 < result.tokens <= 1000, "more than a twentieth: nothing is trained on the rest"
+    chosen = documents_of(result)
+    assert all(document in documents for document in chosen) and chosen == documents_of(sample(whole, 1000))
+    assert len({documents.index(document) * PLACES // 400 for document in chosen}) == PLACES
+    assert result.fingerprint not in (whole.fingerprint, sample(whole, 900).fingerprint)
     assert sample(whole, whole.tokens) is whole
     one = corpus_of([[[11] * 50]])
     assert sample(one, 10) is one, "no document is short enough"

@@ -1,4 +1,5 @@
-"""What Keras and tensorflow-model-optimization make of layers: int8, LoRA, recomputation, bfloat16 and pruning."""
+"""Tests of changes to layers by Keras and tensorflow-model-optimization: int8, LoRA, recomputation, bfloat16 and
+pruning."""
 
 import gc
 import math
@@ -16,41 +17,41 @@ from tests.models.layer_cases import NETWORKS, Adapter, Mask, Scale, answers, in
 
 
 def updates_of(layer):
-    """The layers inside ``layer`` that mix tokens, each with the seam behind the mixing."""
+    """Returns the layers inside ``layer`` that mix tokens, each with the seam after the mixing."""
     seams = ("after_attention", "after_convolution")
     return [(one, seam) for one in layer._flatten_layers() for seam in seams if seam in getattr(one, "SEAMS", ())]
 
 
 @pytest.mark.parametrize("kind", NETWORKS)
-def test_quantised_to_int8(kind, tmp_path):
+def test_int8_quantisation_changes_outputs_little(kind, tmp_path):
     model, layer = network(kind)
     exact = answers(model, kind)
     model.quantize("int8")
     assert {v.dtype for v in model.weights if v.path.endswith("/kernel")} == {"int8"}
-    found = answers(model, kind)
-    error = np.linalg.norm(found - exact) / np.linalg.norm(exact)
-    assert 0 < error < (0.04 if kind == "star_transformer" else 0.02)  # that has no sums, which dilute the error
-    assert np.array_equal(answers(reloaded(model, tmp_path), kind), found)
+    result = answers(model, kind)
+    error = np.linalg.norm(result - exact) / np.linalg.norm(exact)
+    assert 0 < error < (0.04 if kind == "star_transformer" else 0.02)  # it has no residual sums, which reduce the error
+    assert np.array_equal(answers(reloaded(model, tmp_path), kind), result)
 
 
-def test_quantising_collects_little_garbage():
-    """Each of Keras's collections would take half a second and more."""
+def test_quantisation_freezes_objects_during_garbage_collection():
+    """Otherwise each of Keras's collections would take half a second or more."""
     linear, kept = built(LinearConfig(inputs=4, outputs=4), name="x"), []
 
-    def noting(phase, info):
+    def record_freeze_count(phase, info):
         if phase == "start" and info["generation"] == 2:
             kept.append(gc.get_freeze_count())
 
-    gc.callbacks.append(noting)
+    gc.callbacks.append(record_freeze_count)
     try:
         linear.quantize("int8")
     finally:
-        gc.callbacks.remove(noting)
+        gc.callbacks.remove(record_freeze_count)
     assert kept and all(kept) and not gc.get_freeze_count()
 
 
 @pytest.mark.parametrize("kind", NETWORKS)
-def test_lora_learns_few_weights(kind, tmp_path):
+def test_lora_trains_few_weights(kind, tmp_path):
     model, layer = network(kind)
     exact = answers(model, kind)
     for variable in model.trainable_variables:
@@ -58,8 +59,8 @@ def test_lora_learns_few_weights(kind, tmp_path):
     for linear in layers_of(layer, Linear):
         linear.enable_lora(2, lora_alpha=4)
     assert np.allclose(answers(model, kind), exact, atol=1e-6)
-    few = sum(math.prod(v.shape) for v in model.trainable_variables)
-    assert 0 < few < 0.2 * model.count_params()
+    trainable_count = sum(math.prod(v.shape) for v in model.trainable_variables)
+    assert 0 < trainable_count < 0.2 * model.count_params()
     target = np.random.default_rng(3).normal(size=exact.shape).astype(np.float32)
     optimizer, losses = keras.optimizers.Adam(0.02), []
     for _ in range(8):
@@ -74,7 +75,7 @@ def test_lora_learns_few_weights(kind, tmp_path):
     assert {one.lora_alpha for one in layers_of(again, Linear)} >= {4}
 
 
-def test_a_kernel_that_extensions_change_is_not_quantised():
+def test_kernel_with_extensions_cannot_be_quantised():
     linear = built(LinearConfig(inputs=4, outputs=4), name="x")
     linear.attach("kernel", Mask(name="mask"))
     with pytest.raises(ValueError, match=r"'x' cannot be quantised while extensions change its kernel \(mask\)"):
@@ -83,7 +84,7 @@ def test_a_kernel_that_extensions_change_is_not_quantised():
 
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_recomputed_gradients_are_equal(kind):
-    """Also the variables of extensions inside the blocks."""
+    """Includes the variables of extensions inside the blocks."""
     model, layer = network(kind)
     updates = updates_of(layer)
     updates[0][0].attach(updates[0][1], Adapter())
@@ -107,7 +108,7 @@ def test_recomputed_gradients_are_equal(kind):
 
 
 @pytest.mark.parametrize("kind", NETWORKS)
-def test_in_bfloat16(kind):
+def test_bfloat16_outputs_are_close_and_gradients_are_finite(kind):
     model, layer = network(kind)
     policy = keras.config.dtype_policy()
     keras.config.set_dtype_policy("mixed_bfloat16")
@@ -116,9 +117,9 @@ def test_in_bfloat16(kind):
     finally:
         keras.config.set_dtype_policy(policy)
     assert {linear.compute_dtype for linear in layers_of(inside, Linear)} == {"bfloat16"}
-    exact, found = answers(model, kind), np.asarray(tf.cast(rounded(inputs(kind)), tf.float32))
+    exact, result = answers(model, kind), np.asarray(tf.cast(rounded(inputs(kind)), tf.float32))
     assert rounded(inputs(kind)).dtype == tf.bfloat16
-    assert np.linalg.norm(found - exact) / np.linalg.norm(exact) < 0.05
+    assert np.linalg.norm(result - exact) / np.linalg.norm(exact) < 0.05
     update, seam = updates_of(inside)[0]
     update.attach(seam, Adapter())
     with tf.GradientTape() as tape:
@@ -131,7 +132,7 @@ def test_in_bfloat16(kind):
 
 
 def toolkit():
-    """tensorflow-model-optimization. It sets an environment variable when it is imported, which is taken back."""
+    """Imports tensorflow-model-optimization. The import sets an environment variable, which is removed again."""
     import os
 
     pytest.importorskip("tensorflow_model_optimization", reason="needs tensorflow-model-optimization")
@@ -141,8 +142,8 @@ def toolkit():
     return tfmot
 
 
-def test_the_optimization_toolkit_prunes_a_kernel():
-    """Its wrapper gets a layer of its own kind that owns nothing and hands over our variable."""
+def test_tensorflow_model_optimization_prunes_a_kernel():
+    """Its wrapper gets a layer of Keras 2 that owns nothing and hands over our variable."""
     tfmot = toolkit()
     import tf_keras
 
@@ -176,7 +177,7 @@ def test_the_optimization_toolkit_prunes_a_kernel():
 
 
 class FakeQuantised(keras.layers.Layer):
-    """A quantizer of tensorflow-model-optimization at the seam of a kernel."""
+    """Applies a quantizer of tensorflow-model-optimization at the seam of a kernel."""
 
     def __init__(self, quantizer, **kwargs):
         super().__init__(**kwargs)
@@ -186,7 +187,7 @@ class FakeQuantised(keras.layers.Layer):
         owner = self
 
         class Shim:
-            """Has `add_weight` of Keras 2, and gives TensorFlow's variables."""
+            """Has the `add_weight` of Keras 2, and returns TensorFlow's variables."""
 
             @staticmethod
             def add_weight(name, shape=(), initializer=None, trainable=True, **_):
@@ -200,7 +201,7 @@ class FakeQuantised(keras.layers.Layer):
         return self.quantizer(kernel, training, weights=self.ranges)
 
 
-def test_the_optimization_toolkit_quantises_at_the_kernel():
+def test_tensorflow_model_optimization_quantises_a_kernel():
     tfmot = toolkit()
     quantizers = tfmot.quantization.keras.quantizers
     linear = built(LinearConfig(inputs=8, outputs=6), name="x")
@@ -215,4 +216,4 @@ def test_the_optimization_toolkit_quantises_at_the_kernel():
     expected = np.round(linear.kernel.numpy() / step) * step
     assert np.allclose(kernel, expected, atol=1e-5) and len(np.unique(np.round(kernel / step))) <= 15
     gradient = tape.gradient(loss, linear.kernel.value)
-    assert np.allclose(gradient, 2 * expected, atol=1e-4)  # straight through
+    assert np.allclose(gradient, 2 * expected, atol=1e-4)  # straight-through estimator

@@ -1,4 +1,4 @@
-"""Seams of layers: what is attached at each place is called, learns and is saved."""
+"""Tests of the seams of layers: what is attached to a seam is called, trained and saved."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ from tests.models.layer_cases import (
 
 
 def seams(kind):
-    """Every layer of the network that has seams, with each."""
+    """Returns a model, and its layers that have seams, by type and seam."""
     model, layer = network(kind)
     places = {}
     for one in layer._flatten_layers():
@@ -34,12 +34,12 @@ def seams(kind):
 
 
 @pytest.mark.parametrize("kind", NETWORKS)
-def test_every_seam_is_called_learns_and_is_saved(kind, tmp_path):
-    """One scale at each place of the network, with a weight that has a gradient."""
+def test_every_seam_is_called_trained_and_saved(kind, tmp_path):
+    """One scale at each seam of the network, with a weight that has a gradient."""
     model, places = seams(kind)
     before, count = answers(model, kind), 0
-    for (_, seam), found in places.items():
-        for one in found:
+    for (_, seam), layers in places.items():
+        for one in layers:
             one.attach(seam, Scale(name=f"scale_{seam}"))
             count += 1
     changed = answers(model, kind)
@@ -49,17 +49,17 @@ def test_every_seam_is_called_learns_and_is_saved(kind, tmp_path):
     with tf.GradientTape() as tape:
         loss = tf.reduce_sum(model(inputs(kind)) * rng.normal(size=changed.shape).astype(np.float32))
     gradients = tape.gradient(loss, [v.value for v in scales])
-    silent = {v.path for v, g in zip(scales, gradients, strict=True) if g is None or float(tf.abs(g)) == 0}
+    without_gradient = {v.path for v, g in zip(scales, gradients, strict=True) if g is None or float(tf.abs(g)) == 0}
     pooler = {v.path for v in scales if "/pooler/" in v.path}  # the pooled vector is not an output here
-    normed = {v.path for v in scales if v.path.endswith("embeddings/sum/scale_sum/by")}  # a norm undoes a scale
-    assert silent - normed == pooler
+    before_norms = {v.path for v in scales if v.path.endswith("embeddings/sum/scale_sum/by")}  # a norm undoes a scale
+    assert without_gradient - before_norms == pooler
     for number, variable in enumerate(scales):
         variable.assign(0.8 + 0.4 * number / len(scales))
     assert np.allclose(answers(reloaded(model, tmp_path), kind), answers(model, kind), atol=1e-6)
 
 
-def test_extensions_of_every_kind_at_once(tmp_path):
-    """Adapters, masks, prefixes and vectors, where the survey's methods put them."""
+def test_extensions_of_every_kind_work_together(tmp_path):
+    """Adapters, masks, prefixes and vectors, at the seams where the survey's methods put them."""
     model, layer = network("encoder")
     for block in layer.stack:
         block.attach("after_attention", Adapter(name="adapter"))
@@ -75,14 +75,14 @@ def test_extensions_of_every_kind_at_once(tmp_path):
     mask.mask.assign(np.arange(mask.mask.shape[1]) % 2 * np.ones(mask.mask.shape))
     whole = answers(model, "encoder")
     inner.kernel.assign(inner.kernel * mask.mask)
-    assert np.array_equal(answers(model, "encoder"), whole)  # what is hidden does not count
+    assert np.array_equal(answers(model, "encoder"), whole)  # masked entries have no effect
     again = reloaded(model, tmp_path)
     assert np.array_equal(answers(again, "encoder"), whole)
     assert {v.path for v in again.weights} == {v.path for v in model.weights}
 
 
-def test_a_prefix_is_seen_by_every_query_and_not_kept_as_the_past():
-    """Writing token by token gives what one pass gives."""
+def test_prefix_is_seen_by_every_query_and_is_not_part_of_the_past():
+    """Generation token by token gives the vectors of one pass."""
     _, layer = network("causal")
     before = layer({"tokens": TOKENS}).tokens
     for attention in layers_of(layer, Attention):
@@ -97,7 +97,7 @@ def test_a_prefix_is_seen_by_every_query_and_not_kept_as_the_past():
     assert not np.allclose(layer({"tokens": TOKENS}).tokens, before, atol=1e-2)
 
 
-def test_an_unknown_seam_is_named():
+def test_unknown_seam_raises_an_error():
     block = built(every_config()["block"], name="block")
     with pytest.raises(ValueError, match="Block 'block' has no seam 'kernel'. Its seams: before_attention, "):
         block.attach("kernel", Scale())

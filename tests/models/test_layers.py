@@ -1,4 +1,4 @@
-"""Layers made from configurations: their weights, sizes and costs, and how networks of them are saved."""
+"""Tests of layers made from configurations: their weights, sizes and costs, and how their networks are saved."""
 
 import math
 
@@ -34,62 +34,62 @@ from tests.models.layer_cases import (
 
 
 @pytest.mark.parametrize(("name", "config"), [*every_config().items(), *heads()])
-def test_a_configuration_reads_what_it_writes(name, config):
+def test_configurations_round_trip_through_json(name, config):
     import json
 
     assert from_dict(json.loads(json.dumps(config.to_dict()))) == config
 
 
 @pytest.mark.parametrize(("name", "config"), every_config().items())
-def test_parameters_are_those_of_the_layer(name, config):
+def test_parameters_match_the_layer(name, config):
     layer = layer_of(name, config)
     tables = [v for v in own(layer) if v.path.endswith("/table") and "logits" not in v.path]
-    found = config.parameters()
-    assert found.total == sum(math.prod(v.shape) for v in own(layer))
-    assert found.tables == sum(math.prod(v.shape) for v in tables)
+    result = config.parameters()
+    assert result.total == sum(math.prod(v.shape) for v in own(layer))
+    assert result.tables == sum(math.prod(v.shape) for v in tables)
 
 
-def listed(config, path):
-    """Paths of all weights in the order of `Config.weights` and `Config.parts`."""
+def weight_paths(config, path):
+    """Yields the paths of all weights in the order of `Config.weights` and `Config.parts`."""
     for name in config.weights():
         yield f"{path}/{name}"
     for name, part in config.parts():
-        yield from listed(part, f"{path}/{name}")
+        yield from weight_paths(part, f"{path}/{name}")
 
 
 @pytest.mark.parametrize(("name", "config"), every_config().items())
 def test_weights_are_created_in_the_order_of_the_configuration(name, config, monkeypatch):
     created, add = [], keras.layers.Layer.add_weight
 
-    def noted(self, *args, **kwargs):
+    def recording_add_weight(self, *args, **kwargs):
         created.append(add(self, *args, **kwargs))
         return created[-1]
 
-    monkeypatch.setattr(keras.layers.Layer, "add_weight", noted)
+    monkeypatch.setattr(keras.layers.Layer, "add_weight", recording_add_weight)
     layer_of(name, config)
-    assert [v.path for v in created if v.path.startswith("layer")] == list(listed(config, "layer"))
+    assert [v.path for v in created if v.path.startswith("layer")] == list(weight_paths(config, "layer"))
 
 
 @pytest.mark.parametrize(
     ("start", "low", "high"),
     [(BERT, 0.016, 0.019), (configs.NORMAL, 0.019, 0.021), (ZEROS, 0, 0), (Start(kind="ones", deviations=()), 0, 0)],
 )
-def test_weights_begin_as_configured(start, low, high):
-    """A normal distribution cut at two deviations has 0.880 of the deviation that it is made from."""
+def test_initial_weights_follow_the_configuration(start, low, high):
+    """A normal distribution truncated at two standard deviations has 0.880 of the original standard deviation."""
     kernel = built(LinearConfig(inputs=200, outputs=300, start=start), name="x").kernel.numpy()
     assert low <= kernel.std() <= high
     assert kernel.mean() == pytest.approx(float(start == ONES), abs=1e-3)
 
 
-def test_blocks_of_columns_begin_with_deviations_of_their_own():
+def test_blocks_of_columns_have_their_own_initial_deviations():
     drawn = initializer(Start(kind="random_normal", deviations=(0.1, 1.0, 3.0)))((400, 300)).numpy()
     for part, deviation in zip(np.split(drawn, 3, axis=1), (0.1, 1.0, 3.0), strict=True):
         assert part.std() == pytest.approx(deviation, rel=0.05)
 
 
 @pytest.mark.parametrize("name", CONVERTED)
-def test_a_models_costs_are_those_of_its_configuration(name):
-    """FLOPs by the shapes of all kernels: twice their size for each vector, and attention's two products."""
+def test_flops_of_a_model_match_the_shapes_of_its_kernels(name):
+    """FLOPs from the shapes of all kernels: twice their size for each vector, and the two products of attention."""
     model = models.load(name).describe(SIZE, Vocabulary(size=WORDS))
     encoder, length, D = model.encoder, 24, SIZE.width
     layer = built(encoder, name="encoder")
@@ -115,7 +115,7 @@ def test_a_network_is_saved_and_loaded(kind, tmp_path):
         assert one.encoder is next(x for x in again.layers if x.name == "encoder")
 
 
-def test_shared_blocks_are_one():
+def test_shared_blocks_are_one_block_applied_repeatedly():
     config = every_config()["shared_encoder"]
     layer = built(config, name="encoder")
     assert len(layers_of(layer, Block)) == 1 and len(list(layers_of(layer, Stack)[0])) == 2

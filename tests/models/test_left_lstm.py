@@ -1,4 +1,4 @@
-"""LM-LSTM, SA-LSTM, AWD-LSTM and QRNN against the same things written down in NumPy, and against torch's LSTM."""
+"""Tests of LM-LSTM, SA-LSTM, AWD-LSTM and QRNN against their equations in NumPy, and against torch's LSTM."""
 
 from dataclasses import replace
 from functools import cache
@@ -28,10 +28,10 @@ SEED = tf.constant([4, 5])
 
 @cache
 def encoder(kind="lstm", **changes):
-    """A network of `recurrent_decoders`, of which ``changes`` are made in the configuration."""
+    """Returns a network of `recurrent_decoders`, with ``changes`` to its configuration."""
     keras.utils.set_random_seed(1)
     made = built(replace(getattr(recurrent_decoders, kind)(SIZE, 50), **changes), name="encoder")
-    for variable in made.variables:  # away from 0, so that every term counts
+    for variable in made.variables:  # away from 0, so that every term matters
         variable.assign(2 * np.asarray(variable))
     made.dropout = 0.0
     return made
@@ -51,48 +51,49 @@ def lstm(x, layer, recurrent=None, state=None):
     return np.array(result), (h, c)
 
 
-def through(ids, network, states=None):
-    """The top layer [T, D] of a row, and the state of each layer."""
-    x, kept = np.asarray(network.token_embedding, np.float64)[ids], []
+def run_layers(ids, network, states=None):
+    """Returns the top layer [T, D] of a row, and the final state of each layer."""
+    x, final_states = np.asarray(network.token_embedding, np.float64)[ids], []
     for layer, state in zip(network.stack, states or [None] * len(network.stack), strict=True):
         x, state = lstm(x, layer, state=state)
-        kept.append(state)
-    return x, kept
+        final_states.append(state)
+    return x, final_states
 
 
 @pytest.mark.parametrize("kind", ("lstm", "awd_lstm"))
-def test_encoder_is_the_papers(kind):
+def test_encoder_matches_the_paper(kind):
     network = encoder(kind)
     encoding = network({"tokens": TOKENS})
     for row, length in enumerate((5, 3)):
-        top, _ = through(TOKENS[row, :length], network)
+        top, _ = run_layers(TOKENS[row, :length], network)
         assert np.allclose(encoding.tokens[row, :length], top, atol=1e-5)
         assert np.allclose(encoding.pooled[row], top[-1], atol=1e-5)
     assert np.array_equal(encoding.layers[0], np.asarray(network.token_embedding)[TOKENS])
 
 
-def test_autoencoder_writes_from_the_last_state():
-    """Each row by itself: read it, then read it again from that state; -ln p of all but [CLS]."""
+def test_autoencoder_generates_from_the_last_state():
+    """Reads each row by itself, then reads it again from the final state. The loss is -ln p of all tokens except
+    [CLS]."""
     network = encoder()
     table, each = np.asarray(network.token_embedding, np.float64), []
     for row, length in enumerate((5, 3)):
         ids = TOKENS[row, :length]
-        top, _ = through(ids[:-1], network, through(ids, network)[1])
+        top, _ = run_layers(ids[:-1], network, run_layers(ids, network)[1])
         each += list(-log_softmax(top @ table.T)[np.arange(length - 1), ids[1:]])
     assert float(SequenceAutoencoder(network)({"tokens": TOKENS})["loss"]) == pytest.approx(np.mean(each), abs=1e-5)
 
 
-def test_language_model_is_the_papers():
+def test_language_model_loss_matches_the_paper():
     network = encoder()
     table, each = np.asarray(network.token_embedding, np.float64), []
     for row, length in enumerate((5, 3)):
-        top, _ = through(TOKENS[row, : length - 1], network)
+        top, _ = run_layers(TOKENS[row, : length - 1], network)
         each += list(-log_softmax(top @ table.T)[np.arange(length - 1), TOKENS[row, 1:length]])
     assert float(CausalLm(network)({"tokens": TOKENS})["loss"]) == pytest.approx(np.mean(each), abs=1e-5)
 
 
-def test_awd_loss_is_the_papers():
-    """Term by term, from the states before and after their dropout."""
+def test_awd_loss_matches_the_paper():
+    """Term by term, from the states before and after dropout."""
     network = encoder("awd_lstm")
     network.dropout = 0.4
     try:
@@ -104,17 +105,17 @@ def test_awd_loss_is_the_papers():
     places = [(0, t) for t in range(4)] + [(1, t) for t in range(2)]
     table = np.asarray(network.token_embedding, np.float64)
     nll = [-log_softmax(dropped[b, t][None] @ table.T)[0, TOKENS[b, t + 1]] for b, t in places]
-    small = np.mean([np.mean(dropped[p] ** 2) for p in places])
-    slow = np.mean([np.mean((raw[b, t] - raw[b, t + 1]) ** 2) for b, t in places])
-    assert small > 0 and slow > 0
+    activation_term = np.mean([np.mean(dropped[p] ** 2) for p in places])
+    temporal_term = np.mean([np.mean((raw[b, t] - raw[b, t + 1]) ** 2) for b, t in places])
+    assert activation_term > 0 and temporal_term > 0
     assert float(values["nll"]) == pytest.approx(np.mean(nll), abs=1e-5)
-    assert float(values["loss"]) == pytest.approx(np.mean(nll) + 2 * small + slow, abs=1e-5)
+    assert float(values["loss"]) == pytest.approx(np.mean(nll) + 2 * activation_term + temporal_term, abs=1e-5)
     assert float(plain["loss"]) == float(plain["nll"])
 
 
-def test_what_awd_drops(monkeypatch):
-    """Words for all their places, entries of U once a batch, entries of states for all steps of a row; each at its
-    rate."""
+def test_awd_dropout_has_the_rates_and_masks_of_the_paper(monkeypatch):
+    """Words are dropped at all their positions, entries of U once per batch, and entries of states for all steps of a
+    row, each at its own rate."""
     network, wide = encoder("awd_lstm"), 400
     network.dropout = 0.4
     try:
@@ -137,7 +138,7 @@ def test_what_awd_drops(monkeypatch):
         assert np.array_equal(recurrent, expected) and (np.asarray(recurrent) == 0).mean() > 0.3
 
 
-def test_words_are_dropped_everywhere():
+def test_embedding_dropout_drops_all_occurrences_of_a_word():
     network = encoder("awd_lstm", embedding_rate=1.0, input_rate=0.0)
     network.dropout = 0.5
     try:
@@ -145,14 +146,14 @@ def test_words_are_dropped_everywhere():
         words = np.asarray(network.run(tf.constant(ids), SEED, None)[0][0])
     finally:
         network.dropout = 0.0
-    gone = (words == 0).all(axis=2)
-    assert (gone == gone[:45, :1].repeat(2, 1)[np.arange(90) % 45]).all() and 0.2 < gone.mean() < 0.8
+    is_dropped = (words == 0).all(axis=2)
+    assert (is_dropped == is_dropped[:45, :1].repeat(2, 1)[np.arange(90) % 45]).all() and 0.2 < is_dropped.mean() < 0.8
     table = np.asarray(network.token_embedding)
-    assert np.allclose(words[~gone], 2 * table[ids[~gone]])
+    assert np.allclose(words[~is_dropped], 2 * table[ids[~is_dropped]])
 
 
-def test_qrnn_is_the_papers():
-    """Step by step from the equations: window 2 below, 1 above."""
+def test_qrnn_matches_the_paper():
+    """Step by step from the equations, with window 2 in the first layer and 1 in the second."""
     network = encoder("qrnn")
     encoding = network({"tokens": TOKENS})
     for row, length in enumerate((5, 3)):
@@ -171,8 +172,8 @@ def test_qrnn_is_the_papers():
 
 
 @pytest.mark.reference
-def test_awd_is_torchs_lstm_with_dropped_weights():
-    """torch's own LSTM, layer by layer, with the recurrent matrix that our mask leaves."""
+def test_awd_matches_torchs_lstm_with_dropped_weights():
+    """torch's own LSTM, layer by layer, with the recurrent matrix after our dropout mask."""
     torch = pytest.importorskip("torch")
     network = encoder("awd_lstm")
     network.dropout = 0.4
@@ -201,8 +202,8 @@ def test_awd_is_torchs_lstm_with_dropped_weights():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ("lm_lstm", "ulmfit"))
-def test_learns_a_cyclic_language(name):
-    """After a token the next one is certain."""
+def test_models_learn_a_cyclic_language(name):
+    """Each token determines the next one."""
     keras.utils.set_random_seed(0)
     built = models.load(name).build(Size(layers=1 + (name == "ulmfit"), width=32, inner=32), Vocabulary(size=50))
     built.encoder.dropout = 0.0
@@ -223,8 +224,8 @@ def test_learns_a_cyclic_language(name):
 
 
 @pytest.mark.parametrize("model", ["ulmfit", "multifit"])
-def test_the_output_layer_of_an_awd_lstm_has_a_bias(model):
-    """As the authors' code and fastai's have it: p(x) is the softmax of E h + b, and b is learnt."""
+def test_output_layer_of_an_awd_lstm_has_a_bias(model):
+    """As in the authors' code and in fastai's: p(x) is the softmax of E h + b, and b is trained."""
     network = models.load(model).build(Size(layers=2, width=8, inner=12, length=32), Vocabulary(size=50))
     tokens = np.array([[2, 40, 41, 42]], np.int32)
     before = network.log_likelihood({"tokens": tokens}).numpy()

@@ -1,4 +1,4 @@
-"""Pictures of a corpus: from a file of regions to the documents, and the errors of wrong files."""
+"""Tests of the pictures of a corpus: from a file of regions to the documents, and the errors for wrong files."""
 
 import json
 from pathlib import Path
@@ -31,7 +31,7 @@ LINES = [(2, {"picture": "dog"}), (6, {"picture": "cat"}), (8, {"picture": "cat"
 
 
 def pictures(folder: Path, features: int = 5, name: str = "a.npz", **changes: object) -> Path:
-    """A file of pictures whose first feature is the number of the region."""
+    """Writes a file of pictures. The first feature of a region is its number."""
     total = sum(SIZES.values())
     regions = np.random.default_rng(0).normal(size=(total, features)).astype(np.float32)
     regions[:, 0] = np.arange(total)
@@ -41,7 +41,7 @@ def pictures(folder: Path, features: int = 5, name: str = "a.npz", **changes: ob
     return folder / name
 
 
-def made(folder: Path, name: str = "a.txt", lines=LINES, **options: object) -> Path:
+def annotated_text(folder: Path, name: str = "a.txt", lines=LINES, **options: object) -> Path:
     path = folder / name
     path.write_text(TEXT, encoding="utf-8")
     write(path, lines, pictures=pictures(folder, name=f"{path.stem}.npz", **options))
@@ -50,39 +50,39 @@ def made(folder: Path, name: str = "a.txt", lines=LINES, **options: object) -> P
 
 @pytest.mark.parametrize("cached", [False, True])
 def test_documents_have_their_pictures(tmp_path, cached):
-    text = made(tmp_path)
-    cut = train_tokenizer([text], "word", 80)
-    assert cut.widths == {"regions": 5} and cut.vocabulary.widths == {"regions": 5}
-    assert Tokenizer.load(_saved(cut, tmp_path)).widths == {"regions": 5}
-    found = tokenise([text], cut, tmp_path / "cache" if cached else None)
-    assert found.media.counts().tolist() == [3, 0, 2]
-    shown = found.media.of(np.array([2, 0, 1]), 3)
+    text = annotated_text(tmp_path)
+    tokenizer = train_tokenizer([text], "word", 80)
+    assert tokenizer.widths == {"regions": 5} and tokenizer.vocabulary.widths == {"regions": 5}
+    assert Tokenizer.load(_saved(tokenizer, tmp_path)).widths == {"regions": 5}
+    result = tokenise([text], tokenizer, tmp_path / "cache" if cached else None)
+    assert result.media.counts().tolist() == [3, 0, 2]
+    shown = result.media.of(np.array([2, 0, 1]), 3)
     assert shown["regions"][:, :, 0].tolist() == [[3, 4, 0], [0, 1, 2], [0, 0, 0]]
     assert shown["boxes"].any(axis=-1).tolist() == [[True, True, False], [True] * 3, [False] * 3]
     assert shown["boxes"][1, 2].tolist() == BOX.tolist()
-    assert found.media.of(np.array([0]), 2)["regions"][0, :, 0].tolist() == [0, 1]  # no room for the third
+    assert result.media.of(np.array([0]), 2)["regions"][0, :, 0].tolist() == [0, 1]  # no room for the third
 
 
-def _saved(cut: Tokenizer, folder: Path) -> Path:
-    cut.save(folder / "tokenizer.json")
+def _saved(tokenizer: Tokenizer, folder: Path) -> Path:
+    tokenizer.save(folder / "tokenizer.json")
     return folder / "tokenizer.json"
 
 
-def test_shards_are_looked_up_as_one_array(tmp_path, monkeypatch):
+def test_shards_are_read_as_one_array(tmp_path, monkeypatch):
     monkeypatch.setattr(texts, "PIECE", 45)
-    paths = [made(tmp_path, f"{name}.txt") for name in "ab"]
-    cut = train_tokenizer(paths, "word", 80)
-    stored = store(paths, cut, tmp_path / "out", processes=1)
-    found, whole = open_corpora([stored]), tokenise(paths, cut)
-    assert isinstance(found.media.offsets, Joined) and len(stored.shards) > 1
-    assert found.media.counts().tolist() == whole.media.counts().tolist() == [3, 0, 2] * 2
+    paths = [annotated_text(tmp_path, f"{name}.txt") for name in "ab"]
+    tokenizer = train_tokenizer(paths, "word", 80)
+    stored = store(paths, tokenizer, tmp_path / "out", processes=1)
+    result, whole = open_corpora([stored]), tokenise(paths, tokenizer)
+    assert isinstance(result.media.offsets, Joined) and len(stored.shards) > 1
+    assert result.media.counts().tolist() == whole.media.counts().tolist() == [3, 0, 2] * 2
     documents = np.arange(6)[::-1]
     for name, array in whole.media.of(documents, 3).items():
-        assert np.array_equal(array, found.media.of(documents, 3)[name])
+        assert np.array_equal(array, result.media.of(documents, 3)[name])
 
 
-def test_pictures_count_in_the_hash_of_a_corpus_and_text_without_any_is_as_before(tmp_path):
-    text = made(tmp_path)
+def test_pictures_change_the_hash_and_text_without_pictures_is_unaffected(tmp_path):
+    text = annotated_text(tmp_path)
     before = content_hash([text])
     pictures(tmp_path, boxes=np.tile(BOX / 2, (6, 1)))
     assert content_hash([text]) != before
@@ -91,8 +91,8 @@ def test_pictures_count_in_the_hash_of_a_corpus_and_text_without_any_is_as_befor
     assert plain.widths == {} and "widths" not in plain.to_json() and tokenise([text], plain).media is None
 
 
-def test_a_tokenizer_that_knows_no_pictures_passes_them_over(tmp_path):
-    text = made(tmp_path)
+def test_tokenizer_without_pictures_ignores_them(tmp_path):
+    text = annotated_text(tmp_path)
     assert tokenise([text], Tokenizer.train("word", TEXT.split("\n"), 80)).media is None
 
 
@@ -111,9 +111,9 @@ def test_a_tokenizer_that_knows_no_pictures_passes_them_over(tmp_path):
         ({"regions": np.array([[object()]] * 6)}, "is damaged, or no .npz file"),
     ],
 )
-def test_a_wrong_file_of_pictures_is_told(tmp_path, changes, words):
+def test_wrong_file_of_pictures_raises_an_error(tmp_path, changes, words):
     with pytest.raises(CorpusError, match=words) as error:
-        made(tmp_path, **changes)
+        annotated_text(tmp_path, **changes)
     assert "a.npz" in str(error.value) and not sidecar_of(tmp_path / "a.txt").exists()
 
 
@@ -124,9 +124,9 @@ def test_a_wrong_file_of_pictures_is_told(tmp_path, changes, words):
         ([(2, {"picture": 7})], 'line 2: "picture" is the name of a picture, not 7'),
     ],
 )
-def test_a_wrong_line_is_told_when_it_is_written(tmp_path, lines, words):
+def test_wrong_line_raises_an_error_when_it_is_written(tmp_path, lines, words):
     with pytest.raises(CorpusError, match=words) as error:
-        made(tmp_path, lines=lines)
+        annotated_text(tmp_path, lines=lines)
     assert "a.txt.layers.jsonl, line" in str(error.value)
 
 
@@ -140,15 +140,15 @@ def test_a_wrong_line_is_told_when_it_is_written(tmp_path, lines, words):
         ),
     ],
 )
-def test_a_picture_in_the_wrong_place_is_told(tmp_path, lines, words):
-    text = made(tmp_path, lines=lines)
+def test_picture_in_the_wrong_place_raises_an_error(tmp_path, lines, words):
+    text = annotated_text(tmp_path, lines=lines)
     with pytest.raises(CorpusError, match=words) as error:
         tokenise([text], train_tokenizer([text], "word", 80))
     assert "a.txt.layers.jsonl" in str(error.value)
 
 
-def test_a_damaged_or_missing_file_is_told_with_the_line_that_names_it(tmp_path):
-    text = made(tmp_path)
+def test_damaged_or_missing_file_raises_an_error_with_the_line_that_names_it(tmp_path):
+    text = annotated_text(tmp_path)
     content = (tmp_path / "a.npz").read_bytes()
     (tmp_path / "a.npz").write_bytes(content[:-9])
     with pytest.raises(CorpusError, match=r"a.txt.layers.jsonl, line 1: the file of pictures .*a.npz is damaged"):
@@ -162,8 +162,8 @@ def test_a_damaged_or_missing_file_is_told_with_the_line_that_names_it(tmp_path)
         content_hash([text])
 
 
-def test_features_of_two_numbers_are_told(tmp_path):
-    one, other = made(tmp_path), made(tmp_path, "b.txt", features=7)
+def test_different_numbers_of_features_raise_an_error(tmp_path):
+    one, other = annotated_text(tmp_path), annotated_text(tmp_path, "b.txt", features=7)
     with pytest.raises(CorpusError, match='b.npz has 7 features, and "regions" of .*a.npz has 5'):
         widths_of([one, other])
     with pytest.raises(CorpusError, match="b.npz has 7 features, and the tokenizer knows 5"):
@@ -171,14 +171,14 @@ def test_features_of_two_numbers_are_told(tmp_path):
 
 
 def sampled(text: Corpus, steps: int, length: int = 30, room: int = 4):
-    """Captions of all rows of ``steps``: the document of the picture, those of A and B, and whether they are said to
-    be of one picture."""
+    """Yields for each row of ``steps`` the documents of the picture, those of captions A and B, both captions, and the
+    label."""
     sampler = sip.Captions(text, VOCABULARY, length, room)
-    told = {}
+    caption_documents = {}
     for document, (begin, end) in enumerate(zip(text.documents, text.documents[1:], strict=False)):
         for one in range(begin, end):
             words = tuple(text.ids[text.sentences[one] : text.sentences[one + 1]].tolist())
-            told.setdefault(words, set()).add(document)
+            caption_documents.setdefault(words, set()).add(document)
     for step in range(steps):
         rows, _ = sampler(step, 16, 1)
         shown = text.media.of(np.arange(len(text.documents) - 1), room)["regions"]
@@ -188,15 +188,15 @@ def sampled(text: Corpus, steps: int, length: int = 30, room: int = 4):
             assert tokens[0] == VOCABULARY.cls and len(marks) == 2 and not tokens[marks[1] + 1 :].any()
             assert rows["segments"][row].tolist() == [int(marks[0] < i <= marks[1]) for i in range(length)]
             first, second = tuple(tokens[1 : marks[0]].tolist()), tuple(tokens[marks[0] + 1 : marks[1]].tolist())
-            of = {n for n, one in enumerate(shown) if np.array_equal(one, rows["regions"][row])}
-            yield of, told[first], told[second], first, second, rows["next"][row]
+            pictured = {n for n, one in enumerate(shown) if np.array_equal(one, rows["regions"][row])}
+            yield pictured, caption_documents[first], caption_documents[second], first, second, rows["next"][row]
 
 
-def test_captions_are_of_the_picture_or_drawn_and_every_one_is_first_once():
+def test_captions_are_of_the_picture_or_random_and_each_is_first_once():
     text, related, seen = captions(), 0, []
-    for of, first, second, a, _, label in sampled(text, 23):
-        assert of & first
-        assert bool(of & second) or not label
+    for pictured, first, second, a, _, label in sampled(text, 23):
+        assert pictured & first
+        assert bool(pictured & second) or not label
         related += label
         seen.append(a)
     assert len(seen) == 368 and 368 * 0.4 < related < 368 * 0.6
@@ -204,13 +204,13 @@ def test_captions_are_of_the_picture_or_drawn_and_every_one_is_first_once():
     assert sorted(seen[:360]) == sorted(every)
 
 
-def test_long_captions_are_cut_and_short_rows_padded():
+def test_long_captions_are_truncated_to_fit_the_row():
     rows, _ = sip.Captions(captions(), VOCABULARY, 10, 4)(0, 64, 1)
     marks = np.array([np.flatnonzero(row == VOCABULARY.sep) for row in rows["tokens"]])
-    assert (marks[:, 1] == 9).mean() > 0.9 and (marks[:, 0] >= 4).all()  # both of at least 4 tokens, 7 in all
+    assert (marks[:, 1] == 9).mean() > 0.9 and (marks[:, 0] >= 4).all()  # captions have 4 or more tokens; 7 fit
 
 
-def test_a_corpus_without_pictures_is_unfit():
+def test_corpus_without_pictures_raises_an_error():
     with pytest.raises(CorpusUnfit, match="--pictures FILE"):
         sip.Captions(corpus(), VOCABULARY, 24, 4)
     from dataclasses import replace

@@ -1,5 +1,5 @@
-"""The objectives against their written specifications: what is hidden, what is paired, and losses worked out by
-hand."""
+"""Tests of the objectives against their written specifications: which tokens are hidden, which texts are paired, and
+losses by hand."""
 
 import math
 
@@ -16,7 +16,7 @@ FIRST = VOCABULARY.first
 
 @pytest.fixture
 def corpus() -> Corpus:
-    """40 documents of 12 sentences; every token is unique, so an id tells where it stood: id - FIRST is its offset."""
+    """40 documents of 12 sentences. Every token is unique: id - FIRST is its position in the corpus."""
     rng = np.random.default_rng(2)
     sizes = rng.integers(3, 15, 480)
     total = int(sizes.sum())
@@ -29,7 +29,7 @@ def corpus() -> Corpus:
 
 
 def rows(count: int, length: int, padded: int = 0) -> np.ndarray:
-    """[CLS] text [SEP] text [SEP], the last ``padded`` columns of every second row empty."""
+    """[CLS] text [SEP] text [SEP]. The last ``padded`` columns of every second row are padding."""
     tokens = np.random.default_rng(3).integers(FIRST, VOCABULARY.size, (count, length)).astype(np.int32)
     tokens[:, 0], tokens[:, length // 2], tokens[:, -1] = VOCABULARY.cls, VOCABULARY.sep, VOCABULARY.sep
     if padded:
@@ -49,7 +49,7 @@ def test_an_epoch_shows_every_window_once(corpus):
     assert (np.diff(seen, axis=1) == 1).all()
 
 
-def test_the_next_epoch_has_other_cuts_and_another_order(corpus):
+def test_next_epoch_has_different_windows_in_a_different_order(corpus):
     runs = sampling.TokenRuns(corpus.ids, 16)
     first, second = runs.starts(0, runs.count, 1), runs.starts(1, runs.count, 1)
     assert not np.array_equal(first, second)
@@ -59,12 +59,12 @@ def test_the_next_epoch_has_other_cuts_and_another_order(corpus):
     assert not np.array_equal(runs.starts(0, runs.count, 1), runs.starts(0, runs.count, 2))
 
 
-def test_stream_puts_marks_around_documents():
+def test_stream_puts_cls_and_sep_around_documents():
     corpus = Corpus(np.array([50, 51, 52]), np.array([0, 1, 2, 3]), np.array([0, 2, 3]), np.ones(3, bool))
     assert sampling.stream(corpus, VOCABULARY).tolist() == [2, 50, 51, 3, 2, 52, 3]
 
 
-def test_pairs_are_two_texts_and_next_says_whether_they_follow(corpus):
+def test_pairs_have_two_texts_and_a_label_for_whether_they_follow(corpus):
     pairs = sampling.Pairs(corpus, VOCABULARY, 64, 0.5)
     sentence_starts = set(corpus.sentences.tolist())
     document = np.repeat(np.arange(40), np.diff(corpus.sentences[corpus.documents]))  # of each token
@@ -93,7 +93,7 @@ def test_pairs_are_two_texts_and_next_says_whether_they_follow(corpus):
     assert 0.4 < np.mean(follow) < 0.6
 
 
-def test_pairs_without_random_seconds_all_follow(corpus):
+def test_pairs_without_random_second_texts_all_follow(corpus):
     pairs = sampling.Pairs(corpus, VOCABULARY, 64, 0.0)
     assert all(pairs(step, 16, 1)[0]["next"].all() for step in range(10))
 
@@ -103,7 +103,7 @@ def test_pairs_without_random_seconds_all_follow(corpus):
     [([0, 300], [0, 1]), ([0, 100, 200, 300], [0, 1, 2, 3]), ([0, 1, 2, 300], [0, 0, 3, 3])],
     ids=["one sentence", "documents of one sentence", "an empty document"],
 )
-def test_pairs_from_awkward_corpora(sentences, documents):
+def test_pairs_from_corpora_with_unusual_documents(sentences, documents):
     corpus = Corpus(np.arange(40, 340), np.array(sentences), np.array(documents), np.ones(300, bool))
     batch, _ = sampling.Pairs(corpus, VOCABULARY, 32, 0.5)(0, 32, 1)
     assert (batch["tokens"] > 0).all()
@@ -136,10 +136,10 @@ def test_noise_hides_fifteen_percent_of_the_text():
     touched[row, positions[used]] = True
     assert np.array_equal(noisy["tokens"][~touched], tokens[~touched])
     hidden = np.bincount(positions[used], minlength=128)[1:60]
-    assert hidden[:58].min() > 0.5 * hidden[:58].mean()  # every place is as likely as another
+    assert hidden[:58].min() > 0.5 * hidden[:58].mean()  # all positions are equally likely
 
 
-def test_noise_hides_at_least_one_token_and_copes_with_none():
+def test_noise_hides_at_least_one_token_and_accepts_rows_without_text():
     from ptmbench.models.objectives import mlm
 
     tokens = np.array([[2, 60, 3, 0], [2, 3, 0, 0]], np.int32)
@@ -150,7 +150,7 @@ def test_noise_hides_at_least_one_token_and_copes_with_none():
 
 
 def owner(table: np.ndarray):
-    """A layer with a ``token_embedding``, for a head to tie to."""
+    """Returns a layer with a ``token_embedding``, to which a head can be tied."""
     import keras
 
     layer = keras.layers.Layer(name="owner")
@@ -225,7 +225,7 @@ def test_lm_loss_is_the_mean_of_the_log_likelihoods(corpus):
     assert np.allclose(scores[1, 6:], by_hand, atol=1e-5)
 
 
-def test_lm_batches_leave_nothing_out(corpus):
+def test_lm_batches_cover_most_of_the_text(corpus):
     from ptmbench.models.objectives import lm
 
     text = sampling.stream(corpus, VOCABULARY)
@@ -235,7 +235,7 @@ def test_lm_batches_leave_nothing_out(corpus):
     assert (seen > 0).all()
 
 
-def test_documents_that_share_a_row_do_not_see_each_other(corpus):
+def test_documents_in_one_row_do_not_attend_to_each_other(corpus):
     from ptmbench.models.card import Size
     from ptmbench.models.language_modeling import gpt
     from ptmbench.models.objectives import lm
@@ -271,14 +271,14 @@ def test_samples_follow_the_generator():
     draws = np.random.default_rng(0).integers(rtd.DRAWS, size=20000, dtype=np.int32)
     drawn = rtd.sample(tf.constant(logits), draws)
     shares = np.bincount(drawn, minlength=6) / 20000
-    # The encoder would take the first one for padding, and no token would see it: the others have its share too.
+    # The encoder would treat id 0 as padding, so it is never sampled. The other ids get its share.
     assert np.allclose(shares, [0, *probabilities[1:] / 0.6], atol=0.015)
     assert shares[0] == shares[5] == 0
     assert np.array_equal(drawn[:7], rtd.sample(tf.constant(logits[:7]), draws[:7]))
     assert (rtd.sample(tf.constant(logits), None).numpy() == 1).all()
 
 
-def test_rtd_noise_masks_and_never_substitutes(corpus):
+def test_rtd_noise_masks_tokens_and_never_replaces_them(corpus):
     from ptmbench.models.objectives import rtd
 
     batches = rtd.batches(corpus, VOCABULARY, 64, 64)
@@ -294,8 +294,8 @@ def test_rtd_noise_masks_and_never_substitutes(corpus):
     assert np.mean(shown) == pytest.approx(0.85, abs=0.02)
 
 
-def test_rtd_counts_a_lucky_sample_as_original(corpus):
-    """Logits that always sample the true token make every token an original; then the loss is that of label 0."""
+def test_rtd_labels_a_correct_sample_as_original(corpus):
+    """Logits that always sample the true token make every token an original."""
     import tensorflow as tf
 
     from ptmbench.models.card import Size
@@ -329,7 +329,7 @@ def test_span_plan_fills_the_input(length):
     assert spans == max(1, round(noise / 3))
 
 
-def test_pieces_are_every_division_alike():
+def test_pieces_are_uniform_over_all_divisions():
     from ptmbench.models.objectives import seq2seq_mlm
 
     drawn = seq2seq_mlm.pieces(np.random.default_rng(0), 6000, 5, 3)
@@ -339,7 +339,7 @@ def test_pieces_are_every_division_alike():
     assert counts.min() > 850
 
 
-def test_corrupted_text_can_be_put_together_again(corpus):
+def test_corrupted_text_can_be_restored(corpus):
     from ptmbench.models.objectives import seq2seq_mlm
 
     raw, noise, spans = seq2seq_mlm.plan(64)
@@ -347,22 +347,22 @@ def test_corrupted_text_can_be_put_together_again(corpus):
     source, target = seq2seq_mlm.corrupt(text, noise, spans, np.random.default_rng(0), VOCABULARY)
     assert source.shape == (8, raw - noise + spans + 2)
     assert target.shape == (8, noise + spans + 2)
-    for original, given, wanted in zip(text, source.tolist(), target.tolist(), strict=True):
-        assert given[0] == wanted[0] == VOCABULARY.cls
-        assert given[-1] == wanted[-1] == VOCABULARY.sep
+    for original, source_row, target_row in zip(text, source.tolist(), target.tolist(), strict=True):
+        assert source_row[0] == target_row[0] == VOCABULARY.cls
+        assert source_row[-1] == target_row[-1] == VOCABULARY.sep
         hidden, current = {}, None
-        for token in wanted[1:-1]:
+        for token in target_row[1:-1]:
             if token in VOCABULARY.sentinels:
                 current = hidden.setdefault(token, [])
             else:
                 current.append(token)
         assert list(hidden) == list(VOCABULARY.sentinels[:spans])
-        assert given[1] not in VOCABULARY.sentinels  # a kept span comes first
-        whole = [part for token in given[1:-1] for part in hidden.get(token, [token])]
+        assert source_row[1] not in VOCABULARY.sentinels  # a kept span comes first
+        whole = [part for token in source_row[1:-1] for part in hidden.get(token, [token])]
         assert whole == original.tolist()
 
 
-def test_too_many_spans_are_a_sentence(corpus):
+def test_too_many_spans_raise_an_error(corpus):
     from ptmbench.models.objectives import seq2seq_mlm
 
     with pytest.raises(ValueError, match="sentinels"):
@@ -372,7 +372,7 @@ def test_too_many_spans_are_a_sentence(corpus):
 # joint
 
 
-def test_joint_adds_the_losses_only():
+def test_joint_loss_adds_losses_and_no_other_scalars():
     import keras
     import tensorflow as tf
 

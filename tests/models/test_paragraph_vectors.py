@@ -1,4 +1,4 @@
-"""Paragraph vectors: batches by brute force, losses and the descent for a new text in NumPy."""
+"""Tests of paragraph vectors: batches by brute force, and the losses and the descent for a new text in NumPy."""
 
 import math
 
@@ -23,11 +23,11 @@ BATCH = {
     "noise": np.array([[46, 47, 46]], np.int32),
 }
 AROUND = {0: (1,), 1: (0,), 3: (0, 1, 4), 4: (3,), 5: (6,), 6: (5,)}
-"""The places inside the window of each: 42 was dropped, and a text ends behind 43."""
+"""The positions inside the window of each position. 42 was dropped, and a text ends after 43."""
 
 
-def made(kind):
-    """An encoder with random weights, and these by name as float64."""
+def random_encoder(kind):
+    """Returns an encoder with random weights, and these by name as float64."""
     encoder, rng = tables.built(kind(SIZE, VOCABULARY), name="encoder"), np.random.default_rng(0)
     encoder.dropout = 0.0
     weights = {"documents": encoder.documents.table, "answers": encoder.answers.table, "noise": encoder.noise}
@@ -37,34 +37,34 @@ def made(kind):
     return encoder, {name: np.asarray(weight, np.float64) for name, weight in weights.items()}
 
 
-def surprise(x):
+def logistic_loss(x):
     return np.log1p(np.exp(-x))
 
 
 @pytest.mark.parametrize("kind", [paragraphs, paragraphs_in_context])
-def test_loss_is_the_papers(kind):
-    encoder, weights = made(kind)
+def test_loss_matches_the_paper(kind):
+    encoder, weights = random_encoder(kind)
     loss = paragraph_vectors.ParagraphVectors.over(encoder, NoiseWordsConfig(width=encoder.width))
     tokens, u, each = BATCH["tokens"][0], weights["answers"], []
     for place, others in AROUND.items():
         h = weights["documents"][BATCH["documents"][0, place]]
         if kind is paragraphs_in_context:
             h = np.mean([h, *(weights["table"][tokens[other]] for other in others)], axis=0)
-        each.append(surprise(u[tokens[place]] @ h) + 5 * np.mean([surprise(-u[n] @ h) for n in (46, 47, 46)]))
+        each.append(logistic_loss(u[tokens[place]] @ h) + 5 * np.mean([logistic_loss(-u[n] @ h) for n in (46, 47, 46)]))
     with tf.GradientTape() as tape:
         value = loss(BATCH)["loss"]
     assert float(value) == pytest.approx(np.mean(each), rel=1e-5)
-    # What the noise learns: its own share of each word, less that of the words shown.
+    # The gradient of the noise: its own share of each word, minus the share of the given noise words.
     shares = np.exp(weights["noise"]) / np.exp(weights["noise"]).sum()
     shares[[46, 47]] -= np.array([2, 1]) / 3
     assert np.allclose(tape.gradient(value, encoder.noise.value), shares, atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", [paragraphs, paragraphs_in_context])
-def test_a_new_text_is_found_by_descent(kind):
-    """Against ten steps along the slope of L(d), measured by differences. Marks and padding are no words, and [UNK] is:
-    in training it was."""
-    encoder, weights = made(kind)
+def test_vector_of_a_new_text_is_found_by_gradient_descent(kind):
+    """Compares with ten steps of gradient descent on L(d), with gradients from finite differences. Special tokens and
+    padding are not words, except [UNK], which was one in training."""
+    encoder, weights = random_encoder(kind)
     noise = encoder.quantiles().numpy()
     tokens = np.array([2, 40, 41, 3, 43, 1, 44, 45, 0, 0], np.int32)
     words = {place: word for place, word in enumerate(tokens) if word not in (0, 2, 3)}
@@ -77,24 +77,24 @@ def test_a_new_text_is_found_by_descent(kind):
             if kind is paragraphs_in_context:
                 near = [weights["table"][w] for p, w in words.items() if 0 < abs(p - place) <= 3]
                 h = (d + sum(near)) / (1 + len(near))
-            each.append(surprise(u[word] @ h) + 5 * np.mean(surprise(-u[noise] @ h)))
+            each.append(logistic_loss(u[word] @ h) + 5 * np.mean(logistic_loss(-u[noise] @ h)))
         return np.mean(each)
 
-    d, course = np.zeros(6), []
+    d, losses = np.zeros(6), []
     for _ in range(tables.STEPS):
         slope = [(loss(d + 1e-5 * e) - loss(d - 1e-5 * e)) / 2e-5 for e in np.eye(6)]
-        d, course = d - tables.RATE * np.array(slope), [*course, loss(d)]
-    found = encoder({"tokens": np.stack([tokens, np.roll(tokens, 1)])})
-    assert np.allclose(found.pooled[0], d, atol=1e-4) and course[-1] < course[0]
-    assert np.allclose(found.layers[1], np.repeat(found.pooled[:, None], 10, axis=1))
-    assert np.allclose(found.layers[0][0], weights["table"][tokens], atol=1e-6)
+        d, losses = d - tables.RATE * np.array(slope), [*losses, loss(d)]
+    result = encoder({"tokens": np.stack([tokens, np.roll(tokens, 1)])})
+    assert np.allclose(result.pooled[0], d, atol=1e-4) and losses[-1] < losses[0]
+    assert np.allclose(result.layers[1], np.repeat(result.pooled[:, None], 10, axis=1))
+    assert np.allclose(result.layers[0][0], weights["table"][tokens], atol=1e-6)
     before = [np.array(v) for v in encoder.variables]
     encoder({"tokens": tokens[None]})
     assert all(np.array_equal(a, b) for a, b in zip(before, encoder.variables, strict=True))
 
 
-def test_noise_for_new_texts_is_cut_from_its_distribution():
-    encoder, _ = made(paragraphs)
+def test_noise_for_new_texts_is_quantiles_of_its_distribution():
+    encoder, _ = random_encoder(paragraphs)
     shares = np.full(50, 1e-9)
     shares[[40, 41, 44]] = 0.5, 0.125, 0.375
     encoder.noise.assign(np.log(shares))
@@ -103,7 +103,7 @@ def test_noise_for_new_texts_is_cut_from_its_distribution():
     assert set(encoder.quantiles().numpy()) == {49}
 
 
-def test_batches_know_their_documents():
+def test_batches_contain_the_document_of_each_token():
     sizes = [7, 5, 9, 4, 6, 8]
     ids = np.random.default_rng(0).integers(37, 50, sum(sizes)).astype(np.int32)
     corpus = Corpus(ids, np.concatenate([[0], np.cumsum(sizes)]), np.array([0, 1, 3, 6]), np.ones(len(ids), bool))
@@ -120,4 +120,4 @@ def test_batches_know_their_documents():
     make = paragraph_vectors.batches(corpus, 2, 64, 64)
     rows = [make(step, 0) for step in range(4)]
     kept = np.mean(np.concatenate([row["windows"][row["tokens"] == 40] for row in rows]) > 0)
-    assert kept == pytest.approx(math.sqrt(0.1 / 0.625), abs=0.03)  # ten words: no threshold below a tenth
+    assert kept == pytest.approx(math.sqrt(0.1 / 0.625), abs=0.03)  # with ten words, the threshold is at least a tenth

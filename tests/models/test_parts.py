@@ -1,4 +1,4 @@
-"""The operations that Transformers are laid from, where they are easy to get wrong: by value, and by time."""
+"""Tests of the operations of Transformers that are easy to get wrong: their values and their speed."""
 
 import time
 
@@ -18,35 +18,35 @@ def draw(*dims: int) -> tf.Tensor:
     return tf.constant(np.random.default_rng(dims).normal(size=dims).astype(np.float32))
 
 
-def test_attention_under_a_causal_mask_is_the_average_of_what_is_seen():
+def test_causal_attention_is_the_weighted_mean_of_visible_values():
     q, k, v = draw(2, 3, 5, 4), draw(2, 3, 5, 4) * 2, draw(2, 3, 5, 4) + 1
-    found = attention(q, k, v, causal(5), 0.0, None, 0).numpy().reshape(2, 5, 3, 4)
+    result = attention(q, k, v, causal(5), 0.0, None, 0).numpy().reshape(2, 5, 3, 4)
     for b, t, h in np.ndindex(2, 5, 3):
         weights = np.exp(q[b, h, t].numpy() @ k[b, h, : t + 1].numpy().T)
         expected = weights / weights.sum() @ v[b, h, : t + 1].numpy()
-        np.testing.assert_allclose(found[b, t, h], expected, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(result[b, t, h], expected, rtol=1e-5, atol=1e-6)
 
 
-def test_one_mask_for_all_rows_is_as_fast_as_one_for_each():
+def test_one_mask_for_all_rows_is_not_much_slower_than_one_for_each():
     q, k, v = draw(32, 4, 64, 64), draw(32, 4, 64, 64), draw(32, 4, 64, 64)
 
     @tf.function(autograph=False)
-    def read(bias: tf.Tensor) -> tf.Tensor:
+    def attend(bias: tf.Tensor) -> tf.Tensor:
         return attention(q * 0.125, k, v, bias, 0.0, None, 0)
 
     def seconds(bias: tf.Tensor) -> float:
-        took = []
+        durations = []
         for _ in range(5):
             began = time.perf_counter()
-            read(bias).numpy()
-            took.append(time.perf_counter() - began)
-        return min(took[1:])
+            attend(bias).numpy()
+            durations.append(time.perf_counter() - began)
+        return min(durations[1:])
 
     assert seconds(causal(64)) < 10 * seconds(tf.repeat(causal(64), 32, axis=0))
 
 
 @pytest.mark.parametrize("jit", [False, True], ids=["graph", "xla"])
-def test_gelu_and_its_gradient_are_those_of_the_normal_distribution(jit):
+def test_gelu_and_its_gradient_match_the_normal_distribution(jit):
     x, given = np.linspace(-9, 9, 181, dtype=np.float32), draw(181)
 
     @tf.function(jit_compile=jit, autograph=False)
@@ -86,7 +86,7 @@ def test_dropout_drops_its_share_and_keeps_the_mean(jit, rate):
     assert abs(neighbours) < 4 / dropped.size**0.5, "The two halves of a random number depend on each other."
 
 
-def test_a_mask_of_dropout_follows_from_seed_and_place():
+def test_dropout_mask_is_determined_by_seed_and_place():
     x = tf.ones([64, 63])
     mask = dropout(x, 0.5, SEED, 7).numpy()
     np.testing.assert_array_equal(mask, dropout(x, 0.5, SEED, 7).numpy())

@@ -1,4 +1,4 @@
-"""Products with weights: the same numbers as TensorFlow's own, by a way that processors take faster."""
+"""Tests of products with weights: the numbers are those of NumPy, and shapes that are slow on processors are padded."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def accelerator(request, monkeypatch):
 @pytest.mark.parametrize("transposed", [False, True], ids=["plain", "transposed"])
 @pytest.mark.parametrize("shape", [NARROW_FIRST, WIDE_FIRST, NEITHER], ids=str)
 @pytest.mark.parametrize("jit", [False, True], ids=["graph", "xla"])
-def test_products_and_gradients_are_those_of_numpy(shape, transposed, jit, accelerator):
+def test_products_and_gradients_match_numpy(shape, transposed, jit, accelerator):
     rng = np.random.default_rng(0)
     kernel = rng.normal(size=shape).astype(np.float32)
     matrix = kernel.T if transposed else kernel  # [I, O]
@@ -45,8 +45,8 @@ def test_products_and_gradients_are_those_of_numpy(shape, transposed, jit, accel
     [(NARROW_FIRST, 512 + 16), (WIDE_FIRST, 1024 + 16), (NEITHER, None), ((512, 2048), None)],
     ids=str,
 )
-def test_only_rows_that_share_the_cache_are_set_apart(shape, columns, monkeypatch):
-    """By the shapes of the products in the graph of the gradient."""
+def test_only_shapes_with_cache_conflicts_are_padded(shape, columns, monkeypatch):
+    """Checks the shapes of the products in the graph of the gradient."""
     monkeypatch.setattr(products, "accelerated", lambda: False)
     variable = tf.Variable(tf.zeros(shape))
 

@@ -1,4 +1,4 @@
-"""Files of records as corpora: TFRecord and ArrayRecord, as TensorFlow Datasets names them."""
+"""Tests of files of records as corpora: TFRecord and ArrayRecord, with the names of TensorFlow Datasets."""
 
 import json
 
@@ -22,7 +22,7 @@ SENTENCES = [
 
 
 def example(**features):
-    """A serialized tf.train.Example with texts, and a number that is passed over."""
+    """Returns a serialized tf.train.Example with texts, and with numbers that are ignored."""
     import tensorflow as tf
 
     made = {
@@ -63,7 +63,7 @@ def test_examples_and_plain_texts_are_documents(kind, tmp_path):
     assert list(corpus.read([plain])) == SENTENCES
 
 
-def test_a_folder_gives_its_training_split_in_order(tmp_path):
+def test_folder_is_read_as_its_training_split_in_order(tmp_path):
     for number in (1, 0, 2):
         name = f"wiki-train.tfrecord-0000{number}-of-00003"
         tfrecord(tmp_path / name, [example(text=TEXTS[number])])
@@ -78,7 +78,7 @@ def test_a_folder_gives_its_training_split_in_order(tmp_path):
         expand([tmp_path / "empty"])
 
 
-def test_the_same_tokens_as_of_the_same_text(tmp_path):
+def test_records_give_the_same_tokens_as_the_same_text(tmp_path):
     lines = tmp_path / "text.jsonl"
     lines.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
     made = tfrecord(tmp_path / "text.tfrecord", [example(text=text) for text in TEXTS])
@@ -87,7 +87,7 @@ def test_the_same_tokens_as_of_the_same_text(tmp_path):
     assert one.ids.tolist() == other.ids.tolist() and one.documents.tolist() == other.documents.tolist()
 
 
-def test_damaged_files_are_named(tmp_path):
+def test_damaged_files_raise_an_error_with_their_path(tmp_path):
     good = tfrecord(tmp_path / "good.tfrecord", [example(text=text) for text in TEXTS]).read_bytes()
     bad = tmp_path / "bad.tfrecord"
     for content, reason in (
@@ -108,7 +108,7 @@ def test_damaged_files_are_named(tmp_path):
         list(corpus.read([tfrecord(tmp_path / "bytes.tfrecord", [b"text", b"\xff\xfe"])]))
 
 
-def test_damaged_array_records_and_a_missing_package(tmp_path, monkeypatch):
+def test_damaged_array_records_and_a_missing_package_raise_an_error(tmp_path, monkeypatch):
     file = array_record(tmp_path / "text.array_record", [text.encode() for text in TEXTS])
     file.write_bytes(b"The dog sleeps.\n" * 20)
     with pytest.raises(CorpusError, match="no whole ArrayRecord file, or an empty one"):
@@ -119,7 +119,7 @@ def test_damaged_array_records_and_a_missing_package(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_model_is_pre_trained_on_records(tmp_path):
+def test_model_is_pretrained_on_records(tmp_path):
     made = tfrecord(tmp_path / "wiki-train.tfrecord-00000-of-00001", [example(text=text) for text in TEXTS * 20])
     options = ("--vocabulary", "100", "--steps", "2", "--batch", "2", "--length", "16")
     assert main(["pretrain", "bert", "--corpus", str(made.parent), *options, "--out", str(tmp_path / "c")]) == 0

@@ -1,4 +1,4 @@
-"""The LSTM, the bidirectional language model and skip-gram against the same things written down in NumPy."""
+"""Tests of the LSTM, the bidirectional language model and skip-gram against their equations in NumPy."""
 
 import math
 from functools import cache
@@ -28,7 +28,7 @@ def elmo() -> BiLm:
     keras.utils.set_random_seed(1)
     loss = models.load("elmo").build(SIZE, Vocabulary(size=50)).loss
     loss.output_bias.assign(np.linspace(-0.5, 0.5, 50))
-    for variable in loss.encoder.variables:  # away from 0, so that every term counts
+    for variable in loss.encoder.variables:  # away from 0, so that every term matters
         variable.assign(3 * np.asarray(variable))
     return loss
 
@@ -38,7 +38,7 @@ def sigmoid(x):
 
 
 def kernels(layer):
-    """W, b and U of an LSTM layer, and R where it has one."""
+    """Returns W, b and U of an LSTM layer, and R if it has one."""
     own = [layer.gates.kernel, layer.gates.bias, layer.recurrent.kernel]
     return own + ([layer.projection.kernel] if layer.config.projection else [])
 
@@ -56,7 +56,7 @@ def lstm(x, w):
 
 
 def layers_of(row, encoder):
-    """The embeddings and both layers [T, D] of one row without padding."""
+    """Returns the embeddings and both layers [T, D] of one row without padding."""
     x = np.asarray(encoder.token_embedding, np.float64)[row]
     forward, backward = [x], [x]
     for index in range(2):
@@ -67,7 +67,7 @@ def layers_of(row, encoder):
     return [np.concatenate(pair, axis=1) for pair in zip(forward, backward, strict=True)]
 
 
-def test_encoder_is_the_papers():
+def test_encoder_matches_the_paper():
     encoding = elmo().encoder({"tokens": TOKENS})
     for row, length in enumerate((5, 3)):
         expected = layers_of(TOKENS[row, :length], elmo().encoder)
@@ -77,14 +77,14 @@ def test_encoder_is_the_papers():
     assert np.array_equal(encoding.layers[0][:, :, :4], encoding.layers[0][:, :, 4:])
 
 
-def test_directions_see_their_own_side_only():
+def test_each_direction_depends_on_its_own_side_only():
     encoder = elmo().encoder
     changed = TOKENS.copy()
     changed[0, 2] = 45
     before, after = (np.asarray(encoder({"tokens": t}).tokens)[0] for t in (TOKENS, changed))
-    moved = np.abs(before - after) > 1e-6
-    assert not moved[:2, :4].any() and moved[2:, :4].any(axis=1).all()
-    assert not moved[3:, 4:].any() and moved[:3, 4:].any(axis=1).all()
+    change = np.abs(before - after) > 1e-6
+    assert not change[:2, :4].any() and change[2:, :4].any(axis=1).all()
+    assert not change[3:, 4:].any() and change[:3, 4:].any(axis=1).all()
 
 
 def log_softmax(x):
@@ -93,7 +93,7 @@ def log_softmax(x):
     )
 
 
-def test_loss_and_likelihood_are_the_papers():
+def test_loss_and_likelihood_match_the_paper():
     loss = elmo()
     table, bias = np.asarray(loss.encoder.token_embedding, np.float64), np.asarray(loss.output_bias, np.float64)
     forward, backward, likelihood = [], [], np.zeros(TOKENS.shape)
@@ -113,8 +113,8 @@ def test_loss_and_likelihood_are_the_papers():
     assert np.allclose(loss.log_likelihood({"tokens": TOKENS}), likelihood, atol=1e-5)
 
 
-def test_gradient_through_the_loop():
-    """Of the input and of every weight of a layer with projection, against finite differences."""
+def test_gradient_through_the_loop_matches_finite_differences():
+    """The gradients of the input and of every weight of a layer with a projection."""
     rng = np.random.default_rng(0)
     layer = built(LstmConfig(inputs=5, cells=3, projection=2), name="lstm")
     x = tf.Variable(rng.normal(size=(4, 2, 5)).astype(np.float32))
@@ -140,21 +140,22 @@ def test_gradient_through_the_loop():
 
 
 @pytest.mark.parametrize("name", ("elmo", "elmo_cnn", "flair", "lm_lstm", "ulmfit", "multifit", "cove", "skip_thought"))
-def test_layers_that_nobody_reads_are_not_run(name):
-    """TensorFlow leaves out a loop without effects; one that reads variables has some, and cost as much as the top."""
+def test_unused_layers_are_not_computed(name):
+    """TensorFlow removes an unused loop without side effects. A loop that reads variables has side effects: it would
+    cost as much as the top layer."""
     encoder = models.load(name).build(SIZE, Vocabulary(size=50)).encoder
     spec = {key: tf.TensorSpec([None, None], tf.int32) for key in ("tokens", "segments")}
     graph = tf.function(lambda batch: encoder(batch).layers[0], autograph=False).get_concrete_function(spec).graph
     assert {op.type for op in graph.get_operations() if "While" in op.type} == {"StatelessWhile"}
 
 
-def test_fresh_cells_remember():
+def test_forget_gates_have_an_initial_bias_of_one():
     keras.utils.set_random_seed(1)
     bias = np.asarray(elmo().encoder.forward_stack.layer_0.gates.bias) / 3
     assert bias.tolist() == [0] * 10 + [1] * 5 + [0] * 5
 
 
-def test_odd_width_is_a_sentence():
+def test_odd_width_raises_an_error():
     with pytest.raises(ValueError, match="even width"):
         models.load("elmo").build(Size(layers=1, width=7, inner=5), Vocabulary(size=50))
 
@@ -171,8 +172,8 @@ def words_loss(words) -> skipgram.SkipGram:
     return skipgram.SkipGram.over(encoder, NegativeSamplingConfig(width=6, words=words))
 
 
-def test_skipgram_loss_is_the_papers():
-    """Every pair inside a window, none across a sentence end, none with a dropped token; pair by pair."""
+def test_skipgram_loss_matches_the_paper():
+    """Pair by pair: every pair inside a window, none across the end of a sentence, none with a dropped token."""
     keras.utils.set_random_seed(2)
     loss = words_loss(60)
     encoder = loss.encoder
@@ -181,7 +182,7 @@ def test_skipgram_loss_is_the_papers():
     batch = {
         "tokens": np.array([[40, 41, 42, 43, 44, 45, 46]], np.int32),
         "windows": np.array([[2, 1, 0, 3, 1, 2, 1]], np.int32),  # 42 was dropped
-        "places": np.array([[1, 2, 2, 3, 4, 65541, 65542]], np.int32),  # a sentence ends behind 44
+        "places": np.array([[1, 2, 2, 3, 4, 65541, 65542]], np.int32),  # a sentence ends after 44
         "noise": np.array([[50, 51, 50]], np.int32),
     }
     pairs = [(40, 41), (40, 43), (41, 40), (41, 43), (43, 41), (43, 44), (43, 40), (44, 43), (45, 46), (46, 45)]
@@ -214,9 +215,9 @@ def test_skipgram_batches():
     assert set(np.unique(steps % 65_536)) == {1}
 
 
-def test_skipgram_rows_are_the_text_without_what_was_dropped():
-    """Numbers that count upwards tell where each came from; of the frequent word next to nothing is left. An epoch has
-    all of the text once, but for the ends of stretches."""
+def test_skipgram_rows_are_the_text_without_dropped_tokens():
+    """Ids that count upwards tell their position. Almost nothing is left of the frequent word. An epoch has all of the
+    text once, except for the ends of stretches."""
     text = np.arange(100, 40_100)
     text[::2] = 37
     rare = Corpus(text.astype(np.int32), np.arange(0, 40_001, 8), np.array([0, 5000]), np.ones(40_000, bool))
@@ -225,26 +226,27 @@ def test_skipgram_rows_are_the_text_without_what_was_dropped():
     rows = [{k: v[i] for k, v in make(step, 1).items()} for step in range(int(40_000 * share / 128)) for i in range(4)]
     for row in rows[::17]:
         numbers, places = row["tokens"][row["tokens"] != 37], row["places"][row["tokens"] != 37]
-        assert (np.diff(numbers) == 2).all() or numbers.max() - numbers.min() > 30_000  # one runs over the end
+        assert (np.diff(numbers) == 2).all() or numbers.max() - numbers.min() > 30_000  # one row wraps around
         same = (numbers[1:] - 100) // 8 == (numbers[:-1] - 100) // 8
         assert np.array_equal(np.diff(places) < 100, same)
     seen = np.unique(np.concatenate([row["tokens"] for row in rows]))
     assert len(seen) > 0.9 * 20_000
 
 
-def test_stretches_of_which_nothing_is_kept_are_empty_rows():
-    """One word again and again, half of all that there is: of 15 tokens on end often none is left."""
+def test_stretches_without_kept_tokens_are_empty_rows():
+    """One repeated word is half of the text: often none of 15 consecutive tokens is kept."""
     ids = np.concatenate([np.full(5000, 37), np.random.default_rng(0).integers(38, 3000, 5000)])
     make = skipgram.batches(corpus([10] * 1000, ids), 4, 8)
     kept = [make(step, 0)["windows"].any(axis=1) for step in range(300)]
     assert any(not rows[-1] for rows in kept) and any(rows.all() for rows in kept)
 
 
-def test_blocks_change_nothing(monkeypatch):
-    """Rows of 70 tokens in blocks of 32, of 7, and in one: the same loss, and the pairs that brute force finds."""
+def test_block_size_does_not_change_the_loss(monkeypatch):
+    """Rows of 70 tokens in blocks of 32, of 7, and in one block have the same loss, and as many pairs as brute force
+    finds."""
     loss = words_loss(90)
     batch = skipgram.batches(corpus([11] * 300, np.random.default_rng(0).integers(37, 90, 3300)), 3, 70)(2, 1)
-    batch["windows"][1, 60:] = 0  # filled up
+    batch["windows"][1, 60:] = 0  # padding
     expected = sum(
         other != place and abs(places[other] - places[place]) <= windows[place] and windows[other] > 0
         for places, windows in zip(batch["places"].tolist(), batch["windows"].tolist(), strict=True)
@@ -259,7 +261,7 @@ def test_blocks_change_nothing(monkeypatch):
     assert values == pytest.approx(values[:1] * 3, rel=1e-5)
 
 
-def test_word_vectors_know_no_context():
+def test_word_vectors_do_not_depend_on_the_context():
     keras.utils.set_random_seed(2)
     encoder = built(word_vectors.words(Size(layers=0, width=6), 60), name="encoder")
     encoding = encoder({"tokens": TOKENS})
@@ -270,7 +272,7 @@ def test_word_vectors_know_no_context():
 
 @pytest.mark.slow
 def test_elmo_learns_both_directions():
-    """A cyclic language: after either neighbour the next token is certain."""
+    """A cyclic language: either neighbour determines the token."""
     module = models.load("elmo")
     keras.utils.set_random_seed(0)
     built = module.build(Size(layers=2, width=32, inner=48), Vocabulary(size=50))

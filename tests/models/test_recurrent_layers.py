@@ -1,4 +1,5 @@
-"""Recurrent networks as Keras layers: saving, seams, int8, LoRA and masks, also of kernels that a loop reads."""
+"""Tests of recurrent networks as Keras layers: saving, seams, int8, LoRA and masks, including kernels that a loop
+reads."""
 
 import math
 
@@ -31,8 +32,8 @@ def inputs(name):
 
 
 def network(name):
-    """A `keras.Model` from tokens (and targets) to vectors or logits, around a model's network. All weights are random,
-    so that each one counts."""
+    """Returns a `keras.Model` from tokens (and targets) to vectors or logits, around a model's network, and the model.
+    All weights are random, so that each one matters."""
     keras.utils.set_random_seed(0)
     pretrainable = models.load(name).build(SIZE, WORDS)
     tokens = keras.Input([None], dtype="int32", name="tokens")
@@ -52,8 +53,8 @@ def answers(model, name):
     return model(inputs(name), training=False).numpy()
 
 
-def inside(model, kind):
-    """The layers of ``kind`` in ``model``."""
+def layers_in(model, kind):
+    """Returns the layers of ``kind`` in ``model``."""
     return [one for one in model._flatten_layers() if isinstance(one, kind)]
 
 
@@ -69,7 +70,7 @@ def test_a_network_is_saved_and_loaded(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_every_seam_is_called_learns_and_is_saved(name, tmp_path):
+def test_every_seam_is_called_trained_and_saved(name, tmp_path):
     model, _ = network(name)
     before, count = answers(model, name), 0
     for one in list(model._flatten_layers()):
@@ -83,62 +84,62 @@ def test_every_seam_is_called_learns_and_is_saved(name, tmp_path):
     with tf.GradientTape() as tape:
         loss = tf.reduce_sum(model(inputs(name)) * rng.normal(size=changed.shape).astype(np.float32))
     gradients = tape.gradient(loss, [v.value for v in scales])
-    silent = {v.path for v, g in zip(scales, gradients, strict=True) if g is None or float(tf.abs(g)) == 0}
-    assert not silent
+    without_gradient = {v.path for v, g in zip(scales, gradients, strict=True) if g is None or float(tf.abs(g)) == 0}
+    assert not without_gradient
     for number, variable in enumerate(scales):
         variable.assign(0.8 + 0.4 * number / len(scales))
     assert np.allclose(answers(reloaded(model, tmp_path), name), answers(model, name), atol=1e-6)
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_quantised_to_int8(name, tmp_path):
-    """All kernels are stored in 8 bits, also those that a loop reads; the network that is loaded again is the same."""
+def test_int8_quantisation_changes_outputs_little(name, tmp_path):
+    """All kernels are stored in 8 bits, including those that a loop reads. The loaded network is the same."""
     model, _ = network(name)
     exact = answers(model, name)
     model.quantize("int8")
     kernels = [v for v in model.weights if v.path.endswith("/kernel") and "/filters_" not in v.path]
     assert kernels and {v.dtype for v in kernels} == {"int8"}
-    found = answers(model, name)
-    error = np.linalg.norm(found - exact) / np.linalg.norm(exact)
+    result = answers(model, name)
+    error = np.linalg.norm(result - exact) / np.linalg.norm(exact)
     assert 0 < error < 0.03
-    assert np.array_equal(answers(reloaded(model, tmp_path), name), found)
+    assert np.array_equal(answers(reloaded(model, tmp_path), name), result)
 
 
 @pytest.mark.parametrize(
     ("name", "quantised"), [*((name, False) for name in NETWORKS), ("lm_lstm", True), ("skip_thought", True)]
 )
-def test_lora_learns_few_weights(name, quantised, tmp_path):
+def test_lora_trains_its_own_weights_only(name, quantised, tmp_path):
     model, _ = network(name)
     for variable in model.trainable_variables:
         variable.trainable = False
     if quantised:
         model.quantize("int8")
     exact = answers(model, name)
-    for linear in inside(model, Linear):
+    for linear in layers_in(model, Linear):
         linear.enable_lora(2, lora_alpha=4)
     assert np.allclose(answers(model, name), exact, atol=1e-6)
-    learns = model.trainable_variables
-    assert {v.path.rsplit("/", 1)[1] for v in learns} == {"lora_kernel_a", "lora_kernel_b"}
+    trainable = model.trainable_variables
+    assert {v.path.rsplit("/", 1)[1] for v in trainable} == {"lora_kernel_a", "lora_kernel_b"}
     target = np.random.default_rng(3).normal(size=exact.shape).astype(np.float32)
     optimizer, losses = keras.optimizers.Adam(0.02), []
     for _ in range(6):
         with tf.GradientTape() as tape:
             loss = tf.reduce_mean((model(inputs(name)) - target) ** 2)
-        gradients = tape.gradient(loss, [v.value for v in learns])
-        optimizer.apply_gradients(zip(gradients, learns, strict=True))
+        gradients = tape.gradient(loss, [v.value for v in trainable])
+        optimizer.apply_gradients(zip(gradients, trainable, strict=True))
         losses.append(float(loss))
     assert losses[-1] < 0.97 * losses[0]
-    assert all(np.abs(v.numpy()).max() > 0 for v in learns)  # each part of the network has learnt
-    # Keras saves a kernel with what LoRA adds to it, in 8 bits again where it was quantised.
-    found, again = answers(model, name), answers(reloaded(model, tmp_path), name)
-    assert np.linalg.norm(again - found) / np.linalg.norm(found) < (0.02 if quantised else 1e-5)
+    assert all(np.abs(v.numpy()).max() > 0 for v in trainable)  # each part of the network was trained
+    # Keras saves a kernel with LoRA's update added to it, in 8 bits again if it was quantised.
+    result, again = answers(model, name), answers(reloaded(model, tmp_path), name)
+    assert np.linalg.norm(again - result) / np.linalg.norm(result) < (0.02 if quantised else 1e-5)
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_what_a_mask_hides_of_a_recurrent_kernel_does_not_count(name):
-    """The same numbers as with zeros in the kernel."""
+def test_masked_entries_of_a_recurrent_kernel_have_no_effect(name):
+    """The outputs are the same as with zeros in the kernel."""
     model, _ = network(name)
-    kernels = [one for one in inside(model, Kernel) if one.name in ("recurrent", "candidate", "projection", "gates")]
+    kernels = [one for one in layers_in(model, Kernel) if one.name in ("recurrent", "candidate", "projection", "gates")]
     rng = np.random.default_rng(0)
     for one in kernels:
         one.attach("kernel", Mask(name="mask"))
@@ -155,7 +156,7 @@ def test_what_a_mask_hides_of_a_recurrent_kernel_does_not_count(name):
         kernels[0].quantize("int8")
 
 
-def test_a_recurrent_kernel_is_read_in_float_after_int8():
+def test_quantised_recurrent_kernel_is_read_as_float():
     layer = built(KernelConfig(inputs=6, outputs=8), name="recurrent")
     layer.kernel.assign(np.random.default_rng(0).normal(size=(6, 8)))
     exact = layer.kernel.numpy()
@@ -165,15 +166,15 @@ def test_a_recurrent_kernel_is_read_in_float_after_int8():
 
 
 @pytest.mark.parametrize("mode", ["int4", "float8"])
-def test_what_a_loop_cannot_read_is_a_sentence(mode):
+def test_quantisation_that_a_loop_cannot_read_raises_an_error(mode):
     layer = built(LstmConfig(inputs=6, cells=8), name="lstm")
     with pytest.raises(ValueError, match=f"Kernel 'lstm/recurrent' cannot be quantised to {mode}: .* Use quantize"):
         layer.recurrent.quantize(mode)
 
 
 @pytest.mark.parametrize("name", ["lm_lstm", "ulmfit", "cove"])
-def test_a_quantised_network_writes_what_it_reads(name):
-    """Token by token and in one pass."""
+def test_quantised_network_generates_the_logits_of_decode(name):
+    """Generates token by token, and compares with one pass."""
     model, pretrainable = network(name)
     answers(model, name)
     model.quantize("int8")
@@ -188,7 +189,7 @@ def test_a_quantised_network_writes_what_it_reads(name):
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_in_bfloat16(name):
+def test_bfloat16_outputs_are_close(name):
     model, _ = network(name)
     exact, policy = answers(model, name), keras.config.dtype_policy()
     keras.config.set_dtype_policy("mixed_bfloat16")
@@ -196,14 +197,14 @@ def test_in_bfloat16(name):
         rounded, _ = network(name)
     finally:
         keras.config.set_dtype_policy(policy)
-    found = rounded(inputs(name))
-    assert found.dtype == tf.bfloat16
-    assert np.linalg.norm(tf.cast(found, tf.float32) - exact) / np.linalg.norm(exact) < 0.06
+    result = rounded(inputs(name))
+    assert result.dtype == tf.bfloat16
+    assert np.linalg.norm(tf.cast(result, tf.float32) - exact) / np.linalg.norm(exact) < 0.06
 
 
 @pytest.mark.parametrize("name", ["nnlm", "cw", "context2vec", "skip_thought"])
 def test_heads_are_quantised(name):
-    """The products of an objective, without its encoder."""
+    """Quantises the products of an objective, without its encoder."""
     pretrainable = models.load(name).build(SIZE, WORDS)
     rng, loss = np.random.default_rng(0), pretrainable.loss
     for variable in loss.trainable_variables:
@@ -221,7 +222,7 @@ def test_heads_are_quantised(name):
     assert float(loss(batch)["loss"]) != exact
 
 
-def test_biases_begin_as_configured():
+def test_initial_biases_follow_the_configuration():
     gates = built(GatesConfig(inputs=2, outputs=6, begins=(-2.0, 0.0, 1.0)), name="gates")
     assert gates.bias.numpy().tolist() == [-2, -2, 0, 0, 1, 1]
     lstm = built(LstmConfig(inputs=2, cells=3), name="lstm")
@@ -229,14 +230,14 @@ def test_biases_begin_as_configured():
 
 
 @pytest.mark.parametrize("name", [*NETWORKS, *TABLES])
-def test_flops_are_those_of_the_kernels(name):
-    """Twice the size of each kernel for each token; filters at each of their places."""
+def test_flops_match_the_kernels(name):
+    """Twice the size of each kernel for each token. Filters count once for each of their positions."""
     described = models.load(name).describe(SIZE, WORDS)
     pretrainable = models.load(name).build(SIZE, WORDS)
     kernels = [v for v in pretrainable.encoder.variables if v.path.endswith("/kernel")]
     places = {v.path: 51 - v.shape[0] if "/filters_" in v.path else 1 for v in kernels}
     expected = 2 * 24 * sum(places[v.path] * math.prod(v.shape) for v in kernels)
-    if name in ("pv_dbow", "pv_dm"):  # a descent over the tables, which the formula's own test counts by hand
+    if name in ("pv_dbow", "pv_dm"):  # gradient descent over the tables, which test_flops counts by hand
         assert not kernels
     else:
         assert described.encoder.flops(24) == expected

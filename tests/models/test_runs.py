@@ -1,4 +1,4 @@
-"""Words without case and punctuation, and hashes of their runs."""
+"""Tests of words without case and punctuation, and of hashes of their runs."""
 
 import re
 
@@ -33,12 +33,12 @@ def test_words(text, expected):
     assert words(text) == expected
 
 
-def test_the_way_for_ascii_gives_the_words_of_the_other():
+def test_ascii_path_gives_the_same_words_as_the_general_path():
     text = "".join(map(chr, range(1, 128))) * 2 + " It's 5-0, e.g. U.S. "
     assert words(text) == re.findall(r"\w+", text.casefold()) == words(f"{text} é")[:-1]
 
 
-def test_runs_are_equal_where_their_words_are():
+def test_runs_with_equal_words_have_equal_hashes():
     one, other = WordRuns(fold_words("a b c d a b c")), WordRuns(fold_words("x a b c, ab c"))
     assert len(one) == 7 and len(other) == 6
     three = one.of(3)
@@ -47,7 +47,7 @@ def test_runs_are_equal_where_their_words_are():
     assert one.of(8).shape == (0,) and WordRuns(b"").of(2).shape == (0,)
 
 
-def test_chinese_documents_with_one_other_character_are_near_repeats():
+def test_chinese_documents_that_differ_in_one_character_are_near_repeats():
     rng = np.random.default_rng(0)
     text = "".join(map(chr, rng.integers(0x4E00, 0x5E00, 200)))
     changed = text[:100] + "。" + text[101:]

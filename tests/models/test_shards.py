@@ -1,4 +1,5 @@
-"""Corpora in shards: the same whoever makes them, made anew where damaged, looked up as the whole would be."""
+"""Tests of corpora in shards: they do not depend on the number of processes, are rebuilt if damaged, and are read like
+one array."""
 
 import gzip
 import json
@@ -26,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def small_pieces(monkeypatch):
-    """Pieces of 2000 characters, so that a few pages make many."""
+    """Pieces of 2000 characters, so that a few pages make many pieces."""
     monkeypatch.setattr(pieces, "PIECE", 2000)
 
 
@@ -39,7 +40,7 @@ def texts() -> list[str]:
 
 @pytest.fixture(scope="module")
 def files(texts, tmp_path_factory) -> list[Path]:
-    """The same story in every layout, one of them packed."""
+    """A text in files of every layout, one of them compressed."""
     folder = tmp_path_factory.mktemp("text")
     plain = "\n".join(text + "\n" * (number % 7 == 0) for number, text in enumerate(texts[:300]))
     wiki = "".join(f" \n = {text[:9]} = \n \n {text} \n \n {text} \n" for text in texts[300:500])
@@ -57,11 +58,11 @@ def tokenizer(files) -> Tokenizer:
     return corpora.train_tokenizer(files, "wordpiece", 200)
 
 
-def in_full(array) -> np.ndarray:
+def to_array(array) -> np.ndarray:
     return array.take(np.arange(len(array)), mode="wrap")
 
 
-def test_pieces_end_where_documents_do(files, monkeypatch):
+def test_pieces_end_at_the_ends_of_documents(files, monkeypatch):
     whole = list(read(files))
     for size in (500, 2000, 7000):
         monkeypatch.setattr(pieces, "PIECE", size)
@@ -70,7 +71,7 @@ def test_pieces_end_where_documents_do(files, monkeypatch):
         assert [document for piece in cut for part in piece for document in part.documents()] == whole
 
 
-def test_a_document_without_end_is_cut_at_a_line(tmp_path, monkeypatch):
+def test_very_long_document_is_split_at_lines(tmp_path, monkeypatch):
     path = tmp_path / "endless.txt"
     path.write_text("".join(f"Line number {number}.\n" for number in range(2000)))
     monkeypatch.setattr(pieces, "PIECE", 4000)
@@ -80,14 +81,14 @@ def test_a_document_without_end_is_cut_at_a_line(tmp_path, monkeypatch):
     assert max(sum(map(len, document)) for document in documents) < 3 * 4000
 
 
-def test_a_bad_line_is_named_by_its_place_in_the_file(tmp_path, small_pieces):
+def test_error_names_the_line_number_in_the_file(tmp_path, small_pieces):
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "A sentence of some length, to fill pieces."}\n' * 500 + '{"text": 3}\n')
     with pytest.raises(CorpusError, match="line 501"):
         list(read([path]))
 
 
-def test_the_number_of_processes_does_not_matter(files, tokenizer, tmp_path, small_pieces):
+def test_shards_do_not_depend_on_the_number_of_processes(files, tokenizer, tmp_path, small_pieces):
     one, two = (store(files, tokenizer, tmp_path / str(count), processes=count) for count in (1, 2))
     assert len(one.shards) > 10
     for path in sorted((tmp_path / "1").iterdir()):
@@ -96,14 +97,14 @@ def test_the_number_of_processes_does_not_matter(files, tokenizer, tmp_path, sma
     assert two.total("characters") == sum(len(sentence) for document in read(files) for sentence in document)
 
 
-def test_shards_are_looked_up_as_one_array_would_be(files, tokenizer, tmp_path, small_pieces):
+def test_shards_are_read_like_one_array(files, tokenizer, tmp_path, small_pieces):
     corpus = open_corpora([store(files, tokenizer, tmp_path / "shards", processes=1)])
-    whole = Corpus(*(in_full(getattr(corpus, name)) for name in ("ids", "sentences", "documents", "heads")))
+    whole = Corpus(*(to_array(getattr(corpus, name)) for name in ("ids", "sentences", "documents", "heads")))
     encoded = [tokenizer.encode(document) for document in read(files)]
     assert whole.ids.tolist() == [i for document in encoded for sentence in document for i in sentence]
     assert np.diff(whole.sentences).tolist() == [len(sentence) for document in encoded for sentence in document]
     assert np.diff(whole.documents).tolist() == [len(document) for document in encoded]
-    assert np.array_equal(in_full(corpus.openings), whole.openings)
+    assert np.array_equal(to_array(corpus.openings), whole.openings)
     assert np.array_equal(corpus.counts(), np.bincount(whole.ids))
     rng = np.random.default_rng(1)
     where = rng.integers(-50, 2 * len(whole.ids), (40, 30))
@@ -116,11 +117,11 @@ def test_shards_are_looked_up_as_one_array_would_be(files, tokenizer, tmp_path, 
             assert np.array_equal(one.searchsorted(values, side=side), other.searchsorted(values, side=side))
 
 
-def test_samplers_see_the_same_text_in_shards_and_in_one_array(files, tokenizer, tmp_path, small_pieces):
+def test_samplers_read_the_same_text_from_shards_and_from_one_array(files, tokenizer, tmp_path, small_pieces):
     from ptmbench.models.objectives import lm, skipgram
 
     corpus = open_corpora([store(files, tokenizer, tmp_path / "shards", processes=1)])
-    whole = Corpus(*(in_full(getattr(corpus, name)) for name in ("ids", "sentences", "documents", "heads")))
+    whole = Corpus(*(to_array(getattr(corpus, name)) for name in ("ids", "sentences", "documents", "heads")))
     assert isinstance(corpus.ids, Joined)
     vocabulary = tokenizer.vocabulary
     pairs = [sampling.Pairs(text, vocabulary, 32, 0.5) for text in (corpus, whole)]
@@ -135,7 +136,7 @@ def test_samplers_see_the_same_text_in_shards_and_in_one_array(files, tokenizer,
                 assert np.array_equal(rows, expected[name]) and rows.dtype == expected[name].dtype
 
 
-def test_what_is_interrupted_goes_on(files, tokenizer, tmp_path, small_pieces):
+def test_interrupted_tokenisation_resumes_and_rebuilds_damaged_shards(files, tokenizer, tmp_path, small_pieces):
     whole = store(files, tokenizer, tmp_path / "whole", processes=1)
 
     class Stop(Exception):
@@ -147,21 +148,21 @@ def test_what_is_interrupted_goes_on(files, tokenizer, tmp_path, small_pieces):
 
     with pytest.raises(Stop):
         store(files, tokenizer, tmp_path / "again", processes=1, made=stop)
-    there = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "again").glob("*.safetensors")}
-    assert len(there) == 5 and not (tmp_path / "again" / MANIFEST).exists()
+    modification_times = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "again").glob("*.safetensors")}
+    assert len(modification_times) == 5 and not (tmp_path / "again" / MANIFEST).exists()
     assert stored_in(tmp_path / "again") is None
     (tmp_path / "again" / "shard-000002.safetensors").write_bytes(b"half")
-    told = []
-    again = store(files, tokenizer, tmp_path / "again", processes=1, tell=told.append)
+    messages = []
+    again = store(files, tokenizer, tmp_path / "again", processes=1, tell=messages.append)
     assert again.shards == whole.shards
-    assert len(told) == 1 and "shard-000002" in told[0]
-    for name, time_ in there.items():
-        made_anew = (tmp_path / "again" / name).stat().st_mtime_ns != time_
-        assert made_anew == (name == "shard-000002.safetensors")
+    assert len(messages) == 1 and "shard-000002" in messages[0]
+    for name, time_ in modification_times.items():
+        is_rebuilt = (tmp_path / "again" / name).stat().st_mtime_ns != time_
+        assert is_rebuilt == (name == "shard-000002.safetensors")
     assert {path.suffix for path in (tmp_path / "again").iterdir()} == {".json", ".safetensors"}
 
 
-def test_a_killed_process_leaves_what_can_be_gone_on_with(files, tokenizer, tmp_path, small_pieces):
+def test_tokenisation_resumes_after_a_killed_process(files, tokenizer, tmp_path, small_pieces):
     code = (
         "import sys, time\n"
         "from pathlib import Path\n"
@@ -190,8 +191,8 @@ def test_a_killed_process_leaves_what_can_be_gone_on_with(files, tokenizer, tmp_
     assert len(made) == len(again.shards)
 
 
-def test_text_that_changes_meanwhile_makes_no_corpus(tokenizer, tmp_path, small_pieces):
-    """The fingerprint is that of the text as it was at the start."""
+def test_text_that_changes_during_tokenisation_raises_an_error(tokenizer, tmp_path, small_pieces):
+    """The fingerprint is that of the text at the start."""
     text, out = tmp_path / "text.txt", tmp_path / "out"
     text.write_text("A cat sat on the mat. It slept.\n\n" * 300)
 
@@ -206,13 +207,13 @@ def test_text_that_changes_meanwhile_makes_no_corpus(tokenizer, tmp_path, small_
 
 
 @pytest.mark.parametrize("more", [-1, 1])
-def test_marks_of_another_number_of_pieces_are_refused(more, files, tokenizer, tmp_path, small_pieces, monkeypatch):
-    """The corpus would end where the shorter of the two does."""
+def test_wrong_number_of_repeat_marks_raises_an_error(more, files, tokenizer, tmp_path, small_pieces, monkeypatch):
+    """Otherwise the corpus would end with the shorter of the two."""
     marks = corpora._find_repeats
 
     def others(*arguments):
-        found = marks(*arguments)
-        return found[:more] if more < 0 else [*found, found[0]]
+        result = marks(*arguments)
+        return result[:more] if more < 0 else [*result, result[0]]
 
     monkeypatch.setattr(corpora, "_find_repeats", others)
     with pytest.raises(CorpusError, match="changed while it was tokenised"):
@@ -220,17 +221,17 @@ def test_marks_of_another_number_of_pieces_are_refused(more, files, tokenizer, t
     assert stored_in(tmp_path / "out") is None
 
 
-def test_what_others_keep_in_the_folder_stays(files, tokenizer, tmp_path, small_pieces):
+def test_unrelated_files_in_the_folder_are_kept(files, tokenizer, tmp_path, small_pieces):
     others = {tmp_path / "film.mp4.part", tmp_path / "shard-list.json"}
-    left = {tmp_path / name for name in ("shard-000001.safetensors.17.part", "tokenised.json.17.part")}
-    for path in others | left:
+    leftovers = {tmp_path / name for name in ("shard-000001.safetensors.17.part", "tokenised.json.17.part")}
+    for path in others | leftovers:
         path.write_text("{}")
     store(files, tokenizer, tmp_path, processes=1)
-    assert {path for path in others | left if path.exists()} == others
+    assert {path for path in others | leftovers if path.exists()} == others
     assert not list(tmp_path.glob("shard-0*.json"))
 
 
-def test_a_folder_is_opened_whole_or_not_at_all(files, tokenizer, tmp_path, small_pieces):
+def test_damaged_or_different_folders_raise_an_error(files, tokenizer, tmp_path, small_pieces):
     folder = tmp_path / "shards"
     store(files, tokenizer, folder, processes=1)
     assert stored_in(tmp_path) is None
@@ -247,7 +248,7 @@ def test_a_folder_is_opened_whole_or_not_at_all(files, tokenizer, tmp_path, smal
         stored_in(folder)
 
 
-def test_several_folders_are_one_corpus(files, tokenizer, tmp_path, small_pieces):
+def test_several_folders_are_joined_to_one_corpus(files, tokenizer, tmp_path, small_pieces):
     parts = [store([files[0] / name], tokenizer, tmp_path / name, processes=1) for name in ("a.txt", "c.txt")]
     corpus = open_corpora(parts)
     assert corpus.tokens == sum(part.total("tokens") for part in parts)
@@ -258,7 +259,7 @@ def test_several_folders_are_one_corpus(files, tokenizer, tmp_path, small_pieces
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_looking_words_up_gives_what_encoding_gives(kind, texts):
+def test_word_table_gives_the_ids_of_the_tokenizer(kind, texts):
     rng = np.random.default_rng(2)
     letters = list("abzAQ09 .,'’!-  \u0301\u00b4\u2581éİΣς今天\U0001f600\u200b\u00ad½\u1100\u1161\ufeff`ﬁ[#]▁Ġ")
     odd = [" ".join("".join(rng.choice(letters, rng.integers(1, 30))).split()) for _ in range(600)]
@@ -270,7 +271,7 @@ def test_looking_words_up_gives_what_encoding_gives(kind, texts):
         assert [part.tolist() for part in np.split(ids, np.cumsum(sizes)[:-1])] == tokenizer.encode(chosen)
 
 
-def test_bits():
+def test_packed_bits_are_indexed_like_booleans():
     bits = np.random.default_rng(0).random(77) < 0.5
     where = np.array([0, 5, 76, 8, 7, 7])
     assert np.array_equal(Bits(np.packbits(bits))[where], bits[where])
@@ -283,10 +284,10 @@ def test_the_order_of_windows_is_a_permutation(count):
         assert sorted(places.tolist()) == list(range(count))
 
 
-def test_the_order_of_windows_is_as_good_as_chance():
+def test_order_of_windows_is_statistically_random():
     orders = np.stack([sampling.permute_slots(np.arange(64), 64, np.full(64, key, np.uint64)) for key in range(4000)])
     seen = np.stack([np.bincount(orders[:, slot], minlength=64) for slot in range(64)])  # [slot, place]
-    assert ((seen - 62.5) ** 2 / 62.5).sum() == pytest.approx(63 * 63, rel=0.06)  # chi-square, by its own spread
+    assert ((seen - 62.5) ** 2 / 62.5).sum() == pytest.approx(63 * 63, rel=0.06)  # chi-square, within its own spread
     follows = (np.diff(orders, axis=1) == 1).mean()
     assert follows == pytest.approx(1 / 64, rel=0.05)
     assert len({tuple(order) for order in orders.tolist()}) == 4000

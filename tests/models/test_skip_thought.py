@@ -1,4 +1,4 @@
-"""Skip-thought: rows by brute force, the GRU and the loss in NumPy, sentence by sentence."""
+"""Tests of skip-thought: rows by brute force, and the GRU and the loss in NumPy, sentence by sentence."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def corpus():
     return Corpus(ids, np.concatenate([[0], np.cumsum(LENGTHS)]), np.array(DOCUMENTS), np.ones(len(ids), bool))
 
 
-def made():
+def build_loss():
     loss = models.load("skip_thought").build(Size(layers=1, width=WIDTH, length=40), VOCABULARY).loss
     loss.encoder.dropout, rng = 0.0, np.random.default_rng(1)
     for weight in loss.variables:
@@ -34,7 +34,7 @@ def sigmoid(x):
 
 
 def step(gru, h, x, c=None):
-    """The paper's equations, one gate after the other."""
+    """The paper's equations, gate by gate."""
     w, u, uc = (np.asarray(v, np.float64) for v in (gru.gates.kernel, gru.recurrent.kernel, gru.candidate.kernel))
     condition = np.zeros(3 * WIDTH) if c is None else c @ np.asarray(gru.condition.kernel, np.float64)
     part = {name: slice(WIDTH * i, WIDTH * (i + 1)) for i, name in enumerate(("r", "z", "new"))}
@@ -44,16 +44,16 @@ def step(gru, h, x, c=None):
     return (1 - z) * h + z * new
 
 
-def vector(loss, words):
+def encode_sentence(loss, words):
     h = np.zeros(WIDTH)
     for word in words:
         h = step(loss.encoder.gru, h, np.asarray(loss.encoder.token_embedding, np.float64)[word])
     return h
 
 
-def test_small_changes_add_up_in_bfloat16():
-    """A gate that is nearly shut lets 1/1097 of the difference through; rounded after each step, the state would stay
-    at 1/4. The recurrence has a closed form: 1 - (1 - z)^T, times the candidate."""
+def test_small_updates_accumulate_in_bfloat16():
+    """A nearly closed gate passes 1/1097 of the difference. If the state were rounded after each step, it would stay at
+    1/4. The recurrence has a closed form: 1 - (1 - z)^T, times the candidate."""
     steps = 2000
     sums = np.zeros((steps, 1, 3), np.float32)
     sums[:, :, 1], sums[:, :, 2] = -7.0, 3.0
@@ -65,21 +65,22 @@ def test_small_changes_add_up_in_bfloat16():
     assert float(states[-1, 0, 0]) == pytest.approx(expected, rel=0.02)
 
 
-def test_the_encoder_passes_over_marks():
-    encoder = made().encoder
+def test_encoder_ignores_special_tokens():
+    encoder = build_loss().encoder
     tokens = np.array([[2, 40, 41, 3, 1, 44, 3, 0, 0]], np.int32)  # [UNK] is a word
-    found = encoder({"tokens": tokens})
+    result = encoder({"tokens": tokens})
     h, table = np.zeros(WIDTH), np.asarray(encoder.token_embedding, np.float64)
     for place, token in enumerate(tokens[0]):
         if token in (40, 41, 1, 44):
             h = step(encoder.gru, h, table[token])
-        assert np.allclose(found.tokens[0, place], h, atol=1e-5)
-    assert np.allclose(found.pooled[0], h, atol=1e-5)
+        assert np.allclose(result.tokens[0, place], h, atol=1e-5)
+    assert np.allclose(result.pooled[0], h, atol=1e-5)
 
 
-def test_loss_writes_the_neighbours_of_each_sentence():
-    """Triples by hand: a row of three sentences of one document, and one of the next, which has no neighbour here."""
-    loss = made()
+def test_loss_predicts_the_neighbours_of_each_sentence():
+    """Triples by hand: a row of three sentences of one document, and one of the next, which has no neighbour in the
+    row."""
+    loss = build_loss()
     sentences = [[40, 41, 42], [43, 44], [45, 46, 47, 48], [49, 37]]
     places = np.cumsum([0, 3, 2, 4, 2])
     batch = {"tokens": np.array([sum(sentences, [])], np.int32), "inputs": [], "before": [], "after": []}
@@ -88,11 +89,11 @@ def test_loss_writes_the_neighbours_of_each_sentence():
     for i, words in enumerate(sentences):
         batch["inputs"] += [2, *words[:-1]]
         for side, other in (("before", i - 1), ("after", i + 1)):
-            there = 0 <= other < 3 and i < 3
-            batch[side] += [places[other + 1] - 1 if there else -1] * len(words)
-            if not there:
+            has_neighbour = 0 <= other < 3 and i < 3
+            batch[side] += [places[other + 1] - 1 if has_neighbour else -1] * len(words)
+            if not has_neighbour:
                 continue
-            h, c = np.zeros(WIDTH), vector(loss, sentences[other])
+            h, c = np.zeros(WIDTH), encode_sentence(loss, sentences[other])
             for last, word in zip([2, *words[:-1]], words, strict=True):
                 h = step(loss.decoders[side], h, table[last], c)
                 total += np.log(np.exp(h @ output).sum()) - (h @ output)[word]
@@ -102,7 +103,7 @@ def test_loss_writes_the_neighbours_of_each_sentence():
     assert int(loss.totals(batch)["words"]) == count == 3 + 2 * 2 + 4
 
 
-def test_rows_know_where_neighbours_end():
+def test_rows_contain_the_ends_of_neighbouring_sentences():
     text = corpus()
     make = skip_thought.batches(text, VOCABULARY, 2, 8)
     owner = np.repeat(np.arange(5), LENGTHS)  # the sentence of each token
@@ -118,8 +119,8 @@ def test_rows_know_where_neighbours_end():
             for place in range(8):
                 first = place == 0 or sentence[place] != sentence[place - 1]
                 assert inputs[place] == (2 if first else tokens[place - 1])
-                for found, other in ((before, sentence[place] - 1), (after, sentence[place] + 1)):
+                for result, other in ((before, sentence[place] - 1), (after, sentence[place] + 1)):
                     near = [p for p in range(8) if sentence[p] == other and abs(p - place) < 8]
                     same = {sentence[place], other} <= {0, 1, 2} or {sentence[place], other} <= {3, 4}
                     near = [p for p in near if (p < place) == (other < sentence[place])]
-                    assert found[place] == (near[-1] if near and same else -1)
+                    assert result[place] == (near[-1] if near and same else -1)

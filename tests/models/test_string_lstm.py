@@ -1,4 +1,4 @@
-"""Flair against its equations written down in NumPy, word by word over the characters of a text."""
+"""Tests of Flair against its equations in NumPy, word by word over the characters of a text."""
 
 from functools import cache
 
@@ -23,7 +23,7 @@ def tokenizer() -> Tokenizer:
 
 
 @cache
-def made(layers: int = 1) -> Strings:
+def build_encoder(layers: int = 1) -> Strings:
     keras.utils.set_random_seed(1)
     return built(flair(Size(layers=layers, width=8, length=64), tokenizer().vocabulary), name="encoder")
 
@@ -33,9 +33,10 @@ def openings(vocabulary):
 
 
 def rows() -> tuple[np.ndarray, list[list[tuple[int, int, int]]]]:
-    """[CLS] characters [SEP] of `SENTENCES`, and of each word the places of its "▁", its first and last character."""
-    found, words = np.zeros((2, 24), np.int32), []
-    for row, sentence in zip(found, SENTENCES, strict=True):
+    """Returns [CLS] characters [SEP] of `SENTENCES`, and for each word the positions of its "▁", its first and its last
+    character."""
+    outputs, words = np.zeros((2, 24), np.int32), []
+    for row, sentence in zip(outputs, SENTENCES, strict=True):
         place, spans = 1, []
         for word, (ids,) in zip(sentence, (tokenizer().encode([w]) for w in sentence), strict=True):
             assert len(ids) == 1 + len(word)
@@ -44,7 +45,7 @@ def rows() -> tuple[np.ndarray, list[list[tuple[int, int, int]]]]:
             place += len(ids)
         row[0], row[place] = tokenizer().vocabulary.cls, tokenizer().vocabulary.sep
         words.append(spans)
-    return found, words
+    return outputs, words
 
 
 def sigmoid(x):
@@ -52,8 +53,8 @@ def sigmoid(x):
 
 
 def states(ids, layers):
-    """The states [T, C] of every layer above the vectors of ``ids``, from left to right."""
-    x, result = np.asarray(made(len(layers)).token_embedding, np.float64)[ids], []
+    """Returns the states [T, C] of every layer above the vectors of ``ids``, from left to right."""
+    x, result = np.asarray(build_encoder(len(layers)).token_embedding, np.float64)[ids], []
     for layer in layers:
         w, b, u = (np.asarray(v, np.float64) for v in kernels(layer))
         h, c, out = np.zeros(len(u)), np.zeros(len(u)), []
@@ -68,8 +69,8 @@ def states(ids, layers):
 
 
 @pytest.mark.parametrize("layers", [1, 2])
-def test_a_word_is_the_states_at_its_ends(layers):
-    encoder = made(layers)
+def test_word_vector_is_the_states_at_the_ends_of_the_word(layers):
+    encoder = build_encoder(layers)
     tokens, words = rows()
     encoding = encoder({"tokens": tokens})
     for row, spans in enumerate(words):
@@ -89,23 +90,23 @@ def test_a_word_is_the_states_at_its_ends(layers):
         assert np.allclose(encoding.pooled[row], np.asarray(encoding.tokens)[row, : len(ids)].max(axis=0))
 
 
-def test_a_word_tells_of_its_spelling_and_of_both_sides():
-    """What stands behind a word reaches its backward half only, what stands before it the forward half, and a
-    character of its own both."""
-    encoder, (tokens, words) = made(), rows()
+def test_word_vector_depends_on_its_spelling_and_on_both_sides():
+    """The text after a word affects only its backward half, the text before it only the forward half, and a character
+    of the word both."""
+    encoder, (tokens, words) = build_encoder(), rows()
     mark, first, last = words[0][1]
     e = tokenizer().encode(["e"])[0][1]
     before = np.asarray(encoder({"tokens": tokens}).tokens)[0, mark]
     for place, forward, backward in ((mark - 2, True, False), (first, True, True), (last + 3, False, True)):
         changed = tokens.copy()
         changed[0, place] = e if changed[0, place] != e else e + 1
-        moved = np.abs(np.asarray(encoder({"tokens": changed}).tokens)[0, mark] - before) > 1e-6
-        assert moved[:4].any() == forward and moved[4:].any() == backward, place
+        change = np.abs(np.asarray(encoder({"tokens": changed}).tokens)[0, mark] - before) > 1e-6
+        assert change[:4].any() == forward and change[4:].any() == backward, place
 
 
 def test_language_models_read_every_character():
-    """What is trained is the states themselves, not the words' vectors."""
-    encoder, (tokens, _) = made(), rows()
+    """Training uses the states themselves, not the vectors of words."""
+    encoder, (tokens, _) = build_encoder(), rows()
     ids = tokens[1][tokens[1] > 0]
     forward, backward = (layers[-1] for layers in encoder.both(tokens))
     assert np.array_equal(encoder.forward(tokens)[-1], forward)
@@ -115,8 +116,9 @@ def test_language_models_read_every_character():
 
 
 @pytest.mark.parametrize(("kind", "size"), [("character", 80), ("wordpiece", 90), ("unigram", 70), ("bpe", 310)])
-def test_words_are_found_in_every_kind(kind, size):
-    """A sentence without punctuation has as many words as spaces tell, each with the tokens that the tokenizer says."""
+def test_words_are_found_with_every_kind_of_tokenizer(kind, size):
+    """A sentence without punctuation has as many words as its spaces separate, each with the tokens of the
+    tokenizer."""
     trained = Tokenizer.train(kind, TEXT, size)
     opens, marks = openings(trained.vocabulary)
     ((ids, index),) = trained.encode_words([["the", "trees", "and", "seas"]])
@@ -126,11 +128,11 @@ def test_words_are_found_in_every_kind(kind, size):
     assert marks.any() == (kind != "wordpiece")
 
 
-def test_where_spellings_are_unknown_every_token_is_a_word():
+def test_every_token_is_a_word_if_spellings_are_unknown():
     opens, marks = openings(Vocabulary(size=50))
     assert opens.all() and not marks.any()
 
 
-def test_odd_width_is_a_sentence():
+def test_odd_width_raises_an_error():
     with pytest.raises(ValueError, match="even width"):
         flair(Size(layers=1, width=7), Vocabulary(size=50))

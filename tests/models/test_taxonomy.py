@@ -1,4 +1,4 @@
-"""The survey's taxonomy: every model has its places, and what the figure names is found by name."""
+"""Tests of the survey's taxonomy: every model has its places, and the systems of the figure are found by name."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def cards():
 
 
 @every_model
-def test_every_model_has_a_place_on_the_axes(name):
+def test_every_model_has_a_place_on_every_axis(name):
     card = models.load(name).CARD
     assert sum(part.holds(card) for part in taxonomy.REPRESENTATION.parts) == 1
     outside = card.architecture in ("lookup table", "convolution")  # not in the figure
@@ -26,20 +26,20 @@ def test_every_model_has_a_place_on_the_axes(name):
 
 
 def test_values_of_terms_are_values_of_cards():
-    """A misspelt value would leave a model out without a word."""
+    """A misspelt value would silently leave out a model."""
     known = set(models.objective_names())
     for term in taxonomy.terms(taxonomy.OBJECTIVES):
         assert set(term.values) <= known, term.title
 
 
-def test_what_the_figure_names_is_found_under_its_other_names():
-    found = cards()
+def test_systems_of_the_figure_are_found_under_their_other_names():
+    result = cards()
     terms = {one.title: one for one in taxonomy.terms()}
-    assert terms["Contextual"].names(found["bert"])
-    assert terms["Knowledge-enriched"].names(found["ernie_thu"])  # ERNIE(THU) there, ERNIE (THU) here
-    assert terms["RTD"].names(found["cbow"]) and not terms["RTD"].fits(found["cbow"])  # CBOW-NS there
-    assert terms["XLU"].names(found["xlm"]) and not terms["XLG"].holds(found["xlm"])
-    assert not terms["LSTM"].names(found["bert"])
+    assert terms["Contextual"].names(result["bert"])
+    assert terms["Knowledge-enriched"].names(result["ernie_thu"])  # ERNIE(THU) there, ERNIE (THU) here
+    assert terms["RTD"].names(result["cbow"]) and not terms["RTD"].fits(result["cbow"])  # CBOW-NS there
+    assert terms["XLU"].names(result["xlm"]) and not terms["XLG"].holds(result["xlm"])
+    assert not terms["LSTM"].names(result["bert"])
 
 
 @pytest.mark.parametrize(
@@ -53,10 +53,10 @@ def test_what_the_figure_names_is_found_under_its_other_names():
     ],
 )
 def test_terms_are_found_whatever_their_spelling(term, inside, outside):
-    found = {name for one in taxonomy.find(term) for name in taxonomy.models_in(one, cards())}
-    assert inside <= found and not outside & found
+    result = {name for one in taxonomy.find(term) for name in taxonomy.models_in(one, cards())}
+    assert inside <= result and not outside & result
 
 
-def test_records_keep_the_card_that_they_always_had():
+def test_facts_of_a_card_leave_out_paper_url_and_aliases():
     facts = models.load("word2vec").CARD.facts()
     assert "title" in facts and not {"paper", "url", "aliases"} & facts.keys()

@@ -1,4 +1,5 @@
-"""Every kind of tokenizer: round trips, offsets, words, special tokens that no text can spell, files."""
+"""Tests of every kind of tokenizer: round trips, offsets, words, special tokens (which no text can spell), and
+files."""
 
 import json
 import os
@@ -58,7 +59,7 @@ def test_text_cannot_spell_special_tokens(kind):
 
 
 @every_kind
-def test_no_id_for_no_text(kind):
+def test_empty_text_has_no_ids(kind):
     assert trained(kind).encode(["", "  ", "\n"]) == [[], [], []]
 
 
@@ -82,12 +83,12 @@ def test_accents_belong_to_their_letter(kind):
     text = "A cafe\u0301 sells"
     _, offsets = trained(kind).encode_with_offsets([text])[0]
     assert [end for start, end in offsets if start <= 6 < end] and text[6] == "\u0301"
-    if kind != "bpe":  # where the accent is no token of its own
+    if kind != "bpe":  # where the accent is not a separate token
         assert {end for start, end in offsets if start <= 5 < end} == {7}
 
 
 @every_kind
-def test_decode_gives_the_text_back(kind):
+def test_decode_restores_the_text(kind):
     tokenizer = trained(kind)
     text = "the dog walked over the quick fox"
     ids = tokenizer.encode([text])[0]
@@ -104,21 +105,21 @@ def test_bpe_is_lossless():
 
 
 def test_wordpiece_takes_the_longest_piece():
-    """The algorithm of BERT, written down again, on the trained vocabulary."""
+    """BERT's algorithm, implemented again, on the trained vocabulary."""
     tokenizer = trained("wordpiece")
     pieces = set(tokenizer.pieces(range(37, tokenizer.vocabulary.size)))
 
     def split(word: str) -> list[str]:
-        found, start = [], 0
+        result, start = [], 0
         while start < len(word):
             end = len(word)
             while end > start and ("##" if start else "") + word[start:end] not in pieces:
                 end -= 1
             if end == start:
                 return ["[UNK]"]
-            found.append(("##" if start else "") + word[start:end])
+            result.append(("##" if start else "") + word[start:end])
             start = end
-        return found
+        return result
 
     for word in ("unbelievable", "walkings", "Zürich", "undogs", "qqq", "Ω"):
         assert tokenizer.pieces(tokenizer.encode([word])[0]) == split(word)
@@ -137,7 +138,7 @@ def test_every_word_has_a_token(kind):
 
 
 @every_kind
-def test_heads_mark_words(kind):
+def test_heads_mark_the_beginnings_of_words(kind):
     tokenizer = trained(kind)
     text = "The dog walked over (and under) unbelievable dogs, naïve"
     ids, offsets = tokenizer.encode_with_offsets([text])[0]
@@ -149,7 +150,7 @@ def test_heads_mark_words(kind):
     assert begins <= marked and not marked & middle
 
 
-def test_lowercase():
+def test_lowercase_option_ignores_case():
     for kind in KINDS:
         upper, lower = trained(kind, True).encode(["THE DOG", "the dog"])
         assert upper == lower
@@ -168,7 +169,7 @@ def test_file_round_trip(kind, tmp_path):
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_damaged_files_are_sentences(tmp_path):
+def test_damaged_files_raise_an_error(tmp_path):
     path = tmp_path / "tokenizer.json"
     with pytest.raises(TokenizerError, match="Cannot read"):
         Tokenizer.load(path)
@@ -188,7 +189,7 @@ def test_damaged_files_are_sentences(tmp_path):
         Tokenizer.load(path)
 
 
-def test_wrong_requests_are_sentences():
+def test_wrong_arguments_raise_an_error():
     with pytest.raises(TokenizerError, match="wordpiece, bpe, unigram"):
         Tokenizer.train("runes", TEXT, 400)
     with pytest.raises(TokenizerError, match="at least"):
@@ -200,14 +201,14 @@ def test_wrong_requests_are_sentences():
 
 
 def equally_frequent():
-    """Words of few letters, so that many pieces are equally frequent and only the order of ties decides."""
+    """Returns words of few letters, so that many pieces are equally frequent and only the order of ties decides."""
     draw = random.Random(0)
     words = ["".join(draw.choices("abcdefgh", k=draw.randint(2, 6))) for _ in range(40)]
     return [" ".join(draw.choices(words, k=12)) for _ in range(60)]
 
 
 def fingerprints():
-    """Of all kinds on `TEXT`, and on a text of ties."""
+    """Returns the fingerprints of all kinds on `TEXT`, and of some on a text with ties."""
     ties = equally_frequent()
     of_ties = [
         Tokenizer.train(kind, ties, size).fingerprint for kind in ("wordpiece", "unigram") for size in (130, 250)
@@ -215,9 +216,9 @@ def fingerprints():
     return [*(trained(kind).fingerprint for kind in KINDS), *of_ties]
 
 
-def test_same_text_same_tokenizer_in_other_processes():
-    """The trainers underneath walk hash maps with other seeds in each process, and add floats in the order in which
-    their threads end."""
+def test_training_is_reproducible_in_other_processes():
+    """The underlying trainers iterate over hash maps with other seeds in each process, and add floats in the order in
+    which their threads end."""
     code = "from tests.models.test_tokenizers import fingerprints\nprint(*fingerprints())"
     ours = fingerprints()
     assert len(set(ours[: len(KINDS)])) == len(KINDS)
@@ -226,5 +227,5 @@ def test_same_text_same_tokenizer_in_other_processes():
         assert done.stdout.split() == ours, (threads, done.stderr)
 
 
-def test_an_iterator_will_do():
+def test_train_accepts_an_iterator():
     assert Tokenizer.train("wordpiece", iter(TEXT), 400).fingerprint == trained("wordpiece").fingerprint

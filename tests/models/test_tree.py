@@ -1,4 +1,4 @@
-"""The folders of `models` are those of the survey, and hold the models that their names promise."""
+"""Tests that the folders of `models` follow the survey, and that each model is in its folder."""
 
 import pytest
 
@@ -16,13 +16,13 @@ EXTENSIONS = {
 }
 
 
-def test_a_name_stands_in_one_folder():
+def test_model_names_are_unique_across_folders():
     folders = {path.parent for path in models.paths().values()}
     assert sum(len(list(folder.glob("[!_]*.py"))) for folder in folders) == len(models.names())
 
 
 @every_model
-def test_the_folder_is_that_of_the_taxonomy(name):
+def test_folder_matches_the_taxonomy(name):
     """Section 3.3.1 for non-contextual models, section 4 for extensions, section 3.1 for all others."""
     card, folder = models.load(name).CARD, models.paths()[name].parent.name
     if card.extensions:
@@ -36,6 +36,6 @@ def test_the_folder_is_that_of_the_taxonomy(name):
 @pytest.mark.parametrize(
     "folder", sorted({path.parent for path in models.paths().values()}), ids=lambda path: path.name
 )
-def test_a_folder_names_its_section(folder):
+def test_folder_docstring_names_its_section(folder):
     text = (folder / "__init__.py").read_text(encoding="utf-8")
     assert "(survey, section" in text and len(text.splitlines()) == 1

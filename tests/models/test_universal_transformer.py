@@ -1,4 +1,5 @@
-"""The Universal Transformer: its steps and its halting against a loop over single tokens, and the price by hand."""
+"""Tests of the Universal Transformer: its steps and its halting against a loop over single tokens, and the ponder cost
+by hand."""
 
 import math
 
@@ -22,14 +23,14 @@ TOKENS = [2, 40, 41, 42, 43, 44, 45, 3]
 
 
 def encoder(steps: int = SIZE.layers) -> UniversalEncoder:
-    """One whose weights are random everywhere, and whose tokens halt at different times."""
+    """A network with random weights everywhere, whose tokens halt at different steps."""
     keras.utils.set_random_seed(1)
-    made = universal_transformer.build(Size(layers=steps, width=16, heads=2, inner=24, length=20), VOCABULARY).encoder
+    model = universal_transformer.build(Size(layers=steps, width=16, heads=2, inner=24, length=20), VOCABULARY).encoder
     rng = np.random.default_rng(2)
-    for variable in made.variables:
+    for variable in model.variables:
         variable.assign_add(0.2 * rng.normal(size=variable.shape))
-    made.halt.bias.assign([-1.0])
-    return made
+    model.halt.bias.assign([-1.0])
+    return model
 
 
 def norm(x, scale, bias):
@@ -38,7 +39,7 @@ def norm(x, scale, bias):
 
 
 def step_by_hand(states, w):
-    """H^t of all tokens from their Z, one token and one head at a time, in float64 (section 2.1)."""
+    """Returns H^t of all tokens from their Z, one token and one head at a time, in float64 (section 2.1)."""
     qkv = [z @ w.qkv_kernel + w.qkv_bias for z in states]
     new = []
     for t, z in enumerate(states):
@@ -54,14 +55,14 @@ def step_by_hand(states, w):
     return new
 
 
-def by_hand(made: UniversalEncoder, tokens: list[int]):
-    """The states after each step, the mean of each token's, its N and its R."""
-    w = numbers(made.block)
-    halt, bias = np.asarray(made.halt.kernel, np.float64)[:, 0], float(made.halt.bias[0])
-    states = [np.asarray(made.token_embedding, np.float64)[token] * 4 for token in tokens]
+def by_hand(model: UniversalEncoder, tokens: list[int]):
+    """Returns the states after each step, and for each token the weighted mean of its states, its N and its R."""
+    w = numbers(model.block)
+    halt, bias = np.asarray(model.halt.kernel, np.float64)[:, 0], float(model.halt.bias[0])
+    states = [np.asarray(model.token_embedding, np.float64)[token] * 4 for token in tokens]
     layers, count = [list(states)], len(tokens)
     taken, given = [[] for _ in tokens], [[] for _ in tokens]  # of each token, its states and their weights
-    for step in range(1, made.config.steps + 1):
+    for step in range(1, model.config.steps + 1):
         signalled = []
         for place, state in enumerate(states, start=1):
             signal = np.zeros(16)
@@ -73,9 +74,9 @@ def by_hand(made: UniversalEncoder, tokens: list[int]):
         new = step_by_hand(signalled, w)
         for t in range(count):
             if sum(given[t]) > 0.9999:
-                continue  # halted: its state stays
+                continue  # halted: its state does not change
             p = 1 / (1 + math.exp(-(signalled[t] @ halt + bias)))
-            if sum(given[t]) + p > 0.99 or step == made.config.steps:
+            if sum(given[t]) + p > 0.99 or step == model.config.steps:
                 p = 1 - sum(given[t])
             taken[t].append(new[t])
             given[t].append(p)
@@ -86,12 +87,12 @@ def by_hand(made: UniversalEncoder, tokens: list[int]):
 
 
 def test_each_token_is_computed_until_it_halts():
-    made = encoder()
-    layers, mean, steps, remainders = by_hand(made, TOKENS)
+    model = encoder()
+    layers, mean, steps, remainders = by_hand(model, TOKENS)
     assert len(set(steps)) >= 3, steps  # some early, some in the last step
     assert max(steps) == SIZE.layers
     padded = np.array([TOKENS + [0, 0]], np.int32)
-    encoding, cost = made.pondered({"tokens": padded})
+    encoding, cost = model.pondered({"tokens": padded})
     for ours, theirs in zip(encoding.layers, [*layers, mean], strict=True):
         assert np.allclose(ours[0, : len(TOKENS)], theirs, atol=2e-5)
     assert np.allclose(cost[0, : len(TOKENS)], np.add(steps, remainders), atol=1e-5)
@@ -101,34 +102,34 @@ def test_each_token_is_computed_until_it_halts():
 @pytest.mark.parametrize(
     ("p", "most", "weights"),
     [
-        (0.4, 5, [0.4, 0.4, 0.2]),  # 0.8 + 0.4 is too much for a third: it takes what is left
-        (0.4, 2, [0.4, 0.6]),  # the last step takes it all
-        (0.3, 5, [0.3, 0.3, 0.3, 0.1]),  # 0.9 is not enough yet
-        (0.995, 5, [1.0]),  # past the threshold at once
+        (0.4, 5, [0.4, 0.4, 0.2]),  # 0.8 + 0.4 is above the threshold: the third step gets the rest
+        (0.4, 2, [0.4, 0.6]),  # the last step gets the rest
+        (0.3, 5, [0.3, 0.3, 0.3, 0.1]),  # 0.9 is below the threshold
+        (0.995, 5, [1.0]),  # above the threshold at once
         (0.985, 5, [0.985, 0.015]),
     ],
 )
 def test_halting_by_hand(p, most, weights):
-    made = encoder(most)
-    made.halt.kernel.assign(np.zeros((16, 1)))
-    made.halt.bias.assign([math.log(p / (1 - p))])
-    encoding, cost = made.pondered({"tokens": np.array([TOKENS], np.int32)})
+    model = encoder(most)
+    model.halt.kernel.assign(np.zeros((16, 1)))
+    model.halt.bias.assign([math.log(p / (1 - p))])
+    encoding, cost = model.pondered({"tokens": np.array([TOKENS], np.int32)})
     mean = sum(w * np.asarray(state) for w, state in zip(weights, encoding.layers[1:], strict=False))
     assert np.allclose(encoding.tokens, mean, atol=1e-5)
     assert np.allclose(cost, len(weights) + weights[-1], atol=1e-5)
     for state in encoding.layers[len(weights) + 1 : -1]:
-        assert np.array_equal(state, encoding.layers[len(weights)])  # nothing moves after that
+        assert np.array_equal(state, encoding.layers[len(weights)])  # states do not change after halting
 
 
-def test_a_higher_price_makes_tokens_halt_sooner():
-    made = encoder()
+def test_ponder_cost_falls_with_the_halting_bias():
+    model = encoder()
     with tf.GradientTape() as tape:
-        cost = tf.reduce_sum(made.pondered({"tokens": np.array([TOKENS], np.int32)})[1])
-    assert float(tape.gradient(cost, made.halt.bias.value)[0]) < 0
+        cost = tf.reduce_sum(model.pondered({"tokens": np.array([TOKENS], np.int32)})[1])
+    assert float(tape.gradient(cost, model.halt.bias.value)[0]) < 0
 
 
 def test_loss_by_hand():
-    """Two rows of three and two tokens; what padding costs does not count."""
+    """Two rows of three and two tokens. The cost of padding does not count."""
 
     class Fake(keras.layers.Layer):
         def pondered(self, batch, seed=None):

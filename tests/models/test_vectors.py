@@ -1,4 +1,4 @@
-"""Vectors of symbols: from OpenKE's two files to a table beside a corpus, and what is told of wrong files."""
+"""Tests of vectors of symbols: from OpenKE's two files to a table for a corpus, and the errors for wrong files."""
 
 import json
 from pathlib import Path
@@ -45,41 +45,41 @@ def annotated(at: Path, name: str = "a.txt", known: Path | None = None) -> Path:
     return text
 
 
-def test_symbols_with_a_vector_are_annotated_and_have_their_row(tmp_path):
+def test_only_symbols_with_a_vector_are_annotated_and_have_their_row(tmp_path):
     text = annotated(tmp_path)
-    cut = train_tokenizer([tmp_path], "word", 60, tmp_path / "cache")  # the folder's entity2id.txt is no text
-    assert cut.symbols == {"entities": ("Q64", "Q90")}
-    assert cut.widths == cut.vocabulary.widths == {"entities": 2}
-    plain = tokenise([text], cut)
-    for corpus in (plain, *(tokenise([text], cut, tmp_path / "cache") for _ in range(2))):
+    tokenizer = train_tokenizer([tmp_path], "word", 60, tmp_path / "cache")  # entity2id.txt is not text
+    assert tokenizer.symbols == {"entities": ("Q64", "Q90")}
+    assert tokenizer.widths == tokenizer.vocabulary.widths == {"entities": 2}
+    plain = tokenise([text], tokenizer)
+    for corpus in (plain, *(tokenise([text], tokenizer, tmp_path / "cache") for _ in range(2))):
         assert corpus.vectors["entities"].dtype == np.float32 and corpus.vectors["entities"].tolist() == WANTED
     assert sorted(set(plain.layers["entities"])) == [0, 1, 2]  # the Spree has no vector
 
 
-def test_a_tokenised_folder_has_the_vectors_and_notices_damage(tmp_path):
+def test_tokenised_folder_has_the_vectors_and_detects_damage(tmp_path):
     text = annotated(tmp_path)
-    cut, out = train_tokenizer([text], "word", 60), tmp_path / "out"
-    store([text], cut, out)
+    tokenizer, out = train_tokenizer([text], "word", 60), tmp_path / "out"
+    store([text], tokenizer, out)
     assert open_corpora([stored_in(out)]).vectors["entities"].tolist() == WANTED
     content, manifest = (out / vectors.FILE).read_bytes(), (out / MANIFEST).read_bytes()
     (out / vectors.FILE).write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     with pytest.raises(CorpusError, match="is damaged: vectors.safetensors"):
         stored_in(out)
-    said = []
-    store([text], cut, out, tell=said.append)
-    assert len(said) == 1 and "vectors.safetensors is damaged: it is made anew" in said[0]
+    messages = []
+    store([text], tokenizer, out, tell=messages.append)
+    assert len(messages) == 1 and "vectors.safetensors is damaged: it is made anew" in messages[0]
     assert (out / vectors.FILE).read_bytes() == content and (out / MANIFEST).read_bytes() == manifest
     (out / vectors.FILE).unlink()
     with pytest.raises(CorpusError, match="is damaged: vectors.safetensors"):
         stored_in(out)
     other = annotated(tmp_path / "other", known=folder(tmp_path / "b", ROWS | {"Q90": (7.0, 7.0)}))
-    both = [store([text], cut, out), store([other], cut, tmp_path / "out2")]
+    both = [store([text], tokenizer, out), store([other], tokenizer, tmp_path / "out2")]
     assert open_corpora([both[0], both[0]]).vectors
     with pytest.raises(CorpusError, match="have different vectors"):
         open_corpora(both)
 
 
-def test_the_fingerprints_tell_vectors_apart(tmp_path):
+def test_fingerprints_depend_on_the_vectors(tmp_path):
     text, seen = annotated(tmp_path / "text", known=folder(tmp_path / "transe")), set()
     for rows in (ROWS, ROWS | {"Q64": (1.25, 3.5)}, ROWS | {"Q2": (0.0, 0.0)}):
         folder(tmp_path / "transe", rows)
@@ -88,33 +88,33 @@ def test_the_fingerprints_tell_vectors_apart(tmp_path):
     assert [path.name for path in companions(text)] == ["a.txt.layers.jsonl", "entity2id.txt", "entity2vec.vec"]
 
 
-def test_widths_are_kept_with_the_tokenizer_and_only_where_there_are_any(tmp_path):
-    cut = train_tokenizer([annotated(tmp_path)], "word", 60)
-    plain = cut.with_symbols(cut.symbols)
-    assert "widths" not in json.loads(plain.to_json()) and plain.fingerprint != cut.fingerprint
-    cut.save(tmp_path / "t.json")
+def test_tokenizer_saves_widths_only_if_there_are_any(tmp_path):
+    tokenizer = train_tokenizer([annotated(tmp_path)], "word", 60)
+    plain = tokenizer.with_symbols(tokenizer.symbols)
+    assert "widths" not in json.loads(plain.to_json()) and plain.fingerprint != tokenizer.fingerprint
+    tokenizer.save(tmp_path / "t.json")
     assert Tokenizer.load(tmp_path / "t.json").widths == {"entities": 2}
-    (tmp_path / "t.json").write_text(json.dumps(json.loads(cut.to_json()) | {"widths": {"entities": 3}}))
+    (tmp_path / "t.json").write_text(json.dumps(json.loads(tokenizer.to_json()) | {"widths": {"entities": 3}}))
     with pytest.raises(TokenizerError, match="does not match its SHA-256"):
         Tokenizer.load(tmp_path / "t.json")
     assert not tokenise([tmp_path], plain).vectors
 
 
-def test_several_texts_share_their_vectors(tmp_path):
+def test_several_texts_must_share_their_vectors(tmp_path):
     one = annotated(tmp_path / "one")
     same, other = (
         annotated(tmp_path / "same"),
         annotated(tmp_path / "other", known=folder(tmp_path / "b", {"Q64": (1,)})),
     )
-    cut = train_tokenizer([one, same], "word", 60)
-    assert tokenise([one, same], cut).vectors["entities"].shape == (3, 2)
+    tokenizer = train_tokenizer([one, same], "word", 60)
+    assert tokenise([one, same], tokenizer).vectors["entities"].shape == (3, 2)
     with pytest.raises(CorpusError, match="Name one folder in all sidecars"):
         train_tokenizer([one, other], "word", 60)
     with pytest.raises(CorpusError, match="width 1, and the tokenizer knows .* width 2"):
-        tokenise([other], cut)
+        tokenise([other], tokenizer)
     less = annotated(tmp_path / "less", known=folder(tmp_path / "c", {"Q64": (1, 2)}))
     with pytest.raises(CorpusError, match="entity2id.txt has no 'Q90', which the tokenizer knows"):
-        tokenise([less], cut)
+        tokenise([less], tokenizer)
     none = annotated(tmp_path / "none", known=folder(tmp_path / "d", {"Q5": (1, 2)}))
     with pytest.raises(CorpusError, match="No symbol of the layer 'entities' has a vector"):
         train_tokenizer([none], "word", 60)
@@ -143,14 +143,14 @@ VECTORS = {
 
 
 @pytest.mark.parametrize("content", NAMES)
-def test_wrong_names_are_told_with_file_and_line(tmp_path, content):
+def test_wrong_names_raise_an_error_with_file_and_line(tmp_path, content):
     _change(folder(tmp_path) / "entity2id.txt", content)
     with pytest.raises(CorpusError, match=NAMES[content]):
         vectors.table(tmp_path, ["Q90"])
 
 
 @pytest.mark.parametrize("content", VECTORS)
-def test_wrong_vectors_are_told_with_file_and_line(tmp_path, content):
+def test_wrong_vectors_raise_an_error_with_file_and_line(tmp_path, content):
     _change(folder(tmp_path) / "entity2vec.vec", content)
     with pytest.raises(CorpusError, match=VECTORS[content]):
         vectors.table(tmp_path, ["Q90"])
@@ -164,7 +164,7 @@ def _change(path: Path, content: str | None) -> None:
 
 
 @pytest.mark.parametrize("given", [{"senses": "transe"}, {"entities": 3}, ["entities"], {"entities": "nowhere"}])
-def test_a_wrong_first_line_is_told(tmp_path, given):
+def test_wrong_first_line_raises_an_error(tmp_path, given):
     text = annotated(tmp_path)
     head, rest = sidecar_of(text).read_text().split("\n", 1)
     sidecar_of(text).write_text(json.dumps(json.loads(head) | {"vectors": given}) + "\n" + rest)
@@ -172,7 +172,7 @@ def test_a_wrong_first_line_is_told(tmp_path, given):
         train_tokenizer([text], "word", 60)
 
 
-def test_the_command_names_the_vectors(tmp_path):
+def test_annotate_command_accepts_vectors(tmp_path):
     text, lines = tmp_path / "a.txt", tmp_path / "lines"
     text.write_text(TEXT)
     lines.write_text("".join(json.dumps({"line": number, **layers}) + "\n" for number, layers in LINES))

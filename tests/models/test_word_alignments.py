@@ -1,4 +1,5 @@
-"""Word alignments of parallel corpora: places by hand, damaged files, and contexts of BiSkip that follow an aligner."""
+"""Tests of the word alignments of parallel corpora: places by hand, damaged files, and contexts of BiSkip that follow
+an aligner."""
 
 import gzip
 from pathlib import Path
@@ -42,29 +43,29 @@ def tokenizer(kind: str, text: Path) -> Tokenizer:
     return Tokenizer.train(kind, text.read_text().replace("\t", "\n").split("\n"), 90).with_symbols(symbols_of([text]))
 
 
-def test_tokens_have_the_place_of_the_word_that_is_aligned_with_theirs(tmp_path: Path) -> None:
+def test_tokens_have_the_place_of_their_aligned_word(tmp_path: Path) -> None:
     text = annotated(tmp_path, *LINKS)
     assert symbols_of([text]) == {"word_alignments": ()}
-    known = tokenizer("word", text)
+    trained = tokenizer("word", text)
     (piece,) = pieces([text])
-    found = [[row["word_alignments"].tolist() for row in document] for document in values(piece, known)]
-    assert found == [
+    outputs = [[row["word_alignments"].tolist() for row in document] for document in values(piece, trained)]
+    assert outputs == [
         [[1, 2, 3], [1, 2, 3]],
         [[3, 3, 2], [-1, 3, 1]],  # "niemand" is aligned with "no" and "one": the first of two
         [[-1, -1], [-1]],
         [[2], [1, 1, 1]],  # the middle one of three
     ]
-    assert "word_alignments" not in known.numbers  # which adaptations make rows of
+    assert "word_alignments" not in trained.numbers  # adaptations make rows of these numbers
 
 
-def test_pieces_of_a_word_have_its_place_and_the_place_is_a_words_first_piece(tmp_path: Path) -> None:
+def test_all_pieces_of_a_word_have_the_place_of_the_first_aligned_piece(tmp_path: Path) -> None:
     text = write(tmp_path, ["ab cd\tefg hi"])
     sidecars.write(text, [(1, {"word_alignments": "0-1"})])
-    known = tokenizer("character", text)
+    trained = tokenizer("character", text)
     (piece,) = pieces([text])
-    ((first, second),) = values(piece, known)
-    begin = len(known.encode(["efg"])[0])  # a mark of the space may be a piece by itself
-    words = [known.pieces(known.encode([half])[0]) for half in ("ab cd", "efg hi")]
+    ((first, second),) = values(piece, trained)
+    begin = len(trained.encode(["efg"])[0])  # the mark of a space may be a separate piece
+    words = [trained.pieces(trained.encode([half])[0]) for half in ("ab cd", "efg hi")]
     assert set(first["word_alignments"]) <= {-1, 1 + begin, 2 + begin}
     aligned = [piece.strip("▁") for piece, value in zip(words[0], first["word_alignments"], strict=True) if value > 0]
     assert "".join(aligned) == "ab"
@@ -72,14 +73,14 @@ def test_pieces_of_a_word_have_its_place_and_the_place_is_a_words_first_piece(tm
     assert "".join(aligned) == "hi"
 
 
-def test_a_line_without_alignments_is_not_known_and_one_without_links_is(tmp_path: Path) -> None:
+def test_lines_without_alignments_are_unknown_and_lines_without_links_unaligned(tmp_path: Path) -> None:
     text = write(tmp_path)
     sidecars.write(text, [(2, {"word_alignments": ""}), (4, {"word_alignments": "0-1"})])
     (piece,) = pieces([text])
-    found = [
+    outputs = [
         [row["word_alignments"].tolist() for row in document] for document in values(piece, tokenizer("word", text))
     ]
-    assert found == [[[0] * 3, [0] * 3], [[-1] * 3, [-1] * 3], [[0] * 2, [0]], [[2], [-1, 1, -1]]]
+    assert outputs == [[[0] * 3, [0] * 3], [[-1] * 3, [-1] * 3], [[0] * 2, [0]], [[2], [-1, 1, -1]]]
 
 
 @pytest.mark.parametrize(
@@ -92,20 +93,20 @@ def test_a_line_without_alignments_is_not_known_and_one_without_links_is(tmp_pat
         (("0-0", "0-0", "", "", "0-0"), "de.align has 5 lines"),
     ],
 )  # fmt: skip
-def test_damaged_alignments_are_told(tmp_path: Path, lines: tuple[str, ...], message: str) -> None:
+def test_damaged_alignments_raise_an_error(tmp_path: Path, lines: tuple[str, ...], message: str) -> None:
     with pytest.raises(CorpusError, match=message):
         annotated(tmp_path, *lines)
     assert not sidecars.sidecar_of(tmp_path / "de.pairs.tsv").exists()
 
 
-def test_words_that_a_line_does_not_have_are_told_with_their_line(tmp_path: Path) -> None:
+def test_alignments_of_missing_words_raise_an_error_with_the_line(tmp_path: Path) -> None:
     text = annotated(tmp_path, "0-0", "0-3", "", "")
     (piece,) = pieces([text])
     with pytest.raises(CorpusError, match=r"layers.jsonl, line 3: the words 0-3 .* line 2 of .* has 3 and 3 words"):
         list(values(piece, tokenizer("word", text)))
 
 
-def test_only_pairs_have_aligned_words(tmp_path: Path) -> None:
+def test_alignments_of_other_files_than_pairs_raise_an_error(tmp_path: Path) -> None:
     text = write(tmp_path, ["one text"], "plain.txt")
     with pytest.raises(CorpusError, match="only .*pairs.tsv files"):
         sidecars.write(text, [(1, {"word_alignments": "0-0"})])
@@ -114,7 +115,8 @@ def test_only_pairs_have_aligned_words(tmp_path: Path) -> None:
 
 
 def test_real_pairs_with_their_common_words_aligned(tmp_path: Path) -> None:
-    """Tatoeba's German and English: a word that is spelled alike once in both ("Tom") is aligned with itself."""
+    """Tatoeba's German and English sentences. A word that occurs once in both, such as "Tom", is aligned with
+    itself."""
     halves = [real("tatoeba", f"tatoeba.deu-eng.{code}").read_text().splitlines() for code in ("deu", "eng")]
     links = []
     for one, other in zip(*(([line.split() for line in half]) for half in halves), strict=True):
@@ -122,25 +124,25 @@ def test_real_pairs_with_their_common_words_aligned(tmp_path: Path) -> None:
         links.append(" ".join(f"{one.index(word)}-{other.index(word)}" for word in common))
     text = write(tmp_path, [f"{one}\t{other}" for one, other in zip(*halves, strict=True)])
     sidecars.write(text, sidecars.read_alignments(pharaoh(tmp_path, *links), text))
-    known = Tokenizer.train("word", [line for half in halves for line in half], 5000)
-    known = known.with_symbols(symbols_of([text]))
-    corpus, found = tokenise([text], known), 0
+    trained = Tokenizer.train("word", [line for half in halves for line in half], 5000)
+    trained = trained.with_symbols(symbols_of([text]))
+    corpus, outputs = tokenise([text], trained), 0
     places, bounds = corpus.layers["word_alignments"], corpus.sentences
     for sentence, (begin, end) in enumerate(zip(bounds, bounds[1:], strict=False)):
         heads = [k for k in range(begin, end) if places[k] > 0 and (k == begin or places[k - 1] != places[k])]
         for k in heads:  # the first piece of an aligned word: "Tom" of "Tom."
             assert corpus.ids[k] == corpus.ids[bounds[sentence ^ 1] + places[k] - 1]
-        found += len(heads)
-    assert (places != 0).all() and found == 2 * sum(len(line.split()) for line in links)
+        outputs += len(heads)
+    assert (places != 0).all() and outputs == 2 * sum(len(line.split()) for line in links)
 
 
-def test_a_file_of_an_aligner_is_written_beside_other_annotation(tmp_path: Path) -> None:
+def test_alignments_are_written_together_with_other_annotations(tmp_path: Path) -> None:
     text, lines = write(tmp_path), tmp_path / "lines.jsonl"
     lines.write_text('{"line": 2, "languages": "nl"}\n')
     packed = pharaoh(tmp_path, *LINKS).with_suffix(".gz")
     packed.write_bytes(gzip.compress(pharaoh(tmp_path, *LINKS).read_bytes()))
-    given = [str(text), "--lines", str(lines), "--default", "languages=en,de", "--alignments", str(packed)]
-    result = CliRunner().invoke(annotate, given)
+    arguments = [str(text), "--lines", str(lines), "--default", "languages=en,de", "--alignments", str(packed)]
+    result = CliRunner().invoke(annotate, arguments)
     assert result.exit_code == 0, result.output
     side = sidecars.read(text)
     assert side is not None and side.layers == ("languages", "word_alignments")
@@ -152,7 +154,7 @@ def test_a_file_of_an_aligner_is_written_beside_other_annotation(tmp_path: Path)
 
 
 def test_contexts_of_biskip_are_around_the_aligned_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Translations in the reverse order. Every other pair is annotated, and its words begin with "a"."""
+    """Translations are in reverse order. Every other pair is annotated, and its words begin with "a"."""
     monkeypatch.setattr(biskip, "subsampling", lambda counts: (np.ones(len(counts), np.float32), 1.0))
     rng, lines, links = np.random.default_rng(0), [], []
     for number in range(200):
@@ -162,17 +164,17 @@ def test_contexts_of_biskip_are_around_the_aligned_word(tmp_path: Path, monkeypa
             links.append((number + 1, {"word_alignments": "0-5 1-4 2-3 3-2 4-1"}))  # the last word is not aligned
     text = write(tmp_path, lines)
     sidecars.write(text, links)
-    known = Tokenizer.train("word", "\n".join(lines).replace("\t", "\n").split("\n"), 300)
-    known = known.with_symbols(symbols_of([text]))
-    corpus = tokenise([text], known, tmp_path / "cache")
-    batch, same, others, alone = biskip.batches(corpus, known.vocabulary, 8, 60)(0, 0), 0, 0, 0
+    trained = Tokenizer.train("word", "\n".join(lines).replace("\t", "\n").split("\n"), 300)
+    trained = trained.with_symbols(symbols_of([text]))
+    corpus = tokenise([text], trained, tmp_path / "cache")
+    batch, same, others, unaligned = biskip.batches(corpus, trained.vocabulary, 8, 60)(0, 0), 0, 0, 0
     for r in range(8):
-        places, languages, there = (batch[name][r] for name in ("places", "languages", "windows"))
-        words = known.pieces(batch["tokens"][r])
-        for c in np.flatnonzero(there)[12:-12]:  # the row's ends may cut a pair
+        places, languages, in_window = (batch[name][r] for name in ("places", "languages", "windows"))
+        words = trained.pieces(batch["tokens"][r])
+        for c in np.flatnonzero(in_window)[12:-12]:  # pairs at the ends of the row may be truncated
             other = 1 - languages[c]
             aligned = [
-                o for o in np.flatnonzero(there) if languages[o] == other and places[o, other] == places[c, other]
+                o for o in np.flatnonzero(in_window) if languages[o] == other and places[o, other] == places[c, other]
             ]
             if words[c].lower().startswith("b"):
                 assert [words[o].lower() == words[c].lower() for o in aligned] == [False]
@@ -181,5 +183,5 @@ def test_contexts_of_biskip_are_around_the_aligned_word(tmp_path: Path, monkeypa
                 assert [words[o].lower() for o in aligned] == [words[c].lower()]
                 same += 1
             else:
-                alone += 1
-    assert same > 50 and others > 50 and 0 < alone < same / 2
+                unaligned += 1
+    assert same > 50 and others > 50 and 0 < unaligned < same / 2

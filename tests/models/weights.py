@@ -1,4 +1,4 @@
-"""Weights of layers as numbers, for tests that work equations out by hand."""
+"""Weights of layers in NumPy, for tests that compute equations by hand."""
 
 from types import SimpleNamespace
 
@@ -15,11 +15,12 @@ _NAMES = (
 
 
 def numbers(layer) -> SimpleNamespace:
-    """The weights of a block in float64: ``qkv_kernel``, ``output_bias``, ``inner_kernel``, ``norm_scale``, ..."""
-    found = {}
+    """Returns the weights of a block in float64: ``qkv_kernel``, ``output_bias``, ``inner_kernel``, ``norm_scale``,
+    ..."""
+    result = {}
     for variable in layer.variables:
         name = variable.path.split(f"/{layer.name}/", 1)[1]
         for ours, short in _NAMES:
             name = name.replace(ours, short)
-        found[name] = np.asarray(variable, np.float64)
-    return SimpleNamespace(**found)
+        result[name] = np.asarray(variable, np.float64)
+    return SimpleNamespace(**result)

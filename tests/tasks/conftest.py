@@ -1,4 +1,4 @@
-"""What several tests of tasks are about: one small microworld, made once."""
+"""Fixtures for the tests of tasks: one small microworld, made once per session."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Data sets for the tests of tasks: real ones beside the repository, and official layouts written by hand."""
+"""Test helpers for tasks: access to real data sets next to the repository, and files written by hand."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 
 
 def real(*parts: str) -> Path:
-    """A file or folder of real data; the test is skipped where there is none."""
+    """Returns the path of a file or folder of real data. Skips the test if it is missing."""
     path = DATA.joinpath(*parts)
     if not path.exists():
         pytest.skip(f"no real data: ../shared/data/{'/'.join(parts)} is missing")
@@ -17,7 +17,7 @@ def real(*parts: str) -> Path:
 
 
 def write_rows(path: Path, *rows: object) -> Path:
-    """Each of ``rows`` a line of ``path``: texts as they are, others as JSON."""
+    """Writes each of ``rows`` to a line of ``path``: strings unchanged, other objects as JSON."""
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = (row if isinstance(row, str) else json.dumps(row, ensure_ascii=False) for row in rows)
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""BARTABSA's files, written by hand in the authors' three layouts, and the count of exact tuples."""
+"""BARTABSA's files, written by hand in the authors' three layouts, and F1 over exactly matching tuples."""
 
 import json
 
@@ -17,7 +17,7 @@ def span(first: int, past: int, words: str, **more) -> dict:
 
 
 def sentence(words: str, aspects: list, opinions: list) -> dict:
-    """As in D20: the n-th aspect and the n-th opinion are a pair."""
+    """Makes a sentence as in D20, where the n-th aspect and the n-th opinion are a pair."""
     return {
         "raw_words": words, "words": words.split(),
         "aspects": [
@@ -60,14 +60,14 @@ GOLD = {
     "absa-triplet-penga-14lap": [[(0, 1, 3, 4, "POS"), (7, 8, 9, 9, "NEG")]],
     "absa-pair-14lap": [[(0, 1, 3, 4), (7, 8, 9, 9)], [(0, 1, 1, 1)]],
     "absa-aesc-14lap": [[(0, 1, "POS"), (7, 8, "NEG")], [(0, 1, "NEU")]],
-    "absa-ae-14lap": [[(0, 1), (7, 8)], []],  # what has no polarity is left out
+    "absa-ae-14lap": [[(0, 1), (7, 8)], []],  # the aspect without a polarity is left out
     "absa-oe-14lap": [[(4, 4), (9, 9)], []],
     "absa-alsc-14lap": [[("NEG",)], [("POS",)]],
 }
 
 
 @pytest.mark.parametrize("name", GOLD)
-def test_each_subtask_reads_its_tuples(data, name):
+def test_each_subtask_reads_its_gold_tuples(data, name):
     task = tasks.load(name)
     assert task.name == name and task.form is Form.POINTING
     examples = task.examples(data, "test")
@@ -80,12 +80,12 @@ def test_each_subtask_reads_its_tuples(data, name):
     assert task.score(gold, gold)["headline"] == 100.0
 
 
-def test_an_aspect_that_is_given_is_no_tuple(data):
+def test_given_aspects_are_not_part_of_the_tuples(data):
     examples = tasks.load("absa-alsc-14lap").examples(data, "test")
     assert [(e.id, e.group, e.gold.given) for e in examples] == [("0-7-8", "0", (7, 8)), ("0-0-1", "0", (0, 1))]
 
 
-def test_opinions_of_one_aspect_are_put_together_in_training_alone(data):
+def test_opinions_of_one_aspect_are_merged_only_in_training(data):
     task = tasks.load("absa-aoe-14lap")
     (train,) = task.examples(data, "train")
     assert list(train.gold) == [(3, 4), (9, 9)] and train.gold.given == (0, 1)
@@ -94,7 +94,7 @@ def test_opinions_of_one_aspect_are_put_together_in_training_alone(data):
         task.examples(data, "dev")
 
 
-def test_every_subtask_and_domain_has_a_task_and_nothing_else():
+def test_only_valid_combinations_of_subtask_and_domain_are_tasks():
     names = {tasks.load(f"absa-{subtask}-{domain}").name for subtask in absa.PATTERNS for domain in absa.DOMAINS
              if (subtask, domain) not in {(s, "16res") for s in ("ae", "oe", "alsc")}}  # fmt: skip
     assert len(names) == 7 * 4 - 3 and "absa" in names and tasks.load("absa-triplet-14lap").name == "absa"
@@ -112,7 +112,7 @@ def test_every_subtask_and_domain_has_a_task_and_nothing_else():
         ({"aspects": [span(0, 2, LAPTOP, polarity="GOOD")] * 3}, "'GOOD' is not one of POS, NEU, NEG"),
     ],
 )
-def test_malformed_sentences_are_named(data, wrong, what):
+def test_errors_name_the_malformed_sentence(data, wrong, what):
     path = data / "absa/pengb/14lap/test_convert.json"
     path.write_text(json.dumps([PAIRED[1], PAIRED[0] | wrong]))
     with pytest.raises(DataError, match="sentence 1") as error:
@@ -121,7 +121,8 @@ def test_malformed_sentences_are_named(data, wrong, what):
 
 
 def test_tuples_by_hand():
-    """Of 3 gold and 4 predicted tuples 2 agree; what is said twice counts once; lists, as JSON has them, do too."""
+    """Two of 3 gold and 4 predicted tuples agree. A repeated prediction counts once. A tuple may be a list, as in
+    JSON."""
     gold = [[(0, 1, "POS"), (2, 2, "NEG")], [(5, 5, "POS")], []]
     guesses = [[(0, 1, "POS"), (2, 2, "POS"), (0, 1, "POS")], [[5, 5, "POS"], (5, 6, "POS")], []]
     found = tuple_f1(gold, guesses)

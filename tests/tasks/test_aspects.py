@@ -1,4 +1,4 @@
-"""Aspect-based sentiment: the readers, five ways of asking, and measures held against their authors' rules."""
+"""Aspect-based sentiment: the readers, five question constructions, and metrics checked against the authors' rules."""
 
 import json
 import random
@@ -45,7 +45,7 @@ def test_sentihood_has_the_official_counts(split: str, texts: int, places: int, 
 
 @pytest.mark.parametrize(("split", "sentences", "opinions"), [("train", 3041, 3711), ("test", 800, 1025)])
 def test_semeval_has_the_official_counts(split: str, sentences: int, opinions: int) -> None:
-    examples = real("semeval14_restaurants", split)  # two of the training file's 3713 categories stand there twice
+    examples = real("semeval14_restaurants", split)  # two of the 3713 categories of the training file are duplicates
     assert len({example.group for example in examples}) == sentences and len(examples) == 5 * sentences
     assert sum(example.gold != "none" for example in examples) == opinions
 
@@ -84,7 +84,7 @@ def semeval_file(folder: Path, text: str = XML, name: str = "Restaurants_Test_Go
     return path
 
 
-def test_sentihood_judges_four_aspects_of_each_place(tmp_path: Path) -> None:
+def test_sentihood_has_four_aspects_per_place(tmp_path: Path) -> None:
     sentihood_file(tmp_path)
     examples = list(tasks.load("sentihood").read(tmp_path, "test"))
     assert len(examples) == 12
@@ -96,7 +96,7 @@ def test_sentihood_judges_four_aspects_of_each_place(tmp_path: Path) -> None:
     assert (examples[6].gold.whole, examples[6].gold.kind) == ("7-LOCATION2", "transit-location")
 
 
-def test_semeval_judges_five_categories(tmp_path: Path) -> None:
+def test_semeval_has_five_categories_per_sentence(tmp_path: Path) -> None:
     semeval_file(tmp_path)
     examples = list(tasks.load("semeval14_restaurants").read(tmp_path, "test"))
     assert [example.gold for example in examples] == ["none", "neutral", "conflict"] + ["none"] * 7
@@ -126,7 +126,7 @@ def test_semeval_judges_five_categories(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_sentihood_says_what_is_wrong(tmp_path: Path, entries: object, message: str) -> None:
+def test_sentihood_errors_describe_malformed_files(tmp_path: Path, entries: object, message: str) -> None:
     sentihood_file(tmp_path, entries)
     with pytest.raises(DataError, match=message) as error:
         list(tasks.load("sentihood").read(tmp_path, "test"))
@@ -149,14 +149,14 @@ def test_sentihood_says_what_is_wrong(tmp_path: Path, entries: object, message: 
         ("<sentences>", '<!DOCTYPE x [<!ENTITY y "z">]><sentences>', "line 2: a document type is declared"),
     ],
 )
-def test_semeval_says_what_is_wrong(tmp_path: Path, old: str, new: str, message: str) -> None:
+def test_semeval_errors_describe_malformed_files(tmp_path: Path, old: str, new: str, message: str) -> None:
     semeval_file(tmp_path, XML.replace(old, new))
     with pytest.raises(DataError, match=f"Restaurants_Test_Gold.xml, {message}"):
         list(tasks.load("semeval14_restaurants").read(tmp_path, "test"))
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_the_ways_of_asking_share_examples_and_measures(name: str, tmp_path: Path) -> None:
+def test_question_constructions_share_examples_and_metrics(name: str, tmp_path: Path) -> None:
     sentihood_file(tmp_path), semeval_file(tmp_path)
     single = tasks.load(name)
     examples = list(single.read(tmp_path, "test"))
@@ -170,65 +170,65 @@ def test_the_ways_of_asking_share_examples_and_measures(name: str, tmp_path: Pat
             questions = task.questions(example)
             assert all(set(question.answers) <= set(task.answers) for question in questions)
             certain = [[float(answer == q.gold) for answer in q.answers] for q in questions]
-            assert task.chosen(certain) == example.gold  # asking and deciding are each other's inverse
+            assert task.chosen(certain) == example.gold  # `chosen` is the inverse of `questions`
             unlabelled = Example(id="0", inputs=example.inputs)
             assert all(question.gold is None for question in task.questions(unlabelled))
     with pytest.raises(UnknownTask, match="no construction 'qa'. Choices: single, qa-m"):
         tasks.load(f"{name}-qa")
 
 
-def test_the_sentences_are_those_of_the_paper(tmp_path: Path) -> None:
+def test_auxiliary_sentences_are_those_of_the_paper(tmp_path: Path) -> None:
     sentihood_file(tmp_path), semeval_file(tmp_path)
     place = list(tasks.load("sentihood").read(tmp_path, "test"))[6]
     food = list(tasks.load("semeval14_restaurants").read(tmp_path, "test"))[2]
 
-    def asked(name: str, example: Example) -> list[tuple]:
+    def question_texts(name: str, example: Example) -> list[tuple]:
         return [question.inputs[1:] for question in tasks.load(name).questions(example)]
 
-    assert asked("sentihood", place) == asked("semeval14_restaurants", food) == [()]
-    assert asked("sentihood-qa-m", place) == [("what do you think of the transit location of location - 2 ?",)]
-    assert asked("sentihood-nli-m", place) == [("location - 2 - transit location",)]
+    assert question_texts("sentihood", place) == question_texts("semeval14_restaurants", food) == [()]
+    assert question_texts("sentihood-qa-m", place) == [("what do you think of the transit location of location - 2 ?",)]
+    assert question_texts("sentihood-nli-m", place) == [("location - 2 - transit location",)]
     statement = "the polarity of the aspect transit location of location - 2 is Positive ."
-    assert asked("sentihood-qa-b", place)[1] == (statement,)
-    assert asked("sentihood-nli-b", place)[0] == ("None - location - 2 - transit location",)
-    assert asked("semeval14_restaurants-qa-m", food) == [("what do you think of the food of it ?",)]
-    assert asked("semeval14_restaurants-nli-m", food) == [("food",)]
-    assert asked("semeval14_restaurants-qa-b", food)[3] == ("the polarity of the aspect food is conflict .",)
-    assert asked("semeval14_restaurants-nli-b", food)[4] == ("none - food",)
+    assert question_texts("sentihood-qa-b", place)[1] == (statement,)
+    assert question_texts("sentihood-nli-b", place)[0] == ("None - location - 2 - transit location",)
+    assert question_texts("semeval14_restaurants-qa-m", food) == [("what do you think of the food of it ?",)]
+    assert question_texts("semeval14_restaurants-nli-m", food) == [("food",)]
+    assert question_texts("semeval14_restaurants-qa-b", food)[3] == ("the polarity of the aspect food is conflict .",)
+    assert question_texts("semeval14_restaurants-nli-b", food)[4] == ("none - food",)
 
 
 @pytest.mark.parametrize(
     ("yes", "label", "shares"),
     [
         ((0.2, 0.6, 0.2), GOOD, (0.2, 0.6, 0.2)),
-        ((0.9, 0.95, 0.1), GOOD, (0.9 / 1.95, 0.95 / 1.95, 0.1 / 1.95)),  # above 1/2 for two: the higher one
-        ((0.1, 0.05, 0.2), BAD, (0.1 / 0.35, 0.05 / 0.35, 0.2 / 0.35)),  # "no" is likelier for all
-        ((0.5, 0.5, 0.1), NONE, (0.5 / 1.1, 0.5 / 1.1, 0.1 / 1.1)),  # of equals the first
+        ((0.9, 0.95, 0.1), GOOD, (0.9 / 1.95, 0.95 / 1.95, 0.1 / 1.95)),  # two are above 1/2: the higher one
+        ((0.1, 0.05, 0.2), BAD, (0.1 / 0.35, 0.05 / 0.35, 0.2 / 0.35)),  # "no" is more likely for all
+        ((0.5, 0.5, 0.1), NONE, (0.5 / 1.1, 0.5 / 1.1, 0.1 / 1.1)),  # the first of equal ones
         ((0.0, 0.0, 0.0), NONE, (1 / 3, 1 / 3, 1 / 3)),
     ],
 )
-def test_the_most_affirmed_statement_decides(yes: tuple, label: str, shares: tuple) -> None:
+def test_statement_with_the_highest_yes_probability_decides(yes: tuple, label: str, shares: tuple) -> None:
     found = tasks.load("sentihood-qa-b").chosen([(1 - p, p) for p in yes])
     assert found == label and found.scores == pytest.approx(shares)
     assert YES_NO.index("yes") == 1
 
 
 def places(*texts: str) -> list[Part]:
-    """Gold of places, a letter per aspect: n, p, m for None, Positive, Negative (minus)."""
+    """Makes the gold of places from one letter per aspect: n, p, m for None, Positive, Negative (minus)."""
     named = {"n": NONE, "p": GOOD, "m": BAD}
     return [Part(named[c], whole=str(i), kind=str(k)) for i, text in enumerate(texts) for k, c in enumerate(text)]
 
 
 @pytest.mark.parametrize(
     ("gold", "guess", "strict", "f1"),
-    [  # strict accuracy and the harmonic mean of averaged precision and recall, as Sun et al.'s script takes them
+    [  # strict accuracy, and the harmonic mean of averaged precision and recall, as in Sun et al.'s script
         (("pnnn", "nmnn"), ("pnnn", "nmnn"), 100, 100),
-        (("pnnn",), ("mnnn",), 0, 100),  # the aspect is found, its sentiment is wrong: strict is about both
+        (("pnnn",), ("mnnn",), 0, 100),  # the aspect is found, its sentiment is wrong: strict accuracy needs both
         (("nnnn", "pnnn"), ("nnnn", "nnnn"), 50, 0),
-        (("nnnn", "pnnn"), ("pnnn", "pnnn"), 50, 100),  # where nothing is said, a false alarm is not in the F1
+        (("nnnn", "pnnn"), ("pnnn", "pnnn"), 50, 100),  # the F1 ignores false positives at places without aspects
         (("ppnn", "pnnn"), ("pnnn", "ppnn"), 0, 75),  # P (1 + 1/2) / 2, R (1/2 + 1) / 2; the mean of F1s is 2/3
         (("pnnn",), ("npnn",), 0, 0),
-        (("nnnn",), ("nnnn",), 100, 0),  # no place with an aspect: nothing to average
+        (("nnnn",), ("nnnn",), 100, 0),  # no place has an aspect, so there is nothing to average
     ],
 )
 def test_aspects_by_hand(gold: tuple, guess: tuple, strict: float, f1: float) -> None:
@@ -239,20 +239,20 @@ def test_aspects_by_hand(gold: tuple, guess: tuple, strict: float, f1: float) ->
 @pytest.mark.parametrize(
     ("gold", "scores", "accuracy"),
     [
-        (GOOD, (0.8, 0.15, 0.05), 100),  # None is likeliest, and of the sentiments Positive
+        (GOOD, (0.8, 0.15, 0.05), 100),  # None is most likely overall, and Positive among the sentiments
         (BAD, (0.8, 0.15, 0.05), 0),
         (GOOD, (0.0, 0.5, 0.5), 100),  # 1/2 is not above 1/2
         (BAD, (0.0, 0.5, 0.5), 0),
-        (NONE, (0.0, 0.5, 0.5), 0),  # not judged: 0 of 0
+        (NONE, (0.0, 0.5, 0.5), 0),  # not counted: 0 of 0
         (GOOD, (1.0, 0.0, 0.0), 100),
     ],
 )
-def test_sentiment_is_judged_whatever_the_aspect(gold: str, scores: tuple, accuracy: float) -> None:
+def test_sentiment_accuracy_ignores_the_score_of_none(gold: str, scores: tuple, accuracy: float) -> None:
     guess = [Scored.best(sentihood.LABELS, scores)]
     assert sentihood.sentiment([Part(gold, whole="a", kind="b")], guess) == {"sentiment_accuracy": accuracy}
 
 
-def test_sentihood_measures_equal_scikit_learn() -> None:
+def test_sentihood_metrics_equal_scikit_learn() -> None:
     rng = np.random.default_rng(0)
     for size in (30, 200):
         gold = places(*("".join(rng.choice(list("nnnpm"), 4)) for _ in range(size)))
@@ -262,15 +262,15 @@ def test_sentihood_measures_equal_scikit_learn() -> None:
         none = np.array([label == NONE for label in gold])
         expected = np.mean([roc_auc_score(none[rows], shares[rows, 0]) for rows in by_kind])
         assert sentihood.aspect_auc(gold, guess)["aspect_auc"] == pytest.approx(100 * expected)
-        said = [[i for i in rows if not none[i]] for rows in by_kind]
+        rows_with_opinion = [[i for i in rows if not none[i]] for rows in by_kind]
         negative, share = np.array([label == BAD for label in gold]), shares[:, 2] / (shares[:, 1] + shares[:, 2])
-        expected = np.mean([roc_auc_score(negative[rows], share[rows]) for rows in said])
+        expected = np.mean([roc_auc_score(negative[rows], share[rows]) for rows in rows_with_opinion])
         assert sentihood.sentiment_auc(gold, guess)["sentiment_auc"] == pytest.approx(100 * expected)
         expected = accuracy_score(negative[~none], share[~none] > 0.5)
         assert sentihood.sentiment(gold, guess)["sentiment_accuracy"] == pytest.approx(100 * expected)
 
 
-def test_areas_of_constants_and_of_one_class() -> None:
+def test_auc_of_constant_scores_and_of_a_single_class() -> None:
     assert sentihood.area(np.array([True, False, False]), np.array([0.3, 0.3, 0.3])) == 0.5
     assert sentihood.area(np.array([True, True]), np.array([0.3, 0.4])) is None
     gold = [Part(GOOD, kind="a"), Part(NONE, kind="a"), Part(NONE, kind="b")]  # "b" has one class and is left out
@@ -281,11 +281,11 @@ def test_areas_of_constants_and_of_one_class() -> None:
 
 @pytest.mark.parametrize(
     ("gold", "guess", "expected"),
-    [  # precision, recall; accuracy in 4, 3, 2 classes
+    [  # precision, recall; accuracy for 4, 3, 2 classes
         ("positive none", "negative none", (100, 100, 0, 0, 0)),  # the category is found
-        ("positive none", "none positive", (0, 0, 100, 100, 100)),  # likeliest of nothing known: the first, positive
+        ("positive none", "none positive", (0, 0, 100, 100, 100)),  # all equally likely: the first, positive
         ("negative", "none", (0, 0, 0, 0, 0)),
-        ("conflict neutral", "conflict conflict", (100, 100, 50, 0, 0)),  # three classes: positive for conflict
+        ("conflict neutral", "conflict conflict", (100, 100, 50, 0, 0)),  # three classes: positive replaces conflict
         ("conflict", "conflict", (100, 100, 100, 0, 0)),
         ("positive negative", "neutral neutral", (100, 100, 0, 0, 50)),
         ("none", "none", (0, 0, 0, 0, 0)),
@@ -298,7 +298,7 @@ def test_categories_by_hand(gold: str, guess: str, expected: tuple) -> None:
     assert tuple(found[name] for name in names) == pytest.approx(expected)
 
 
-def test_the_likeliest_class_takes_the_place_of_one_that_is_out() -> None:
+def test_most_likely_remaining_class_replaces_an_excluded_class() -> None:
     guess = Scored.best(semeval14.LABELS, (0.1, 0.15, 0.2, 0.25, 0.3))
     assert guess == "none"
     found = [semeval14.categories([gold], [guess]) for gold in ("conflict", "negative")]
@@ -332,10 +332,10 @@ def test_files_in_the_official_formats_are_scored(tmp_path: Path) -> None:
         score("semeval14_restaurants", semeval_file(tmp_path, less, "gold.xml"), guess)
 
 
-def test_rows_may_have_probabilities(tmp_path: Path) -> None:
+def test_prediction_rows_may_have_probabilities(tmp_path: Path) -> None:
     gold = sentihood_file(tmp_path)
     table, shares = ["index\tprediction\tNone\tPositive\tNegative"], [0.9] * 12
-    shares[1] = shares[5] = 0.6  # None is the answer everywhere, and least where there are opinions
+    shares[1] = shares[5] = 0.6  # None is predicted everywhere, with the lowest probability where there are opinions
     rows = [f"{i}\tNone\t{p}\t{(1 - p) / 2}\t{(1 - p) / 2}" for i, p in enumerate(shares)]
     guess = tmp_path / "guess.tsv"
     guess.write_text("\n".join(table + rows))
@@ -348,7 +348,7 @@ def test_rows_may_have_probabilities(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [f"{family}{way}" for family in FAMILIES for way in ("", "-qa-m", "-nli-b")])
-def test_a_baseline_answers_each_question_and_measures_have_intervals(name: str, tmp_path: Path) -> None:
+def test_baseline_answers_each_question_and_metrics_have_intervals(name: str, tmp_path: Path) -> None:
     sentihood_file(tmp_path, SENTIHOOD * 3), semeval_file(tmp_path)
     task = tasks.load(name)
     examples = list(task.read(tmp_path, "test"))

@@ -1,4 +1,4 @@
-"""BLiMP: its files, its variants, its measure, and the paper's own figures where its data are there."""
+"""BLiMP: its files, its variants, its metric, and the official counts if the real data is present."""
 
 import json
 from pathlib import Path
@@ -25,14 +25,14 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_pairs_stand_by_paradigm_with_the_acceptable_sentence_first(tmp_path: Path) -> None:
+def test_pairs_are_ordered_by_paradigm_with_the_acceptable_sentence_first(tmp_path: Path) -> None:
     found = tasks.load("blimp").examples(folder(tmp_path), "test")
     assert [one.id for one in found] == [f"{name}-{n}" for name in ("binding", "island") for n in range(5)]
     assert found[6].channels == {"languages": ("en", "en")}
     assert found[6].inputs == ("Good 1.", "Bad 1.") and (found[6].gold, found[6].gold.kind) == ("island", "islands")
 
 
-def test_a_variant_has_the_first_pairs_of_each_paradigm(tmp_path: Path) -> None:
+def test_variant_has_the_first_pairs_of_each_paradigm(tmp_path: Path) -> None:
     found = tasks.load("blimp-2").examples(folder(tmp_path), "test")
     assert [one.id for one in found] == ["binding-0", "binding-1", "island-0", "island-1"]
     assert tasks.load("blimp-2").name == "blimp-2" and tasks.load("blimp-2") is tasks.load("blimp-2")
@@ -41,7 +41,7 @@ def test_a_variant_has_the_first_pairs_of_each_paradigm(tmp_path: Path) -> None:
             tasks.load(wrong)
 
 
-def test_ties_and_what_is_no_number_are_wrong() -> None:
+def test_ties_and_nan_count_as_wrong() -> None:
     gold = [Part("x")] * 5
     scores = [(-1.0, -2.0), (-2.0, -1.0), (-1.0, -1.0), (float("nan"), -1.0), (-1.0, float("nan"))]
     assert preference()(gold, scores) == {"accuracy": 20.0}
@@ -60,7 +60,7 @@ def test_each_phenomenon_has_its_accuracy() -> None:
     assert scores["ellipsis"]["value"] == 100.0 and "quantifiers" not in scores
 
 
-def test_damaged_files_are_told(tmp_path: Path) -> None:
+def test_damaged_files_are_reported(tmp_path: Path) -> None:
     root = folder(tmp_path)
     write_rows(root / "blimp/data/island.jsonl", pair(0), {"UID": "island"})
     with pytest.raises(DataError, match="island.jsonl, line 2"):
@@ -71,24 +71,24 @@ def test_damaged_files_are_told(tmp_path: Path) -> None:
         tasks.load("blimp").examples(root, "test")
 
 
-def test_scores_made_elsewhere_are_scored(tmp_path: Path) -> None:
+def test_external_sentence_scores_are_scored(tmp_path: Path) -> None:
     root = folder(tmp_path)
     examples = tasks.load("blimp").examples(root, "test")
     rows = [{"id": one.id, "scores": [-5.0, -5.5 + n % 2]} for n, one in enumerate(examples)]
     assert score("blimp", root / "blimp", write_rows(tmp_path / "a.jsonl", *rows))["accuracy"] == 50.0
     written = [{"id": row["id"], "prediction": row["scores"]} for row in reversed(rows)]
     assert score("blimp", root / "blimp", write_rows(tmp_path / "b.jsonl", *written))["accuracy"] == 50.0
-    for wrong, told in (
+    for wrong, message in (
         ([*rows, rows[0]], "island|binding"),
         (rows[1:], "binding-0"),
         ([{"id": "island-0", "scores": [1]}], "two numbers"),
         ([{"id": "island-0", "prediction": [1, "2"]}], "two scores"),
     ):
-        with pytest.raises(DataError, match=told):
+        with pytest.raises(DataError, match=message):
             score("blimp", root / "blimp", write_rows(tmp_path / "c.jsonl", *wrong))
 
 
-def test_the_whole_of_blimp() -> None:
+def test_real_blimp_has_the_official_counts() -> None:
     data = real("blimp").parent
     found = tasks.load("blimp").examples(data, "test")
     assert len(found) == 67_000 and len({one.id for one in found}) == 67_000
@@ -96,5 +96,5 @@ def test_the_whole_of_blimp() -> None:
     assert len({one.gold.kind for one in found}) == 13, "12 of the paper, of which the files tell s-selection apart"
     assert len(tasks.load("blimp-100").examples(data, "test")) == 6_700
     summary = real("blimp", "raw_results", "summary", "models_summary.jsonl")
-    told = {json.loads(line)["UID"] for line in summary.read_text().splitlines()}
-    assert told - {"overall"} == {str(one.gold) for one in found}
+    message = {json.loads(line)["UID"] for line in summary.read_text().splitlines()}
+    assert message - {"overall"} == {str(one.gold) for one in found}

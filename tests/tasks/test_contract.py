@@ -1,4 +1,4 @@
-"""What every task file promises, checked over every file in the folder: a new task is tested the moment it exists."""
+"""The contract of task files, checked for every file in the folder, so that new tasks are tested automatically."""
 
 import ast
 import math
@@ -17,7 +17,7 @@ from ptmbench.tasks.task import MissingData, Task, UnknownTask
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = tasks.names()
 LONGEST = 120
-"""Lines of a task file; 30 to 50 is the aim, formats with quirks take more."""
+"""Maximum number of lines of a task file. The aim is 30 to 50; irregular formats need more."""
 
 _PAIRS = "index\tsentence1\tsentence2\tlabel\n0\tIt \u2028 sat.\tIt was.\t{}\n"
 _MNLI = "index\tgenre\tsentence1\tsentence2\tlabel1\tgold_label\n3\tfiction\tA.\tB.\tneutral\tneutral\n"
@@ -85,11 +85,11 @@ SAMPLES = {
     "wikitext2": " \n = Title = \n \n A text of words . \n",
     "bits_per_byte": " \n = Title = \n \n A text of ten words that are there for a test . \n",
 }
-"""A training file of one row for each task whose splits are one file of plain text."""
+"""A training file with one row, for each task whose splits are single files of plain text."""
 
 
 def _gold(task: Task) -> list[Any]:
-    """Made-up gold of the task's form, with every class at least once."""
+    """Makes gold labels for the form of the task, with every class at least once."""
     match task.form:
         case Form.CLASSIFICATION:
             return list(task.labels) * 3
@@ -105,8 +105,8 @@ def _gold(task: Task) -> list[Any]:
             return [0, 1, 1, 0]
         case Form.GENERATION:
             texts = [("a man is riding a brown horse",), ("two dogs run over the green grass",)]
-            if "polarities" in task.extra:  # judged by what they say of animals
-                return [Rewriting(text, "a man is walking", "1", _tells_of_animals) for text in texts]
+            if "polarities" in task.extra:  # the judge checks whether a text mentions animals
+                return [Rewriting(text, "a man is walking", "1", _mentions_animals) for text in texts]
             return texts
         case Form.LANGUAGE_MODELLING:
             return [40, 25] if task.extra.get("bytes") else [None, None]
@@ -124,7 +124,7 @@ def _gold(task: Task) -> list[Any]:
             ]
 
 
-def _tells_of_animals(texts: Sequence[str]) -> list[str]:
+def _mentions_animals(texts: Sequence[str]) -> list[str]:
     return [str(int("horse" in text or "dogs" in text)) for text in texts]
 
 
@@ -148,14 +148,14 @@ def task(request: pytest.FixtureRequest) -> Task:
     return tasks.load(request.param)
 
 
-def test_the_folder_is_the_registry() -> None:
+def test_task_names_follow_from_the_files_of_the_folder() -> None:
     assert {"cola", "mnli_mm", "copa", "stsb"} <= set(NAMES)
     assert not {"task", "forms", "files"} & set(NAMES)
     with pytest.raises(UnknownTask, match="cola"):
         tasks.load("colla")
 
 
-def test_a_task_is_described(task: Task, request: pytest.FixtureRequest) -> None:
+def test_task_metadata_is_complete(task: Task, request: pytest.FixtureRequest) -> None:
     assert task.name == request.node.callspec.params["task"]
     assert task.title
     assert isinstance(task.form, Form)
@@ -170,7 +170,7 @@ def test_a_task_is_described(task: Task, request: pytest.FixtureRequest) -> None
     assert callable(task.read)
 
 
-def test_files_stay_inside_the_folder(task: Task) -> None:
+def test_task_files_are_inside_the_data_folder(task: Task) -> None:
     for split, names in task.files.items():
         assert split
         assert names
@@ -180,17 +180,17 @@ def test_files_stay_inside_the_folder(task: Task) -> None:
             assert ".." not in Path(name).parts
 
 
-def test_labels_belong_to_the_form(task: Task) -> None:
+def test_labels_fit_the_form(task: Task) -> None:
     if task.form in (Form.CLASSIFICATION, Form.TAGGING):
         assert len(task.labels) >= 2
         assert len(set(task.labels)) == len(task.labels)
-    elif task.form in (Form.SPAN, Form.POINTING):  # answers that are no span
+    elif task.form in (Form.SPAN, Form.POINTING):  # labels are answers that are not a span
         assert len(set(task.labels)) == len(task.labels)
     else:
         assert task.labels == ()
 
 
-def test_a_perfect_prediction_scores_perfectly(task: Task) -> None:
+def test_a_perfect_prediction_has_the_best_score(task: Task) -> None:
     gold = _gold(task)
     scores = task.score(gold, _perfect(task, gold))
     assert set(task.headline.split("+")) <= set(scores)
@@ -200,7 +200,7 @@ def test_a_perfect_prediction_scores_perfectly(task: Task) -> None:
     assert scores["headline"] == pytest.approx(best, abs=1e-9)
 
 
-def test_a_wrong_prediction_scores_less(task: Task) -> None:
+def test_a_wrong_prediction_has_a_worse_score(task: Task) -> None:
     gold = _gold(task)
     match task.form:
         case Form.REGRESSION | Form.SIMILARITY:
@@ -222,7 +222,7 @@ def test_a_wrong_prediction_scores_less(task: Task) -> None:
     assert worse < right if task.higher_is_better else worse > right
 
 
-def test_missing_data_is_a_sentence(task: Task, tmp_path: Path) -> None:
+def test_missing_data_gives_an_error_message(task: Task, tmp_path: Path) -> None:
     for split in task.files:
         with pytest.raises(MissingData, match=r"\S+ \S+"):
             task.examples(tmp_path, split)
@@ -231,8 +231,8 @@ def test_missing_data_is_a_sentence(task: Task, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(SAMPLES))
-def test_a_bom_does_not_change_the_first_row(name: str, tmp_path: Path) -> None:
-    """For formats of plain text in one file: as Unix writes it, and with BOM and CRLF."""
+def test_bom_and_crlf_do_not_change_the_examples(name: str, tmp_path: Path) -> None:
+    """Checks formats of plain text in one file, with LF line ends and with BOM and CRLF."""
     task, sample = tasks.load(name), SAMPLES[name]
     for folder, raw in (("unix", sample.encode()), ("dos", b"\xef\xbb\xbf" + sample.replace("\n", "\r\n").encode())):
         path = tmp_path / folder / task.files["train"][0].split("|")[0]
@@ -244,7 +244,7 @@ def test_a_bom_does_not_change_the_first_row(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_task_file_is_short_and_says_what_it_reads(name: str) -> None:
+def test_task_file_is_short_and_its_docstring_names_the_survey(name: str) -> None:
     text = tasks.path(name).read_text(encoding="utf-8")
     assert text.count("\n") <= LONGEST
     docstring = ast.get_docstring(ast.parse(text))
@@ -252,32 +252,32 @@ def test_a_task_file_is_short_and_says_what_it_reads(name: str) -> None:
     assert "survey" in docstring.lower(), "the docstring names the survey's section"
 
 
-def test_tasks_leave_tensorflow_alone() -> None:
+def test_tasks_do_not_import_tensorflow() -> None:
     program = (
-        "import sys, tasks; [tasks.load(name) for name in tasks.names()]; "
+        "import sys; from ptmbench import tasks; [tasks.load(name) for name in tasks.names()]; "
         "print(sorted({'tensorflow', 'keras', 'keras_hub', 'torch'} & {name.split('.')[0] for name in sys.modules}))"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
-def test_a_file_may_hold_several_tasks_whose_names_are_read_without_running_it(tmp_path: Path) -> None:
-    held = {name: tasks.path(name).name for name in tasks.names()}
-    assert [name for name, file in held.items() if file == "xquad.py"] == ["xquad_de", "xquad_en", "xquad_zh"]
-    assert all(file == f"{name}.py" for name, file in held.items() if file != "xquad.py")
+def test_names_of_several_tasks_in_a_file_are_read_without_running_it(tmp_path: Path) -> None:
+    file_names = {name: tasks.path(name).name for name in tasks.names()}
+    assert [name for name, file in file_names.items() if file == "xquad.py"] == ["xquad_de", "xquad_en", "xquad_zh"]
+    assert all(file == f"{name}.py" for name, file in file_names.items() if file != "xquad.py")
     assert tasks.load("xquad_de").name == "xquad_de" and tasks.load("xquad_zh") is tasks.load("xquad_zh")
     for source, names in (
         ('raise SystemExit\nTASKS = {\n    "a_en": made("en"),\n    "a_de": made("de"),\n}\n', ["a_en", "a_de"]),
         ("TASK = made()\n", ["several"]),
-        ("TASKS = {name: made(name) for name in LANGUAGES}\n", ["several"]),  # which no name leads to
-        ("\nTASKS = {\n    this is no Python\n", ["several"]),  # told when it is loaded
+        ("TASKS = {name: made(name) for name in LANGUAGES}\n", ["several"]),  # the names cannot be read
+        ("\nTASKS = {\n    this is no Python\n", ["several"]),  # reported when it is loaded
     ):
         file = tmp_path / "several.py"
         file.write_text(source, encoding="utf-8")
         assert tasks._task_names_in(file) == names
 
 
-def test_a_task_under_another_s_name_in_a_file_of_several_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_under_a_wrong_name_in_a_file_of_several_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     from ptmbench.tasks import xquad
     from ptmbench.tasks.task import BrokenTask
 

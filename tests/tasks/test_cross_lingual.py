@@ -1,4 +1,4 @@
-"""Cross-lingual inference: the real Chinese files where they are, and the official layouts written by hand."""
+"""Cross-lingual inference: the real Chinese files if present, and the official layouts written by hand."""
 
 from collections import Counter
 from pathlib import Path
@@ -16,7 +16,7 @@ HEADER = (
     "\tsentence2\tpromptID\tpairID\tgenre\tlabel1\tlabel2\tlabel3\tlabel4\tlabel5\tsentence1_tokenized"
     "\tsentence2_tokenized\tmatch"
 )
-"""The 19 columns of xnli.dev.tsv, as its authors name them."""
+"""The 19 column names of xnli.dev.tsv, as its authors wrote them."""
 
 
 def _row(language: str, label: str, first: str, second: str, pair: str) -> str:
@@ -51,7 +51,7 @@ def official(tmp_path: Path) -> Path:
         ("xnli-zh-translated", "狗 。", ["他说。", "他说。"], ["他说。", "他说。"]),
     ],
 )
-def test_who_trains_stops_and_is_reported(name: str, train: str, dev: list, test: list, official: Path) -> None:
+def test_languages_of_train_dev_and_test_splits(name: str, train: str, dev: list, test: list, official: Path) -> None:
     task = tasks.load(name)
     learned = task.examples(official, "train")
     assert [(e.id, e.inputs[0], e.gold) for e in learned] == [("0", train, "contradiction"), ("1", train, "entailment")]
@@ -61,18 +61,18 @@ def test_who_trains_stops_and_is_reported(name: str, train: str, dev: list, test
     assert task.name == name and task.report == "test"
 
 
-def test_the_language_reported_has_a_dev_set_of_its_own(official: Path) -> None:
+def test_the_reported_language_has_a_separate_dev_split(official: Path) -> None:
     assert [e.id for e in tasks.load("xnli-zh").examples(official, "dev-zh")] == ["1", "2"]
     assert "dev-zh" not in tasks.load("xnli-zh-translated").files
 
 
 @pytest.mark.parametrize("name", ["xnli-xx", "xnli-zh-", "xnli-zh-mt", "xnli-en-translated", "xnli_zh-de"])
-def test_ways_that_there_are_not_name_those_there_are(name: str) -> None:
+def test_errors_of_unknown_variants_name_the_known_variants(name: str) -> None:
     with pytest.raises(UnknownTask, match="xnli-zh-translated|xnli_zh-en"):
         tasks.load(name)
 
 
-def test_files_of_all_languages_are_scored_by_one(official: Path, tmp_path: Path) -> None:
+def test_a_file_of_all_languages_is_scored_in_the_language_of_the_task(official: Path, tmp_path: Path) -> None:
     gold = official / "xnli" / "XNLI-1.0" / "xnli.test.tsv"
     guess = _write(tmp_path / "guess.tsv", "index\tprediction", "0\tneutral", "1\tneutral")
     found = score("xnli-zh", gold, guess)
@@ -117,11 +117,11 @@ def test_chinese_files_of_three_columns(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("split", "count"), [("dev", 2490), ("test", 5010)])
-def test_the_real_chinese_files_have_their_counts(split: str, count: int) -> None:
+def test_real_chinese_files_have_the_official_counts(split: str, count: int) -> None:
     if not (DATA / "xnli_zh_ernie").is_dir():
         pytest.skip("no real data: ../shared/data/xnli_zh_ernie is missing")
     examples = tasks.load("xnli_zh").examples(DATA, split)
     assert len(examples) == count
-    assert set(Counter(example.gold for example in examples).values()) == {count // 3}  # balanced, as XNLI is
+    assert set(Counter(example.gold for example in examples).values()) == {count // 3}  # balanced, like XNLI
     if split == "dev":
         assert examples[0].inputs == ("他说，妈妈，我回来了。", "校车把他放下后，他立即给他妈妈打了电话。")

@@ -1,4 +1,4 @@
-"""Relations in few examples: episodes from files, real where they are."""
+"""Few-shot relation classification: episodes from made-up files, and from the real ones if present."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ def _relations(path: Path, count: int, sentences: int) -> Path:
     return write_rows(path, {f"P{r}": [_sentence(f"w{r}.{n}") for n in range(sentences)] for r in range(count)})
 
 
-def test_episodes_hold_a_question_and_solved_sentences(tmp_path: Path) -> None:
+def test_episodes_consist_of_a_query_and_labelled_sentences(tmp_path: Path) -> None:
     _relations(tmp_path / "fewrel" / "val_wiki.json", 7, 4)
     task = tasks.load("fewrel-5-3")
     examples = task.examples(tmp_path, "dev")
@@ -39,7 +39,7 @@ def test_episodes_hold_a_question_and_solved_sentences(tmp_path: Path) -> None:
     assert [e.gold for e in examples] != [e.gold for e in tasks.load("fewrel-5-1").examples(tmp_path, "dev")]
 
 
-def test_both_entities_are_marked_where_they_are_named_first(tmp_path: Path) -> None:
+def test_both_entities_are_marked_at_their_first_mention(tmp_path: Path) -> None:
     found = fewrel.relations(_relations(tmp_path / "x.json", 1, 1))["P0"][0]
     assert found == "In # New York # * w0.0 * * lives"
     assert [found[mark] for mark in found.marks] == ["*", "#"] and found.marks == (16, 3)
@@ -70,7 +70,7 @@ def test_variants_of_fewrel(tmp_path: Path) -> None:
         ({"P1": [_sentence("x") | {"t": ["a", "Q", []]}]}, "P1, sentence 1: not in FewRel's format"),
     ],
 )
-def test_malformed_relations_are_sentences(content: object, message: str, tmp_path: Path) -> None:
+def test_errors_describe_malformed_relations(content: object, message: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=message):
         fewrel.relations(write_rows(tmp_path / "x.json", content))
 
@@ -83,7 +83,7 @@ def test_answers_to_episodes_are_scored(tmp_path: Path) -> None:
     answers = right | {str(i): min(names) for i, names in enumerate(others)}
     found = score("fewrel-half", gold, write_rows(tmp_path / "guess.json", answers))
     assert found["accuracy"] == pytest.approx(99.8) and found["examples"] == 1000
-    answers |= {"0": "P0"}  # no relation that "half" reports
+    answers |= {"0": "P0"}  # not among the reported relations of "half"
     with pytest.raises(tasks.task.DataError, match="the class 'P0' of 0 is not one of"):
         score("fewrel-half", gold, write_rows(tmp_path / "guess.json", answers))
 
@@ -97,18 +97,18 @@ def _read_as(gold: Path, name: str) -> list[Example]:
 
 
 @pytest.mark.parametrize(("domain", "count", "each"), [("", 16, 700), ("nyt", 25, 100), ("pubmed", 10, 100)])
-def test_real_relations_have_their_counts(domain: str, count: int, each: int) -> None:
+def test_real_relations_have_the_official_counts(domain: str, count: int, each: int) -> None:
     found = fewrel.relations(real("fewrel", fewrel.DOMAINS[domain]))
     assert len(found) == count and {len(texts) for texts in found.values()} == {each}
     assert all(text[text.marks[0]] == "*" and text[text.marks[1]] == "#" for texts in found.values() for text in texts)
 
 
-def test_floors_of_episodes(tmp_path: Path) -> None:
+def test_baselines_on_episodes(tmp_path: Path) -> None:
     _relations(tmp_path / "fewrel" / "val_wiki.json", 16, 3)
     task = tasks.load("fewrel-half")
     train, dev = task.examples(tmp_path, "train"), task.examples(tmp_path, "dev")
     constant = task.score([e.gold for e in dev], baselines.predict("majority", task, train, dev))
     assert 15 < constant["accuracy"] < 25  # a fifth, give or take 4 standard deviations
     solved = Marked("a * b * # c #", (2, 8), "P1"), Marked("x * y * # z #", (2, 8), "P2")
-    asked = Example(id="0", inputs=(Marked("x * q * # z #", (2, 8)), *solved), gold="P2")
-    assert baselines.predict("bag-of-words", task, [asked], [asked]) == ["P2"]
+    query_example = Example(id="0", inputs=(Marked("x * q * # z #", (2, 8)), *solved), gold="P2")
+    assert baselines.predict("bag-of-words", task, [query_example], [query_example]) == ["P2"]

@@ -40,14 +40,14 @@ def test_cnn_dailymail_reads_stories_in_the_order_of_the_list(tmp_path: Path) ->
     ]
     before = task.fingerprint(tmp_path, ["dev"])
     _story(root, "cnn", "http://a", text.replace("fell", "came"))
-    assert task.fingerprint(tmp_path, ["dev"]) != before  # the stories count, not just the list
-    # Highlights are sentences: in another order they are worth the same by rougeLsum, less by rougeL.
+    assert task.fingerprint(tmp_path, ["dev"]) != before  # the fingerprint includes the stories, not just the list
+    # Highlights are sentences. In another order, rougeLsum stays the same and rougeL is lower.
     found = task.score([("Rain\nNo snow",)], ["No snow\nRain"])
     assert found["rougeLsum"] == found["headline"] == pytest.approx(100)
     assert found["rougeL"] == pytest.approx(200 / 3)
 
 
-def test_cnn_dailymail_says_what_is_wrong(tmp_path: Path) -> None:
+def test_cnn_dailymail_errors_describe_malformed_files(tmp_path: Path) -> None:
     root = tmp_path / "cnn_dailymail"
     _write(root, **{"all_test.txt": "http://a\n"})
     with pytest.raises(MissingData, match=r"all_test\.txt, line 1: there is no .*cnn/stories/[0-9a-f]{40}\.story"):
@@ -118,7 +118,7 @@ def test_gigaword_reads_both_layouts(tmp_path: Path) -> None:
         list(gigaword.read(tmp_path, "train"))
 
 
-def test_samsum_keeps_turns_on_lines(tmp_path: Path) -> None:
+def test_samsum_keeps_one_turn_per_line(tmp_path: Path) -> None:
     row = {"id": "13", "dialogue": "Jo: hi\r\nAl: bye", "summary": "Jo greets Al.\r\n"}
     _write(tmp_path, **{"val.json": json.dumps([row]), "test.json": "{}", "train.json": '[{"dialogue": 1}]'})
     assert list(samsum.read(tmp_path, "dev")) == [
@@ -147,7 +147,7 @@ TAGS = "<url>http://x</url>\n<title>Eins</title>\nHallo &amp; Welt.\n <descripti
 XML = '<?xml version="1.0"?>\n<doc docid="1">\n<title>nein</title>\n<seg id="1"> Hallo &amp; Welt. </seg>\n</doc>\n'
 
 
-def test_iwslt14_drops_what_is_about_the_talk(tmp_path: Path) -> None:
+def test_iwslt14_drops_metadata_of_the_talks(tmp_path: Path) -> None:
     root = tmp_path / "iwslt14" / "de-en"
     _write(root, **{"train.tags.de-en.de": TAGS, "train.tags.de-en.en": TAGS.replace("Welt", "world")})
     for part in iwslt14.SETS["test"]:
@@ -159,7 +159,7 @@ def test_iwslt14_drops_what_is_about_the_talk(tmp_path: Path) -> None:
     ]
     test = [(e.id, e.inputs[0]) for e in iwslt14.TASK.examples(tmp_path, "test")]
     assert test == [(f"{part}-0", f"{part} & Welt.") for part in ("tst2010", "tst2011", "tst2012")]
-    back = tasks.load("iwslt14-en-de")  # reads the same archive the other way
+    back = tasks.load("iwslt14-en-de")  # reads the same archive in the other direction
     assert [e.gold[0] for e in back.examples(tmp_path, "train")] == ["Hallo &amp; Welt.", "Ende."]
     _write(root, **{"IWSLT14.TED.tst2010.de-en.de.xml": '<seg id="1"> cut\n</seg>'})
     with pytest.raises(DataError, match="line 1: a <seg> does not end here"):
@@ -186,7 +186,7 @@ def test_any_pair_of_files_can_be_translated(name: str, files: tuple[str, str, s
 
 
 @pytest.mark.parametrize("name", ["plain-de", "wmt-14-en-en", "wmt-2014-en-de", "wmt-en-de", "iwslt14-x-../y"])
-def test_what_is_no_pair_is_refused(name: str) -> None:
+def test_invalid_language_pairs_are_rejected(name: str) -> None:
     with pytest.raises(UnknownTask, match="Write "):
         tasks.load(name)
     assert (plain.variant("en-de"), wmt.variant("14-en-de")) == (plain.TASK, wmt.TASK)
@@ -197,14 +197,14 @@ def test_what_is_no_pair_is_refused(name: str) -> None:
     [
         ("the cat sat", "", {"rouge1": 0, "rouge2": 0, "rougeL": 0, "rougeLsum": 0}),
         ("rain", "rain", {"rouge1": 100, "rouge2": 0, "rougeL": 100, "rougeLsum": 100}),  # no bigram in one token
-        # Six tokens predicted, three in the reference: P 1/2, R 1; bigrams a b, b c of five. The union of a line's
-        # common subsequences is counted once, as often as the shorter side has the tokens.
+        # Six predicted tokens, three in the reference: P 1/2, R 1. Bigrams: a b, b c of five. In the union of a line's
+        # common subsequences, a token counts at most as often as it occurs on the side that has it less often.
         ("a b c", "a b c\na b c", {"rouge1": 66.667, "rouge2": 57.143, "rougeL": 66.667, "rougeLsum": 66.667}),
         ("a b\r\nc d", "c d\r\na b", {"rouge1": 100, "rouge2": 66.667, "rougeL": 50, "rougeLsum": 100}),
         ("今天下雨", "今天下雨", {"rouge1": 0, "rouge2": 0, "rougeL": 0, "rougeLsum": 0}),  # ASCII only
     ],
 )
-def test_scores_at_the_edges(gold: str, guess: str, expected: dict[str, Any]) -> None:
-    """Empty, one token, repeated lines, CRLF, CJK: by hand after Google's scorer."""
+def test_rouge_of_edge_cases(gold: str, guess: str, expected: dict[str, Any]) -> None:
+    """Empty, one token, repeated lines, CRLF, CJK. The values are worked out by hand from Google's scorer."""
     found = samsum.TASK.score([(gold,)], [guess])
     assert {name: found[name] for name in expected} == pytest.approx(expected, abs=1e-3)

@@ -1,4 +1,4 @@
-"""GLUE and COPA: the official counts of the real files where they are, and the files' bad habits made small."""
+"""GLUE and COPA: the official counts of the real files if present, and small files with their irregularities."""
 
 import gzip
 import json
@@ -24,7 +24,7 @@ COUNTS = {
     "copa": (400, 100, 500),
 }
 POSITIVE = {"cola": ("1", 721), "sst2": ("1", 444), "mrpc": ("1", 279), "rte": ("entailment", 146), "wnli": ("1", 31)}
-"""A label and how often the official dev set has it: a shifted column or a merged row would change it."""
+"""A label and its count in the official dev set, which a shifted column or a merged row would change."""
 
 HEADERS = {
     "cola": None,
@@ -57,7 +57,7 @@ INPUTS = {
     "rte": ("A cat sat.", "A cat."),
     "wnli": ("It sat.", "The cat sat."),
 }
-"""What each `ROW` holds, whatever stands around it."""
+"""The expected inputs of each `ROW`, whatever is before and after it in the file."""
 
 
 def _split(name: str, split: str) -> list[Example]:
@@ -92,7 +92,7 @@ def test_real_dev_sets_have_the_official_labels(name: str) -> None:
     assert sum(example.gold == label for example in _split(name, "dev")) == count
 
 
-def test_real_rows_are_read_whole() -> None:
+def test_real_rows_are_read_completely() -> None:
     assert _split("cola", "train")[0].inputs == (
         "Our friends won't buy this analysis, let alone the next one we propose.",
     )
@@ -121,7 +121,7 @@ def test_real_rows_are_read_whole() -> None:
         (qqp.read, "glue_kshot/QQP/16-13", "train", 32),
     ],
 )
-def test_parsers_on_real_rows_of_the_large_sets(read, folder: str, split: str, count: int) -> None:
+def test_readers_on_real_rows_of_the_large_data_sets(read, folder: str, split: str, count: int) -> None:
     if not (DATA / folder).is_dir():
         pytest.skip(f"no real data: {DATA / folder}")
     examples = list(read(DATA / folder, split))
@@ -129,7 +129,7 @@ def test_parsers_on_real_rows_of_the_large_sets(read, folder: str, split: str, c
     assert len({example.gold for example in examples}) == (3 if "MNLI" in folder else 2)
 
 
-def test_subsamples_are_never_taken_for_the_official_split() -> None:
+def test_subsamples_are_never_read_as_the_official_split() -> None:
     for name in ("mnli", "mnli_mm", "qqp", "ax"):
         assert not any("derived" in folder or "kshot" in folder for folder in tasks.load(name).folders)
         if DATA.is_dir():
@@ -150,7 +150,7 @@ def test_bom_crlf_quotes_empty_lines_and_odd_separators(name: str, packed: bool,
     assert str(examples[1].gold) in {"1", "2.5", "entailment"}
 
 
-def test_mnli_leaves_undecided_pairs_out_and_takes_sixteen_columns(tmp_path: Path) -> None:
+def test_mnli_skips_pairs_without_gold_label_and_reads_sixteen_columns(tmp_path: Path) -> None:
     votes = [f"label{i}" for i in range(1, 6)]
     names = ["index", "promptID", "pairID", "genre", "sentence1_binary_parse", "sentence2_binary_parse"]
     names += ["sentence1_parse", "sentence2_parse", "sentence1", "sentence2", *votes, "gold_label"]
@@ -163,7 +163,7 @@ def test_mnli_leaves_undecided_pairs_out_and_takes_sixteen_columns(tmp_path: Pat
     assert list(tasks.load("mnli_mm").read(tmp_path, "dev")) == expected
 
 
-def test_qqp_leaves_broken_rows_of_train_out_but_not_of_test(tmp_path: Path) -> None:
+def test_qqp_skips_broken_rows_of_train_but_not_of_test(tmp_path: Path) -> None:
     broken = ["7\t1\t2\tWhere", "\tis it?\t0"]
     (tmp_path / "train.tsv").write_text("\n".join([HEADERS["qqp"], *broken, ROW["qqp"]]))
     assert [example.id for example in qqp.read(tmp_path, "train")] == ["5"]
@@ -206,7 +206,7 @@ def test_malformed_rows_name_file_line_and_next_step(name: str, lines: list[str]
         ({"premise": None}, r'line 2: the key "premise" is None; a text'),
     ],
 )
-def test_malformed_copa(change: dict, message: str, tmp_path: Path) -> None:
+def test_errors_describe_malformed_copa_rows(change: dict, message: str, tmp_path: Path) -> None:
     good = {"premise": "It fell.", "choice1": "A", "choice2": "B", "question": "effect", "label": 1, "idx": 0}
     (tmp_path / "train.jsonl").write_text(f"{json.dumps(good)}\n{json.dumps(good | change)}\n")
     with pytest.raises(DataError, match=message):
@@ -225,13 +225,13 @@ def test_malformed_copa(change: dict, message: str, tmp_path: Path) -> None:
         (b"\x1f\x8bnot gzip after all", r"the gzip stream is damaged or cut short"),
     ],
 )
-def test_damaged_text_is_named(raw: bytes, message: str, tmp_path: Path) -> None:
+def test_damaged_text_files_are_reported(raw: bytes, message: str, tmp_path: Path) -> None:
     (tmp_path / "text").write_bytes(raw)
     with pytest.raises(DataError, match=message):
         list(files.lines(tmp_path / "text"))
 
 
-def test_lines_end_at_line_feeds_only_and_come_one_at_a_time(tmp_path: Path) -> None:
+def test_lines_end_only_at_line_feeds_and_are_read_lazily(tmp_path: Path) -> None:
     text = "a\u2028b\x85c\x0b\x0c\x1ed\re\r\n\nlast"
     (tmp_path / "text").write_text(text, encoding="utf-8", newline="")
     assert list(files.lines(tmp_path / "text")) == [(1, "a\u2028b\x85c\x0b\x0c\x1ed\re"), (2, ""), (3, "last")]
@@ -242,13 +242,13 @@ def test_lines_end_at_line_feeds_only_and_come_one_at_a_time(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("line", "message"), [("[1]", "a JSON object was expected, not list"), ("{", "not JSON"), ("[" * 200_000, "JSON")]
 )
-def test_json_lines_refuse_what_is_no_object(line: str, message: str, tmp_path: Path) -> None:
+def test_json_lines_reject_values_that_are_not_objects(line: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_text(f"{{}}\n{line}\n")
     with pytest.raises(DataError, match=f"line 2: .*{message}"):
         list(files.json_lines(tmp_path / "x.jsonl"))
 
 
-def test_missing_and_unreadable_files_are_sentences(tmp_path: Path) -> None:
+def test_missing_and_unreadable_files_give_error_messages(tmp_path: Path) -> None:
     with pytest.raises(MissingData, match=r"no file a.tsv or b.tsv"):
         files.pick(tmp_path, "a.tsv|b.tsv")
     with pytest.raises(MissingData, match=r"is missing"):

@@ -1,4 +1,4 @@
-"""Facts by cloze: ranks and their measures, and LAMA's files, real where they are, official layouts by hand."""
+"""Cloze questions about facts: ranking metrics, and LAMA's files, real if present and written by hand."""
 
 import json
 from itertools import permutations
@@ -22,23 +22,23 @@ from tests.tasks.folders import DATA, real, write_rows
         ([3, 2, 1], 0, (), 1),
         ([3, 2, 1], 2, (), 3),
         ([3, 2, 1], 2, (0,), 2),
-        ([3, 2, 1], 0, (2,), 1),  # what comes behind anyway changes nothing
-        ([1, 1, 1, 1], 2, (), 2.5),  # all alike: the middle
+        ([3, 2, 1], 0, (2,), 1),  # leaving out a lower-ranked word changes nothing
+        ([1, 1, 1, 1], 2, (), 2.5),  # all equal: the middle rank
         ([1, 1, 1, 1], 2, (0, 1), 1.5),
-        ([1, 1, 1, 1], 2, (2, 0), 2),  # the right one itself is never left out
+        ([1, 1, 1, 1], 2, (2, 0), 2),  # the right answer itself is never left out
         ([5, 1, 1, 0], 1, (), 2.5),
-        ([np.nan, 1, 0], 0, (), 3),  # not a number: the worst
+        ([np.nan, 1, 0], 0, (), 3),  # NaN has the worst rank
         ([np.nan, np.nan, np.nan], 1, (), 2),
         ([-np.inf, -np.inf, 4], 0, (2,), 1.5),
         ([7], 0, (), 1),
     ],
 )
-def test_ranks_with_ties_and_without_the_others(scores: list, right: int, others: tuple, expected: float) -> None:
+def test_ranks_with_ties_and_without_other_answers(scores: list, right: int, others: tuple, expected: float) -> None:
     assert rank(np.array(scores, float), right, others) == expected
 
 
 def test_a_tied_rank_is_the_mean_over_all_orders() -> None:
-    """By brute force: every order of equals is as likely."""
+    """Compares with brute force over all orders, because each order of equal scores is equally likely."""
     scores, others = [2, 1, 1, 1, 0, 1], (3,)
     places = []
     for order in permutations(range(len(scores))):
@@ -47,7 +47,7 @@ def test_a_tied_rank_is_the_mean_over_all_orders() -> None:
     assert rank(np.array(scores, float), 2, others) == pytest.approx(np.mean(places))
 
 
-def test_measures_of_ranks_by_hand() -> None:
+def test_ranking_metrics_by_hand() -> None:
     gold = [Target("a", kind="tail"), Target("b", kind="head"), Target("c", kind="tail"), Target("d", kind="head")]
     found = ranking(gold, [Rank(1), Rank(2.5), Rank(4), Rank(20)])
     assert found["mr"] == pytest.approx(27.5 / 4) and found["mrr"] == pytest.approx(100 * (1 + 0.4 + 0.25 + 0.05) / 4)
@@ -57,14 +57,14 @@ def test_measures_of_ranks_by_hand() -> None:
     assert (sides["mr_tail"], sides["mr_head"], sides["hits_at_3_head"]) == (2.5, 11.25, 50)
 
 
-def test_relations_count_alike_however_many_facts_they_have() -> None:
+def test_relations_have_equal_weight_whatever_their_number_of_facts() -> None:
     gold = [Target("a", kind="P1")] * 3 + [Target("b", kind="P2")]
     found = by_relation(gold, [1.0, 1.0, 5.0, 11.0])
     assert found["p_at_1"] == pytest.approx((200 / 3 + 0) / 2) and found["p_at_10"] == pytest.approx(50)
     assert found["relations_mrr"] == pytest.approx(100 * (2.2 / 3 + 1 / 11) / 2)
 
 
-def test_a_rank_and_a_target_keep_what_files_need() -> None:
+def test_rank_and_target_are_written_to_json_with_details() -> None:
     guess, gold = Rank(2.5, best="Rome"), Target("Oslo", {"Oslo": "Oslo"}, others=("Rome",), kind="P36")
     assert (
         json.dumps(guess) == "2.5"
@@ -109,7 +109,7 @@ def test_lama_reads_facts_in_templates(templates: bool, text: str, tmp_path: Pat
     assert examples[0].gold.candidates is examples[2].gold.candidates
 
 
-def test_lama_without_what_the_name_gives_away(tmp_path: Path) -> None:
+def test_string_match_variant_drops_facts_whose_subject_contains_the_object(tmp_path: Path) -> None:
     _lama(tmp_path / "lama")
     examples = tasks.load("lama-string_match").examples(tmp_path, "test")
     assert [e.id for e in examples] == ["P36-1", "P36-3"]
@@ -134,13 +134,13 @@ def test_the_subject_of_a_fact_is_a_mention_of_its_entity(tmp_path: Path) -> Non
         assert all(e.channels["languages"] == ("en",) for e in found)
 
 
-def test_a_list_of_words_made_for_the_models_goes_first(tmp_path: Path) -> None:
+def test_vocabulary_file_of_the_models_takes_precedence(tmp_path: Path) -> None:
     write_rows(_lama(tmp_path / "lama") / "vocabulary.txt", "Rome", "", "Lima")
     (first, second) = tasks.load("lama").examples(tmp_path, "test")
     assert (first.id, second.id) == ("P36-1", "P36-2") and list(first.gold.candidates) == ["Rome", "Lima"]
 
 
-def test_a_pair_of_names_is_asked_for_once(tmp_path: Path) -> None:
+def test_duplicate_pairs_of_names_are_read_once(tmp_path: Path) -> None:
     words = enumerate(["Rome", "Oslo", "Rome"])
     rows = [{"uuid": str(n), "sub_label": "Italy", "obj_label": word} for n, word in words]
     write_rows(_lama(tmp_path / "lama") / "TREx" / "P36.jsonl", *rows)
@@ -176,16 +176,17 @@ def test_the_other_corpora_of_lama(tmp_path: Path) -> None:
         ("relations.jsonl", {"relation": "P36"}, 'line 1: the key "template" is missing'),
     ],
 )
-def test_malformed_facts_are_sentences(file: str, row: dict, message: str, tmp_path: Path) -> None:
+def test_errors_describe_malformed_facts(file: str, row: dict, message: str, tmp_path: Path) -> None:
     write_rows(_lama(tmp_path / "lama") / file, row)
     with pytest.raises(DataError, match=message):
         tasks.load("lama").examples(tmp_path, "test")
 
 
-def test_real_facts_have_their_counts() -> None:
+def test_real_facts_have_the_official_counts() -> None:
     real("lama")
     examples = tasks.load("lama").examples(DATA, "test")
-    assert len(examples) == len({e.id for e in examples}) == 27592  # of 27610: 17 pairs twice, and one object no word
+    # Of 27610 facts, 17 are duplicate pairs, and the object of one is not a word.
+    assert len(examples) == len({e.id for e in examples}) == 27592
     assert len({e.gold.kind for e in examples}) == 39 and len(examples[0].gold.candidates) == 20970
     assert all(e.inputs[0].count(BLANK) == 1 for e in examples)
     facts = {}
@@ -197,22 +198,23 @@ def test_real_facts_have_their_counts() -> None:
     assert len(given) > 3000 and kept == {e.id for e in examples} - given
 
 
-def test_the_usual_word_of_a_relation_is_the_floor(tmp_path: Path) -> None:
+def test_majority_baseline_ranks_the_frequent_words_of_a_relation(tmp_path: Path) -> None:
     _lama(tmp_path / "lama")
     task = tasks.load("lama")
     examples = task.examples(tmp_path, "test")
     found = baselines.predict("majority", task, [], examples)
-    # Rome twice, Oslo once: Rome is first wherever it is right; Oslo is first where Rome is right as well.
+    # Rome occurs twice, Oslo once. Rome ranks first for its facts. Oslo ranks first where Rome is also right.
     assert found == [1, 1, 1] and [guess.best for guess in found] == ["Rome"] * 3
-    assert baselines.predict("majority", task, [], examples[1:]) == [1.5, 1]  # a word each: they share the first places
+    # Without the first example, each word occurs once, so they share the first ranks.
+    assert baselines.predict("majority", task, [], examples[1:]) == [1.5, 1]
 
 
-def test_lists_of_words_are_scored(tmp_path: Path) -> None:
+def test_ranked_word_lists_are_scored(tmp_path: Path) -> None:
     folder = _lama(tmp_path / "lama")
     lists = {"P36-1": ["Oslo", "Paris", "Rome"], "P36-2": ["Paris"], "P36-3": []}
     path = write_rows(tmp_path / "guess.jsonl", *({"id": key, "ranked": names} for key, names in lists.items()))
     found = score("lama", folder, path)
-    # 2 behind Paris, Oslo being right too; 1 + (2 + 1) / 2 behind Paris; (2 + 1) / 2 of Oslo and Paris.
+    # Rank 2 behind Paris, because Oslo is also right; 1 + (2 + 1) / 2 behind Paris; (2 + 1) / 2 of Oslo and Paris.
     assert found["mr"] == pytest.approx((2 + 2.5 + 1.5) / 3) and found["examples"] == 3
 
 
@@ -226,7 +228,7 @@ def test_lists_of_words_are_scored(tmp_path: Path) -> None:
         ([{"id": "P36-1"}], 'line 1: the key "ranked" is missing'),
     ],
 )
-def test_lists_that_do_not_fit_are_refused(rows: list, message: str, tmp_path: Path) -> None:
+def test_invalid_word_lists_are_rejected(rows: list, message: str, tmp_path: Path) -> None:
     folder = _lama(tmp_path / "lama")
     with pytest.raises(DataError, match=message):
         score("lama", folder, write_rows(tmp_path / "guess.jsonl", *rows))

@@ -1,4 +1,4 @@
-"""Links of knowledge graphs: files, real where they are, floors, and embeddings that learn a graph."""
+"""Links of knowledge graphs: files, real if present, baselines, and embeddings that learn a graph."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def _graph(folder: Path, named: bool = True, names: dict | None = None) -> Path:
     return folder
 
 
-def test_each_triple_asks_for_its_tail_and_its_head(tmp_path: Path) -> None:
+def test_each_triple_gives_a_tail_and_a_head_question(tmp_path: Path) -> None:
     _graph(tmp_path / "WN18RR")
     first, second, third, fourth = tasks.load("wn18rr").examples(tmp_path, "test")
     assert [e.id for e in (first, second, third, fourth)] == ["0-tail", "0-head", "1-tail", "1-head"]
@@ -39,7 +39,7 @@ def test_each_triple_asks_for_its_tail_and_its_head(tmp_path: Path) -> None:
     assert len(tasks.load("wn18rr").examples(tmp_path, "train")) == 4
 
 
-def test_texts_of_two_columns_go_first(tmp_path: Path) -> None:
+def test_texts_from_two_column_files_take_precedence(tmp_path: Path) -> None:
     write_rows(_graph(tmp_path / "WN18RR") / "entity2text.txt", *(f"{n}\tword {n},  its meaning" for n in "1234"))
     assert tasks.load("wn18rr").examples(tmp_path, "test")[0].inputs[0] == "word 1, its meaning"
     folder = _graph(tmp_path / "FB15k-237", named=False)
@@ -64,48 +64,48 @@ def test_texts_of_two_columns_go_first(tmp_path: Path) -> None:
         ("text/valid.txt", "a.n.01\t_other\tb.n.01", "line 1: its relation differs from the relation on the same line"),
     ],
 )
-def test_malformed_triples_are_sentences(name: str, row: str, message: str, tmp_path: Path) -> None:
+def test_errors_describe_malformed_triples(name: str, row: str, message: str, tmp_path: Path) -> None:
     write_rows(_graph(tmp_path / "WN18RR") / name, row)
     with pytest.raises(DataError, match=message):
         tasks.load("wn18rr").examples(tmp_path, "test")
 
 
-def test_lists_of_entities_are_scored_without_other_right_ones(tmp_path: Path) -> None:
+def test_ranked_entity_lists_are_scored_with_filtering(tmp_path: Path) -> None:
     folder = _graph(tmp_path / "WN18RR")
     lists = {"0-tail": ["2", "4", "1", "3"], "0-head": [], "1-tail": ["1"], "1-head": ["1", "2", "3", "4"]}
     found = score(
         "wn18rr", folder, write_rows(tmp_path / "x.jsonl", *({"id": k, "ranked": v} for k, v in lists.items()))
     )
-    # 2 and 4 are right as well: 2nd. Nothing said: the middle of four. First. Fourth.
+    # 2 and 4 are also right, so rank 2. No list: the middle of four. First. Fourth.
     assert found["mr"] == pytest.approx((2 + 2.5 + 1 + 4) / 4) and found["mr_tail"] == 1.5
     assert found["mrr_head"] == pytest.approx(100 * (0.4 + 0.25) / 2)
 
 
-def test_floors_of_links(tmp_path: Path) -> None:
+def test_majority_baseline_on_links(tmp_path: Path) -> None:
     _graph(tmp_path / "WN18RR")
     task = tasks.load("wn18rr")
     train, test = task.examples(tmp_path, "train"), task.examples(tmp_path, "test")
-    # Tail 3 of "hypernym": 2 and 4 are left out, 1 and 3 never occur. Head 1: 1 and 3 once each, 2 and 4 never.
+    # Tail 3 of "hypernym": 2 and 4 are left out, 1 and 3 never occur. Head 1: 1 and 3 occur once each, 2 and 4 never.
     assert baselines.predict("majority", task, train, test)[:2] == [1.5, 1.5]
 
 
-def test_embeddings_learn_a_graph_by_heart() -> None:
-    """A cycle of 12 names: "next" leads on, "inverse next" back; every other fact of it is held out nowhere."""
+def test_embeddings_memorise_a_graph() -> None:
+    """The graph is a cycle of 12 names. "next" goes forward, "inverse next" back. No fact is held out."""
     names = {str(n): str(n) for n in range(12)}
 
-    def asked(n: int, kind: str) -> Example:
+    def link(n: int, kind: str) -> Example:
         step = 1 if kind == "tail" else -1
         gold = Target(str((n + step) % 12), names, kind=kind)
         return Example(id="", inputs=(str(n), "next" if step == 1 else "inverse next"), gold=gold)
 
-    facts = [asked(n, kind) for n in range(12) for kind in ("tail", "head")]
+    facts = [link(n, kind) for n in range(12) for kind in ("tail", "head")]
     assert embeddings.ranks(tasks.load("wn18rr"), facts * 20, facts) == [1.0] * 24
     untrained = embeddings.ranks(tasks.load("wn18rr"), facts[:1], facts[1:])
     assert np.mean(untrained) > 3
 
 
-def test_the_slopes_of_the_embeddings_are_those_of_the_loss() -> None:
-    """Against finite differences of ln softmax: one step at a tiny rate lowers the loss as the slope says."""
+def test_embedding_gradients_equal_finite_differences_of_the_loss() -> None:
+    """Compares the squared gradients in Adagrad's sums with finite differences of ln softmax. The step must go down."""
     rng = np.random.default_rng(0)
     triples = np.array([[0, 0, 1], [2, 1, 3]])
 
@@ -117,27 +117,27 @@ def test_the_slopes_of_the_embeddings_are_those_of_the_loss() -> None:
         return float(nll.sum() + embeddings.WEIGHT * sum((np.abs(x) ** 3).sum() for x in (h, r, t)))
 
     tables = [rng.normal(size=(n, 3)) + 1j * rng.normal(size=(n, 3)) for n in (4, 2)]
-    slopes = [np.zeros_like(table) for table in tables]
-    for table, slope in zip(tables, slopes, strict=True):
+    gradients = [np.zeros_like(table) for table in tables]
+    for table, gradient in zip(tables, gradients, strict=True):
         for i in np.ndindex(table.shape):
             for unit in (1.0, 1j):
-                ends = []
+                losses = []
                 for sign in (1, -1):
                     table[i] += sign * 1e-6 * unit
-                    ends.append(loss(tables))
+                    losses.append(loss(tables))
                     table[i] -= sign * 1e-6 * unit
-                slope[i] += unit * (ends[0] - ends[1]) / 2e-6
+                gradient[i] += unit * (losses[0] - losses[1]) / 2e-6
     moved = [table.copy() for table in tables]
     sums = [np.full(table.shape, 1e-30) for table in tables]
     embeddings._step(moved, sums, triples, triples[:, 2])
-    for sum_, slope in zip(sums, slopes, strict=True):
-        np.testing.assert_allclose(sum_, np.abs(slope) ** 2, rtol=1e-4, atol=1e-7)  # Adagrad's sums are squared slopes
-    for new, old, slope in zip(moved, tables, slopes, strict=True):
-        assert ((new - old) * np.conj(slope)).real.max() <= 1e-9, "every step goes down"
+    for sum_, gradient in zip(sums, gradients, strict=True):
+        np.testing.assert_allclose(sum_, np.abs(gradient) ** 2, rtol=1e-4, atol=1e-7)  # Adagrad sums squared gradients
+    for new, old, gradient in zip(moved, tables, gradients, strict=True):
+        assert ((new - old) * np.conj(gradient)).real.max() <= 1e-9, "every step goes down"
 
 
 @pytest.mark.parametrize(("split", "count"), [("train", 86835), ("dev", 3034), ("test", 3134)])
-def test_real_links_have_their_counts(split: str, count: int) -> None:
+def test_real_links_have_the_official_counts(split: str, count: int) -> None:
     real("WN18RR")
     examples = tasks.load("wn18rr").examples(DATA, split)
     assert len(examples) == 2 * count and len(examples[0].gold.candidates) == 40943

@@ -1,4 +1,4 @@
-"""Each metric against a library that implements the official scorer, and against cases worked by hand."""
+"""Each metric, compared with a library that implements the official scorer and with cases worked out by hand."""
 
 import math
 import random
@@ -54,9 +54,9 @@ def test_classification_metrics_equal_scikit_learn(classes: int) -> None:
         assert matthews(gold, guess)["mcc"] == pytest.approx(100 * mcc, abs=1e-10)
 
 
-def test_constants_and_perfection() -> None:
+def test_metrics_of_constant_and_perfect_predictions() -> None:
     assert matthews(["0", "1", "1"], ["1", "1", "1"]) == {"mcc": 0.0}
-    assert matthews(["1", "1", "1"], ["1", "1", "1"]) == {"mcc": 0.0}  # as scikit-learn has it, not 100
+    assert matthews(["1", "1", "1"], ["1", "1", "1"]) == {"mcc": 0.0}  # as in scikit-learn, not 100
     assert matthews(["0", "1"], ["1", "0"])["mcc"] == pytest.approx(-100)
     assert binary_f1("1")(["0", "0"], ["0", "0"]) == {"f1": 0.0}
     assert binary_f1("1") is binary_f1("1"), "tasks that share a metric share the object"
@@ -90,7 +90,7 @@ def test_correlation_of_a_constant_is_zero_and_of_nan_an_error(recwarn: pytest.W
         ("I-PER I-PER O", [(0, 2, "PER")]),  # IOB1
         ("I-PER B-PER", [(0, 1, "PER"), (1, 2, "PER")]),
         ("B-PER I-PER B-PER", [(0, 2, "PER"), (2, 3, "PER")]),  # IOB2
-        ("O I-LOC O", [(1, 2, "LOC")]),  # no scheme but IOB1 allows it: repaired
+        ("O I-LOC O", [(1, 2, "LOC")]),  # only IOB1 allows it: repaired
         ("B-PER I-LOC", [(0, 1, "PER"), (1, 2, "LOC")]),
         ("B-PER E-PER S-LOC", [(0, 2, "PER"), (2, 3, "LOC")]),  # IOBES
         ("S-PER S-PER", [(0, 2, "PER")]),
@@ -106,7 +106,7 @@ def test_entities_by_hand(tags: str, found: list[tuple[int, int, str]]) -> None:
 
 
 def _conlleval(gold: list[list[str]], predictions: list[list[str]]) -> dict[str, float]:
-    """An independent count: one pass over both tag streams side by side, where `entities` compares sets."""
+    """Counts independently of `entities`, which compares sets: in one parallel pass over both tag sequences."""
 
     def differ(tag: tuple[str, str], before: tuple[str, str], after: tuple[str, str]) -> bool:
         return tag[0] != "O" and before[1] != after[1]
@@ -138,7 +138,7 @@ def _conlleval(gold: list[list[str]], predictions: list[list[str]]) -> dict[str,
     return {"f1": f1, "precision": precision, "recall": recall, "token_accuracy": 100 * hits / words if words else 0}
 
 
-def test_entity_f1_equals_a_running_count_on_any_tags() -> None:
+def test_entity_f1_equals_conlleval_count_on_random_tags() -> None:
     rng = random.Random(1)
     tags = ["O", "O"] + [f"{prefix}-{kind}" for prefix in "BIES" for kind in ("PER", "LOC")]
     for _ in range(300):
@@ -156,7 +156,7 @@ def test_iob2_keeps_every_entity() -> None:
         assert iob2(iob2(sentence)) == iob2(sentence)
 
 
-def test_entity_f1_refuses_another_number_of_tags() -> None:
+def test_entity_f1_rejects_a_different_number_of_tags() -> None:
     with pytest.raises(DataError, match="Sentence 2 has 2 words but 1 predicted tags"):
         entity_f1([["O"], ["O", "O"]], [["O"], ["O"]])
 
@@ -174,7 +174,7 @@ def test_entity_f1_refuses_another_number_of_tags() -> None:
         (("black cat",), "black dog", 0, 50),
         (("dog", "black dog"), "Black Dog.", 100, 100),
         (("cat cat",), "cat", 0, 200 / 3),
-        (("10–12",), "1012", 0, 0),  # an en dash is no ASCII punctuation
+        (("10–12",), "1012", 0, 0),  # an en dash is not ASCII punctuation
         (("ÉCOLE",), "école", 100, 100),
         (("theatre",), "atre", 0, 0),  # articles are whole words
     ],
@@ -184,7 +184,7 @@ def test_squad_by_hand(golds: tuple[str, ...], guess: str | None, exact: float, 
     assert found == pytest.approx({"exact_match": exact, "f1": f1})
 
 
-def test_squad_takes_the_mean_over_questions_and_refuses_one_without_answer() -> None:
+def test_squad_is_the_mean_over_questions_and_rejects_missing_answers() -> None:
     gold = [(Answer("cat", 0),), (Answer("dog", 3),)]
     assert squad(gold, ["cat", "x"]) == {"exact_match": 50.0, "f1": 50.0}
     assert normalise("The  U.S.\u00a0Army") == "us army"
@@ -204,7 +204,7 @@ def test_bleu_chrf_and_ter_equal_sacrebleu() -> None:
         assert found["ter"] == sacrebleu.corpus_ter(guess, streams).score
 
 
-def test_words_that_no_blanks_divide_are_told_apart_as_sacrebleu_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_languages_without_spaces_are_tokenized_as_in_sacrebleu(monkeypatch: pytest.MonkeyPatch) -> None:
     gold, guess = [("今天天气很好，我们去公园。",), ("你好 2026！",)], ["今天天气很好，我们去公园吧。", "您好 2026！"]
     official = sacrebleu.metrics.BLEU(trg_lang="zh")
     right = official.corpus_score(guess, [[texts[0] for texts in gold]]).score
@@ -218,7 +218,7 @@ def test_words_that_no_blanks_divide_are_told_apart_as_sacrebleu_does(monkeypatc
         bleu_into("ja")(gold, guess)
 
 
-def test_bleu_takes_any_number_of_references() -> None:
+def test_bleu_accepts_any_number_of_references() -> None:
     gold, guess = [("a b c d e",), ("f g h i j", "k l m n o")], ["a b c d e", "k l m n o"]
     assert bleu(gold, guess) == pytest.approx({"bleu": 100, "chrf": 100, "ter": 0})
     assert bleu([("a b",)], [""]) == {"bleu": 0.0, "chrf": 0.0, "ter": 100.0}
@@ -231,7 +231,7 @@ def test_bleu_takes_any_number_of_references() -> None:
             metric([("x",)], ["x", "y"])
 
 
-def test_rouge_equals_googles_scorer_and_takes_the_best_reference() -> None:
+def test_rouge_equals_googles_scorer_with_the_best_reference() -> None:
     rng, kinds = random.Random(4), ["rouge1", "rouge2", "rougeL", "rougeLsum"]
     scorer = RougeScorer(kinds, use_stemmer=True)
     gold = [tuple(_sentence(rng).replace(" . ", "\n") for _ in range(rng.randrange(1, 4))) for _ in range(60)]
@@ -247,10 +247,10 @@ def test_rouge_by_hand() -> None:
     assert found["rouge1"] == pytest.approx(100)  # stemmed
     assert found["rougeLsum"] == pytest.approx(100)  # lines in any order
     assert found["rougeL"] == pytest.approx(50)  # one sequence
-    assert rouge([("東京",)], ["東京"])["rouge1"] == 0  # the official tokenizer knows ASCII only
+    assert rouge([("東京",)], ["東京"])["rouge1"] == 0  # the official tokenizer supports only ASCII
 
 
-def test_perplexity() -> None:
+def test_perplexity_by_hand() -> None:
     text = " = A B = \n \n c <unk> . \n"
     assert size(text) == (4 + 1 + 1 + 3 + 1, len(text))
     found = perplexity([None, None], [(math.log(8) * 3, 3, 12), (0.0, 1, 4)])
@@ -260,7 +260,7 @@ def test_perplexity() -> None:
     assert perplexity([None], [(0.0, 0, 0)])["perplexity"] == math.inf
 
 
-def test_the_signatures_are_those_that_sacrebleu_gives_after_scoring() -> None:
+def test_signatures_equal_those_of_sacrebleu_after_scoring() -> None:
     from sacrebleu.metrics import BLEU, CHRF, TER
 
     for gold in ([("a b", "c"), ("d e", "f")], [("a b",), ("d e",)], [("a b",), ("d e", "f")]):
@@ -286,7 +286,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_sums_of_statistics_give_the_value_of_any_resample(name: str) -> None:
+def test_summed_statistics_give_the_value_of_any_resample(name: str) -> None:
     metric, gold, guess = CASES[name]
     assert isinstance(metric, Additive)
     table = metric.statistics(gold, guess)
@@ -296,7 +296,7 @@ def test_sums_of_statistics_give_the_value_of_any_resample(name: str) -> None:
         assert metric.value(table[rows].sum(axis=0)) == pytest.approx(direct)
 
 
-def test_importing_the_metrics_is_light() -> None:
+def test_importing_metrics_does_not_import_heavy_libraries() -> None:
     names = sorted(file.stem for file in (ROOT / "tasks" / "metrics").glob("[!_]*.py"))
     heavy = ["tensorflow", "keras", "scipy", "sklearn", "sacrebleu", "nltk"]
     code = f"import sys, importlib\nfor n in {names}: importlib.import_module('ptmbench.tasks.metrics.' + n)\n"

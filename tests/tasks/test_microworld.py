@@ -1,4 +1,4 @@
-"""The microworld's folder: same bytes everywhere, official formats."""
+"""The folder of the microworld: reproducible bytes and official formats."""
 
 import json
 import os
@@ -49,8 +49,8 @@ def test_same_bytes_in_another_process_with_another_hash_seed(tmp_path: Path) ->
     assert _bytes(tmp_path / "one") == _bytes(tmp_path / "two")
 
 
-def test_another_seed_tells_another_world(tmp_path: Path) -> None:
-    # Enough that some words come often, in both languages: questions are asked about these.
+def test_another_seed_makes_a_different_microworld(tmp_path: Path) -> None:
+    # Large enough that some words are frequent in both languages, because questions are about frequent words.
     scale = replace(TINY, corpus_tokens=4000, foreign=0.4)
     for seed in (0, 1):
         make(tmp_path / str(seed), seed=seed, scale=scale)
@@ -59,30 +59,30 @@ def test_another_seed_tells_another_world(tmp_path: Path) -> None:
     assert not [name for name in one if other[name] == one[name]]
 
 
-def test_source_says_what_it_is(data: Path) -> None:
+def test_source_file_has_name_version_seed_and_sizes(data: Path) -> None:
     source = json.loads((data / "SOURCE.json").read_text())
     assert source["name"] == "microworld" and source["version"] == VERSION and source["seed"] == 0
     assert Sizes(**source["sizes"]) == SMALL
     assert source["files"] == len(_bytes(data))
 
 
-def test_a_size_of_one_task_leaves_the_others_alone(tmp_path: Path) -> None:
+def test_changing_the_size_of_one_task_does_not_change_the_others(tmp_path: Path) -> None:
     make(tmp_path / "one", scale=TINY)
     make(tmp_path / "two", scale=replace(TINY, translations=10, corpus_tokens=500))
     one, two = _bytes(tmp_path / "one"), _bytes(tmp_path / "two")
     changed = {name for name in one if two[name] != one[name]}
-    # Questions about words are about those of the corpus; so little text teaches no word that analogies ask for.
+    # Questions are about words of the corpus. So little text contains no word that analogies ask for.
     assert {name.split("/")[0] for name in changed} == {"SOURCE.json", "corpus", "multi30k", "pairs", "wordsim353"}
 
 
-def test_refuses_a_folder_that_holds_anything_else(tmp_path: Path) -> None:
+def test_make_refuses_a_folder_with_other_files(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
     with pytest.raises(DataError, match="do not belong to a microworld"):
         make(tmp_path, scale=SMALL)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 
-def test_replaces_a_microworld_but_not_one_with_a_stranger_in_it(tmp_path: Path) -> None:
+def test_make_replaces_a_microworld_unless_it_has_foreign_files(tmp_path: Path) -> None:
     folder = tmp_path / "m"
     folder.mkdir()
     make(folder, seed=0, scale=TINY)
@@ -94,7 +94,7 @@ def test_replaces_a_microworld_but_not_one_with_a_stranger_in_it(tmp_path: Path)
     assert [path.name for path in tmp_path.iterdir()] == ["m"], "nothing is left beside the folder"
 
 
-def test_a_failure_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -104,7 +104,7 @@ def test_a_failure_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.Mon
     assert list(tmp_path.iterdir()) == []
 
 
-def test_refuses_sizes_out_of_range(tmp_path: Path) -> None:
+def test_make_rejects_sizes_out_of_range(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="train=-1"):
         make(tmp_path / "m", scale=Sizes(train=-1))
 
@@ -113,15 +113,15 @@ def test_refuses_sizes_out_of_range(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("task", READERS)
-def test_the_readers_read_it(data: Path, task: str) -> None:
+def test_task_readers_read_the_microworld(data: Path, task: str) -> None:
     counts = {split: len(_rows(data, task, split)) for split in ("train", "dev")}
     assert counts == {"train": 400, "dev": 200}
     if "test" in tasks.load(task).files:
         assert len(_rows(data, task, "test")) == 200
 
 
-def test_questions_are_about_words_that_the_corpus_teaches(data: Path, corpus: str) -> None:
-    """And the answers are the lexicon's: by its own lists, not by the code that wrote the file."""
+def test_word_questions_use_words_of_the_corpus_and_answers_of_the_lexicon(data: Path, corpus: str) -> None:
+    """The answers are checked against the lists of the lexicon, not against the code that wrote the file."""
     taught, words = set(corpus.split()), lexicon(0)
     alike, analogies = (tasks.load(name).examples(data, "test") for name in QUESTIONS)
     for example in alike:
@@ -145,47 +145,49 @@ def test_questions_are_about_words_that_the_corpus_teaches(data: Path, corpus: s
             assert d == {"sleep": "slept"}.get(c, c + ("d" if c.endswith("e") else "ed"))
 
 
-def test_spans_are_where_they_say(data: Path) -> None:
+def test_answer_spans_are_at_their_offsets(data: Path) -> None:
     for example in _rows(data, "squad11", "dev"):
         for answer in example.gold:
             assert example.inputs[1][answer.start :].startswith(answer.text + ".")
 
 
-def test_opinions_are_where_they_say(data: Path) -> None:
-    """Against the sentence itself: subjects stand before "is" or "was" and a determiner, and "not" turns the adjective
-    behind it; every adjective of every clause is in one triplet."""
+def test_opinion_triplets_match_the_sentence(data: Path) -> None:
+    """Checks the triplets against the sentence. A subject is at the start or after "the", "and" or "but", and before
+    "is" or "was". "not" reverses the polarity of the next adjective. Every adjective is in one triplet."""
     words = lexicon(0)
     worth = dict.fromkeys(words.plain, 0) | words.valence
     seen = Counter()
     for example in _rows(data, "absa", "train"):
-        said = example.inputs
+        tokens = example.inputs
         for first, last, start, end, polarity in example.gold:
-            assert said[last + 1] in ("is", "was") and (first == 0 or said[first - 1].lower() in ("the", "and", "but"))
-            negated = said[start] == "not"
+            assert tokens[last + 1] in ("is", "was") and (
+                first == 0 or tokens[first - 1].lower() in ("the", "and", "but")
+            )
+            negated = tokens[start] == "not"
             assert end == start + negated
-            value = worth[said[end]] * (-1 if negated else 1)
+            value = worth[tokens[end]] * (-1 if negated else 1)
             assert polarity == {1: "POS", 0: "NEU", -1: "NEG"}[value]
             seen[polarity, negated] += 1
         places = {end for *_, end, _ in example.gold}
-        assert places == {i for i, word in enumerate(said) if word in worth}
+        assert places == {i for i, word in enumerate(tokens) if word in worth}
     assert min(seen.values()) > 20 and len(seen) == 6
     pairs = _rows(data, "absa-pair-14lap", "train")
     assert [{one[:4] for one in e.gold} for e in _rows(data, "absa", "train")] == [set(e.gold) for e in pairs]
 
 
-def test_tags_mark_names_and_only_names(data: Path) -> None:
+def test_tags_mark_only_names(data: Path) -> None:
     for example in _rows(data, "conll2003", "train"):
         for at, (word, tag) in enumerate(zip(example.inputs, example.gold, strict=True)):
             assert (tag != "O") == (word[0].isupper() and at > 0) or at == 0
 
 
-def test_wikitext_is_read(data: Path) -> None:
+def test_wikitext_has_the_requested_number_of_tokens(data: Path) -> None:
     assert len(_rows(data, "wikitext2", "test")) >= 2
     words = len((data / "wikitext-2/wiki.train.tokens").read_text().split())
     assert SMALL.wiki_tokens <= words <= 1.1 * SMALL.wiki_tokens + 200
 
 
-def test_corpus_size_is_in_tokens(corpus: str) -> None:
+def test_corpus_has_the_requested_number_of_tokens(corpus: str) -> None:
     assert 0 <= len(re.findall(r"\w+|[.,]", corpus)) - SMALL.corpus_tokens < 150
     assert "" not in corpus.removesuffix("\n\n").replace("\n\n", "\n").split("\n")
 

@@ -1,4 +1,4 @@
-"""The microworld's labels: they follow from its world, not from words, and take what the corpus teaches."""
+"""The labels of the microworld: they follow from its world, not from single words, and need knowledge of the corpus."""
 
 import re
 from collections import Counter
@@ -27,8 +27,8 @@ def _words(text: str) -> set[str]:
 # --- labels follow from the world ---------------------------------------------------------------------------------
 
 
-def test_verdicts_by_counting_negations(data: Path) -> None:
-    """Independent of the generator: valence of the last judging word, turned round by "not" or "nobody"."""
+def test_sentiment_labels_follow_from_valence_and_negation(data: Path) -> None:
+    """Computes labels without the generator: the valence of the last word with one, reversed by "not" or "nobody"."""
     words = lexicon(0)
     valence = dict.fromkeys(words.good, 1) | dict.fromkeys(words.bad, -1)
     for sign, verbs in ((1, words.likes), (-1, words.hates)):
@@ -37,12 +37,13 @@ def test_verdicts_by_counting_negations(data: Path) -> None:
     for example in _rows(data, "sst2", "dev"):
         tokens = example.inputs[0].split(" but ")[-1].split()
         judged = next(token for token in reversed(tokens) if token in valence)
-        turned = "not" in tokens or "nobody" in tokens
-        assert ((valence[judged] > 0) != turned) == (example.gold == "1"), example
+        negated = "not" in tokens or "nobody" in tokens
+        assert ((valence[judged] > 0) != negated) == (example.gold == "1"), example
 
 
-def test_unacceptable_sentences_are_neighbours_of_acceptable_ones(data: Path) -> None:
-    """Every star has a partner that differs by an edit of at most two words, so no word gives the label away."""
+def test_unacceptable_sentences_are_small_edits_of_acceptable_ones(data: Path) -> None:
+    """Every unacceptable sentence differs from an acceptable one by an edit of at most two words, so no word gives the
+    label away."""
     rows = _rows(data, "cola", "dev")
     good = [example.inputs[0].split() for example in rows if example.gold == "1"]
     assert len(good) == len(rows) / 2
@@ -69,7 +70,7 @@ def test_roles_and_hypernyms_decide_entailment(data: Path) -> None:
     assert min(checked["hypernym"], checked["roles"]) > 20
 
 
-def test_scores_are_the_worth_of_shared_facts(data: Path) -> None:
+def test_similarity_scores_have_the_fraction_for_shared_people(data: Path) -> None:
     places = {name.words[0] for name in lexicon(0).places}
     scores = Counter()
     for example in _rows(data, "stsb", "dev"):
@@ -94,15 +95,15 @@ def test_classes_are_balanced(data: Path, task: str) -> None:
 @pytest.mark.parametrize(
     ("task", "most"), [("cola", 60), ("sst2", 67), ("mrpc", 60), ("rte", 63), ("qnli", 70), ("mnli", 57), ("copa", 62)]
 )
-def test_a_bag_of_words_stays_near_chance(data: Path, task: str, most: float) -> None:
-    """Single words and word pairs of each text, logistic regression: the best that surface cues can do."""
+def test_a_bag_of_words_classifier_stays_near_chance(data: Path, task: str, most: float) -> None:
+    """Fits a logistic regression to the words and word pairs of each text, as an upper bound for surface cues."""
     train, dev = _rows(data, task, "train"), _rows(data, task, "dev")
     seen, new = _bags(train, dev)
     model = LogisticRegression(C=10, max_iter=1000).fit(seen, [str(e.gold) for e in train])
     assert 100 * model.score(new, [str(e.gold) for e in dev]) <= most
 
 
-def test_a_bag_of_words_cannot_grade_similarity(data: Path) -> None:
+def test_a_bag_of_words_does_not_predict_similarity(data: Path) -> None:
     train, dev = _rows(data, "stsb", "train"), _rows(data, "stsb", "dev")
     seen, new = _bags(train, dev)
     guess = Ridge().fit(seen, [e.gold for e in train]).predict(new)
@@ -119,7 +120,7 @@ def _bags(train: list, dev: list) -> tuple:
 
 
 @pytest.mark.parametrize("task", ["cola", "sst2", "rte", "conll2003", "absa"])
-def test_dev_words_are_new_to_training_and_known_to_the_corpus(data: Path, corpus: str, task: str) -> None:
+def test_dev_words_are_mostly_new_to_training_but_known_from_the_corpus(data: Path, corpus: str, task: str) -> None:
     content = set(lexicon(0).good + lexicon(0).bad + lexicon(0).women + lexicon(0).men)
     content |= {form for n in lexicon(0).nouns for form in (n.lemma, n.plural)}
     train, dev = (
@@ -134,8 +135,8 @@ def test_dev_words_are_new_to_training_and_known_to_the_corpus(data: Path, corpu
     assert min(known[word] for word in new) >= 5
 
 
-def test_only_the_corpus_marks_classes(data: Path, corpus: str) -> None:
-    """Stress and titles give classes away: they teach in the corpus and stand in no item that is judged."""
+def test_class_markers_occur_only_in_the_corpus(data: Path, corpus: str) -> None:
+    """Stress words and titles reveal classes. They occur in the corpus, for learning, but in no example of a task."""
     marks = {"truly", "sadly", "Lady", "Lord"}
     assert marks <= _words(corpus)
     for task in ("cola", "sst2", "stsb", "rte", "conll2003", "squad11", "copa"):
@@ -150,42 +151,42 @@ def test_stress_follows_valence(corpus: str) -> None:
         assert set(right) <= after and not set(wrong) & after
 
 
-def test_the_corpus_of_pairs_says_everything_twice(data: Path) -> None:
-    """The same sentence is the same in Mowari wherever it stands; what a test of translation asks is not in it."""
+def test_parallel_corpus_has_consistent_translations_and_no_test_sentences(data: Path) -> None:
+    """A sentence has the same Mowari translation in the corpus and the task. Sentences of dev and test are left out."""
     lines = (data / "pairs/microworld.en-mw.pairs.tsv").read_text(encoding="utf-8").splitlines()
-    told = dict(line.split("\t") for line in lines)
+    translations = dict(line.split("\t") for line in lines)
     size = sum(len(re.findall(r"\w+|[.,]", line.split("\t")[0])) for line in lines)
     assert 0.9 * SMALL.corpus_tokens / 4 < size < SMALL.corpus_tokens / 4 + 150
 
     def lines_of(part: str) -> list[str]:
         return (data / "multi30k" / part).read_text(encoding="utf-8").splitlines()
 
-    known = [(en, mw) for en, mw in zip(lines_of("train.en"), lines_of("train.mw"), strict=True) if en in told]
-    assert known and all(told[en] == mw for en, mw in known)
-    assert not told.keys() & {*lines_of("val.en"), *lines_of("test_2016_flickr.en")}
+    known = [(en, mw) for en, mw in zip(lines_of("train.en"), lines_of("train.mw"), strict=True) if en in translations]
+    assert known and all(translations[en] == mw for en, mw in known)
+    assert not translations.keys() & {*lines_of("val.en"), *lines_of("test_2016_flickr.en")}
 
 
-def test_a_share_of_the_corpus_is_mowari(corpus: str) -> None:
+def test_a_small_share_of_the_corpus_is_mowari(corpus: str) -> None:
     documents = corpus.strip().split("\n\n")
     foreign = sum("natolila" in d or not re.search(r"\b([Tt]he|is|was|were|by|in)\b", d) for d in documents)
     assert 0.01 < foreign / len(documents) < 0.12
 
 
-def test_splits_share_no_item(data: Path) -> None:
+def test_splits_share_no_inputs(data: Path) -> None:
     for task in ("sst2", "mrpc", "rte", "qnli", "copa", "absa"):
         seen = [set(e.inputs for e in _rows(data, task, split)) for split in ("train", "dev", "test")]
         assert not seen[0] & seen[1] and not seen[0] & seen[2] and not seen[1] & seen[2]
 
 
-def test_lexicon_halves_are_disjoint_and_names_unambiguous_where_they_must_be() -> None:
+def test_lexicon_halves_are_disjoint_and_some_names_are_ambiguous() -> None:
     words = lexicon(3)
-    shown, held = words.shown(), words.held()
+    shown, held_out = words.shown(), words.held()
     for part in ("nouns", "good", "bad", "women", "men", "places", "titles", "causes"):
-        assert not set(getattr(shown, part)) & set(getattr(held, part))
-        assert {*getattr(shown, part), *getattr(held, part)} == set(getattr(words, part))
+        assert not set(getattr(shown, part)) & set(getattr(held_out, part))
+        assert {*getattr(shown, part), *getattr(held_out, part)} == set(getattr(words, part))
     assert not {*words.good} & {*words.bad} and not {*words.women} & {*words.men}
     assert all(
-        any(n.kind is kind for n in half.nouns) for half in (shown, held) for kind in Kind if kind is not Kind.EVENT
+        any(n.kind is kind for n in half.nouns) for half in (shown, held_out) for kind in Kind if kind is not Kind.EVENT
     )
     towns, families = {name.words[0] for name in words.places}, {*words.surnames}
     assert towns & families and towns - families and families - towns, "some names are told apart only by context"

@@ -1,4 +1,4 @@
-"""Named entities: the readers of the corpora, the schemes of tags, and the surface forms of WNUT 2017."""
+"""Named entities: the readers of the corpora, tagging schemes, and the surface forms of WNUT 2017."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from ptmbench.tasks.metrics.surface_f1 import surface_f1
 from ptmbench.tasks.task import DataError, Example, MissingData, UnknownTask
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
-MENTIONS = {  # of each type, as the publications count them: BC5CDR's 15,935 chemicals and 12,852 diseases, say
+MENTIONS = {  # per type, as in the publications, such as BC5CDR's 15,935 chemicals and 12,852 diseases
     "bc5cdr": {"Chemical": (5203, 5347, 5385), "Disease": (4182, 4246, 4424)},
     "ncbi_disease": {"Disease": (5134, 787, 960)},
 }
@@ -30,7 +30,7 @@ MENTIONS = {  # of each type, as the publications count them: BC5CDR's 15,935 ch
         ("ncbi_disease", "test", 940),
     ],
 )
-def test_the_corpora_have_their_official_counts(name: str, split: str, count: int) -> None:
+def test_real_corpora_have_the_official_counts(name: str, split: str, count: int) -> None:
     task = tasks.load(name)
     try:
         examples = task.examples(DATA, split)
@@ -54,7 +54,7 @@ def test_jnlpba_numbers_its_abstracts(tmp_path: Path) -> None:
         tasks.load("jnlpba").paths(tmp_path, "dev")
 
 
-def test_wikiann_takes_the_language_off_its_words(tmp_path: Path) -> None:
+def test_wikiann_strips_the_language_prefix_from_words(tmp_path: Path) -> None:
     for language, text in (("en", "en:Oslo\tB-LOC\nen::\tO\n"), ("zh-min-nan", "zh-min-nan:Tâi-oân\tB-LOC\n")):
         (tmp_path / "wikiann" / language).mkdir(parents=True)
         (tmp_path / "wikiann" / language / "test").write_text(text)
@@ -81,11 +81,11 @@ def test_wikiann_takes_the_language_off_its_words(tmp_path: Path) -> None:
         ("S-PER S-PER", "B-PER B-PER"),  # BIOES: two entities, which conlleval would take for one
         ("B-PER E-PER B-PER E-PER", "B-PER I-PER B-PER I-PER"),
         ("B-PER I-PER E-PER S-LOC O", "B-PER I-PER I-PER B-LOC O"),
-        ("O E-PER", "O B-PER"),  # of no scheme: repaired
+        ("O E-PER", "O B-PER"),  # valid in no scheme: repaired
         ("B-creative-work I-creative-work I-group", "B-creative-work I-creative-work B-group"),
     ],
 )
-def test_any_scheme_is_read_as_iob2(tags: str, expected: str) -> None:
+def test_every_tagging_scheme_is_converted_to_iob2(tags: str, expected: str) -> None:
     assert to_iob2(tags.split()) == tuple(expected.split())
 
 
@@ -94,8 +94,8 @@ def test_any_scheme_is_read_as_iob2(tags: str, expected: str) -> None:
     [  # counts worked out by conlleval's rules for where a chunk starts and ends
         ("B-X I-X O", "I-X I-X O", 1, 1, 1),  # another scheme, the same entity
         ("B-X I-X O", "O I-X O", 0, 1, 1),  # repaired to an entity of one word
-        ("B-X I-X", "B-X I-Y", 0, 2, 1),  # a change of type begins anew
-        ("B-X B-X", "S-X S-X", 0, 1, 2),  # S is no beginning: one entity of two words
+        ("B-X I-X", "B-X I-Y", 0, 2, 1),  # a change of type begins a new entity
+        ("B-X B-X", "S-X S-X", 0, 1, 2),  # S does not begin an entity: one entity of two words
         ("S-X S-X", "S-X S-X", 1, 1, 1),
         ("B-X E-X", "B-X I-X", 1, 1, 1),
         ("B-X O B-X", "B-X I-X I-X", 0, 1, 2),
@@ -104,7 +104,7 @@ def test_any_scheme_is_read_as_iob2(tags: str, expected: str) -> None:
         ("O", "B-X", 0, 1, 0),
     ],
 )
-def test_entity_f1_repairs_as_conlleval(gold: str, guess: str, right: int, predicted: int, actual: int) -> None:
+def test_entity_f1_repairs_tags_as_conlleval(gold: str, guess: str, right: int, predicted: int, actual: int) -> None:
     found = entity_f1([gold.split()], [guess.split()])
     precision, recall = (100 * right / n if n else 0 for n in (predicted, actual))
     f1 = 2 * precision * recall / (precision + recall) if right else 0
@@ -112,7 +112,7 @@ def test_entity_f1_repairs_as_conlleval(gold: str, guess: str, right: int, predi
 
 
 def _sentence(text: str) -> tuple[Tags, list[str]]:
-    """Gold and prediction of "word/gold/prediction ..."; a prediction left out is the gold one."""
+    """Parses "word/gold/prediction ..." into gold and predicted tags. A missing prediction equals the gold tag."""
     parts = [word.split("/") for word in text.split()]
     return Tags((part[1] for part in parts), (part[0] for part in parts)), [part[-1] for part in parts]
 
@@ -120,19 +120,19 @@ def _sentence(text: str) -> tuple[Tags, list[str]]:
 @pytest.mark.parametrize(
     ("texts", "right", "predicted", "actual"),
     [  # sets of (words, type), as the shared task's script makes them
-        (["Oslo/B-l", "Oslo/B-l"], 1, 1, 1),  # one name, twice
-        (["Oslo/B-l", "Oslo/B-l/O"], 1, 1, 1),  # found once is found
+        (["Oslo/B-l", "Oslo/B-l"], 1, 1, 1),  # one name that occurs twice
+        (["Oslo/B-l", "Oslo/B-l/O"], 1, 1, 1),  # found in one of two places counts as found
         (["Oslo/B-l/O", "Rome/O/B-l"], 0, 1, 1),
-        (["Oslo/B-l", "oslo/B-l"], 2, 2, 2),  # as they are spelled
+        (["Oslo/B-l", "oslo/B-l"], 2, 2, 2),  # names are case-sensitive
         (["Łódź/B-l", "Ło\u0301dź/B-l"], 2, 2, 2),
-        (["Oslo/B-l/O", "Oslo/O/B-l"], 0, 1, 1),  # the right name in a place where it is none
-        (["Oslo/B-l", "Oslo/B-g/B-l"], 1, 1, 2),  # the type belongs to the name
+        (["Oslo/B-l/O", "Oslo/O/B-l"], 0, 1, 1),  # the right name, predicted where it is not tagged
+        (["Oslo/B-l", "Oslo/B-g/B-l"], 1, 1, 2),  # the same name with another type is another name
         (["New/B-l York/I-l", "New/B-l/B-l York/I-l/O"], 1, 2, 1),
         (["x/O"], 0, 0, 0),
         ([], 0, 0, 0),
     ],
 )
-def test_surface_f1_counts_each_name_once(texts: list[str], right: int, predicted: int, actual: int) -> None:
+def test_surface_f1_counts_each_surface_form_once(texts: list[str], right: int, predicted: int, actual: int) -> None:
     pairs = [_sentence(text) for text in texts]
     found = surface_f1([gold for gold, _ in pairs], [guess for _, guess in pairs])
     precision, recall = (100 * right / n if n else 0 for n in (predicted, actual))
@@ -141,7 +141,7 @@ def test_surface_f1_counts_each_name_once(texts: list[str], right: int, predicte
     assert found == pytest.approx(expected)
 
 
-def test_surface_f1_refuses_another_number_of_tags() -> None:
+def test_surface_f1_rejects_a_different_number_of_tags() -> None:
     with pytest.raises(DataError, match="Sentence 1 has 1 words but 2 predicted tags"):
         surface_f1([Tags(["O"], ["x"])], [["O", "O"]])
 

@@ -1,4 +1,4 @@
-"""NLVR: the official layout, its regions, both measures, and the microworld's scenes in the same layout."""
+"""NLVR: the official layout, its regions, both metrics, and the microworld's scenes in the same layout."""
 
 import json
 from collections import defaultdict
@@ -29,7 +29,7 @@ def read(folder: Path, *rows: object) -> list:
     return list(tasks.load("nlvr").read(folder, "train"))
 
 
-def test_objects_are_regions(tmp_path):
+def test_objects_are_read_as_regions(tmp_path):
     (example,) = read(tmp_path, ROW)
     assert (example.id, example.inputs, example.gold, example.group) == ("7-1", ("There is a box",), "true", "7")
     found, boxes = example.channels["regions"], example.channels["boxes"]
@@ -59,14 +59,14 @@ def test_a_picture_without_objects_has_no_regions():
         ({"structured_rep": [["circle"], [], []]}, "line 2: an object is 'circle'"),
     ],
 )
-def test_a_bad_row_is_told_with_file_and_line(tmp_path, change, words):
+def test_errors_name_file_and_line_of_a_bad_row(tmp_path, change, words):
     with pytest.raises(DataError) as error:
         read(tmp_path, ROW, ROW | change)
     assert words in str(error.value) and "train.json" in str(error.value)
 
 
 @pytest.mark.parametrize(("split", "rows", "true"), [("dev", 989, 547), ("test", 990, 556)])
-def test_the_official_files_are_read_whole(split, rows, true):
+def test_official_files_have_the_official_counts(split, rows, true):
     path = real("nlvr", split, f"{split}.json")
     examples = tasks.load("nlvr").examples(path.parents[2], split)
     assert len(examples) == rows and sum(one.gold == "true" for one in examples) == true
@@ -74,7 +74,7 @@ def test_the_official_files_are_read_whole(split, rows, true):
     assert [len(one.channels["regions"]) for one in examples] == objects
 
 
-def test_measures_are_those_of_the_official_script():
+def test_metrics_equal_those_of_the_official_script():
     """The script counts a sentence as consistent unless one of its pictures is judged wrong."""
     rng = np.random.default_rng(0)
     whole = rng.integers(0, 60, 200)
@@ -90,8 +90,9 @@ def test_measures_are_those_of_the_official_script():
     assert 0 < found["consistency"] < found["accuracy"] < 100
 
 
-def test_words_alone_do_not_say_what_is_true_of_a_scene(data):
-    """Every sentence of the microworld comes with a picture that it is true of, and with one that it is false of."""
+def test_each_sentence_is_true_of_one_scene_and_false_of_another(data):
+    """Each microworld sentence has a picture of which it is true and one of which it is false, so the words alone do
+    not determine the label."""
     for split in ("train", "dev", "test"):
         examples = tasks.load("nlvr").examples(data, split)
         assert len(examples) == {"train": 400}.get(split, 200)
@@ -102,7 +103,7 @@ def test_words_alone_do_not_say_what_is_true_of_a_scene(data):
 
 
 def test_captions_are_true_of_their_scenes(data):
-    """As told by the features of the regions, which a model reads."""
+    """Compares the captions with the region features that a model reads."""
     lines = (data / "scenes/microworld.txt").read_text().split("\n")
     with np.load(data / "scenes/microworld.npz") as file:
         pictures = dict(file)

@@ -1,4 +1,4 @@
-"""Types of entities: files, real where they are, and the official scorer's measures."""
+"""Entity typing: files, real if present, and the metrics of the official scorer."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ def _mention(name: str, *given: str) -> dict:
             "right_context_token": ["moved", "."], "y_str": list(given)}  # fmt: skip
 
 
-def test_open_entity_asks_for_each_general_type(tmp_path: Path) -> None:
+def test_open_entity_has_one_example_per_general_type(tmp_path: Path) -> None:
     path = tmp_path / "open_entity" / "crowd" / "train.json"
     write_rows(path, _mention("a", "company", "organization", "group"), _mention("b", "spokeswoman"))
     examples = tasks.load("open_entity").examples(tmp_path, "train")
@@ -32,7 +32,7 @@ TYPED = [({"person"}, {"person"}), ({"group", "organization"}, {"group"}), (set(
 
 
 def _reference(pairs: list[tuple[set, set]]) -> dict[str, float]:
-    """The published scorer's formulas, over sets."""
+    """Computes the formulas of the published scorer, over sets."""
     hits, guessed, actual = (sum(map(len, sets)) for sets in ([g & p for g, p in pairs], [p for _, p in pairs],
                                                              [g for g, _ in pairs]))  # fmt: skip
     p, r = hits / guessed, hits / actual
@@ -44,7 +44,7 @@ def _reference(pairs: list[tuple[set, set]]) -> dict[str, float]:
     return {name: 100 * float(value) for name, value in found.items()}
 
 
-def test_types_are_scored_from_files_as_the_official_scorer_does(tmp_path: Path) -> None:
+def test_types_from_files_are_scored_as_by_the_official_scorer(tmp_path: Path) -> None:
     gold = write_rows(tmp_path / "any.json", *(_mention(str(i), *given) for i, (given, _) in enumerate(TYPED)))
     answers = {str(i): {"gold": [], "pred": [*guess, "firm"]} for i, (_, guess) in enumerate(TYPED)}
     found = score("open_entity", gold, write_rows(tmp_path / "guess.json", answers))
@@ -58,7 +58,7 @@ def test_types_are_scored_from_files_as_the_official_scorer_does(tmp_path: Path)
         score("open_entity", gold, write_rows(tmp_path / "guess.json", {"0": ["person"]}))
 
 
-def test_nothing_predicted_is_zero_and_not_an_error() -> None:
+def test_score_without_predicted_types_is_zero() -> None:
     task = tasks.load("open_entity")
     assert task.score(["1", "0"], ["0", "0"])["micro_f1"] == 0 and task.score(["0"], ["0"])["macro_f1"] == 0
 
@@ -71,14 +71,14 @@ def test_nothing_predicted_is_zero_and_not_an_error() -> None:
         ({"mention_span": None}, 'line 1: the key "mention_span" is None; a text'),
     ],
 )
-def test_malformed_mentions_are_sentences(change: dict, message: str, tmp_path: Path) -> None:
+def test_errors_describe_malformed_mentions(change: dict, message: str, tmp_path: Path) -> None:
     write_rows(tmp_path / "crowd" / "train.json", _mention("a") | change)
     with pytest.raises(DataError, match=message):
         list(tasks.load("open_entity").read(tmp_path, "train"))
 
 
 @pytest.mark.parametrize(("split", "people"), [("train", 803), ("dev", 759), ("test", 759)])
-def test_real_mentions_have_their_counts(split: str, people: int) -> None:
+def test_real_mentions_have_the_official_counts(split: str, people: int) -> None:
     real("open_entity")
     examples = tasks.load("open_entity").examples(DATA, split)
     assert len({e.group for e in examples}) == 1998 and len(examples) == 9 * 1998

@@ -1,4 +1,4 @@
-"""Tasks of questions and answers: their official files, real where there are any, and files of predictions."""
+"""Question answering tasks: their official files, real if present, and prediction files."""
 
 import json
 import tempfile
@@ -24,7 +24,7 @@ def _write(path: Path, content: object) -> Path:
     return path
 
 
-def _stands(example: Example) -> bool:
+def _has_answers_at_offsets(example: Example) -> bool:
     return all(example.inputs[1].startswith(answer.text, answer.start) for answer in example.gold)
 
 
@@ -32,7 +32,7 @@ def _stands(example: Example) -> bool:
     ("split", "count", "unanswered", "articles"),
     [("all", 6078, 3168, 16), ("train", 4611, 2427, 12), ("dev", 1467, 741, 4), ("test", 5915, None, 20)],
 )
-def test_the_halves_of_squad20_have_their_counts(split: str, count: int, unanswered: int | None, articles: int) -> None:
+def test_halves_of_squad20_have_official_counts(split: str, count: int, unanswered: int | None, articles: int) -> None:
     real("squad", "cs224n")
     examples = tasks.load("squad20_cs224n").examples(DATA, split)
     assert len({example.id for example in examples}) == len(examples) == count
@@ -41,7 +41,7 @@ def test_the_halves_of_squad20_have_their_counts(split: str, count: int, unanswe
         assert all(example.gold is None for example in examples)
     else:
         assert sum(example.gold == () for example in examples) == unanswered
-        assert all(_stands(example) for example in examples)
+        assert all(_has_answers_at_offsets(example) for example in examples)
 
 
 @pytest.mark.parametrize("language", ["de", "zh"])
@@ -50,7 +50,7 @@ def test_xquad_is_trained_in_english_on_other_articles(language: str) -> None:
     task = tasks.load(f"xquad_{language}")
     whole, train, dev = (task.examples(DATA, split) for split in ("all", "train", "dev"))
     assert len(whole) == 1190 and len({example.group for example in whole}) == 240
-    assert all(_stands(example) for example in (*whole, *train))
+    assert all(_has_answers_at_offsets(example) for example in (*whole, *train))
     assert {e.id for e in train} | {e.id for e in dev} == {e.id for e in whole}, "translations keep the questions' ids"
     titles = [{example.group.rpartition("#")[0] for example in part} for part in (train, dev)]
     assert (len(titles[0]), len(titles[1])) == (36, 12) and not titles[0] & titles[1]
@@ -59,7 +59,7 @@ def test_xquad_is_trained_in_english_on_other_articles(language: str) -> None:
     assert {example.channels["languages"] for example in (*dev, *whole)} == {(language, language)}
 
 
-def test_a_real_sample_of_coqa() -> None:
+def test_real_sample_of_coqa_is_read() -> None:
     path = real("samples", "coqa", "coqa-dev-v1.0.sample.json")
     story = json.loads(path.read_text())["data"][0]
     (example,) = _read("coqa", path)
@@ -67,7 +67,7 @@ def test_a_real_sample_of_coqa() -> None:
     assert [story["story"][answer.start : answer.stop] for answer in example.gold] == ["white", "white"]
 
 
-def test_a_real_sample_of_hotpotqa() -> None:
+def test_real_sample_of_hotpotqa_is_read() -> None:
     (example,) = _read("hotpotqa", real("samples", "hotpotqa", "hotpot_dev_distractor_v1.sample.json"))
     assert example.gold.facts == {("Scott Derrickson", 0), ("Ed Wood", 0)} and example.gold[0].text == "yes"
     pieces = [piece for piece in example.inputs if isinstance(piece, Piece)]
@@ -75,14 +75,14 @@ def test_a_real_sample_of_hotpotqa() -> None:
     assert pieces[0].name == ("Adam Collis", 0) and pieces[0].startswith("Adam Collis is an American")
 
 
-def test_a_real_sample_of_mlqa() -> None:
+def test_real_sample_of_mlqa_is_read() -> None:
     path = real("samples", "mlqa", "mlqa.sample.json")
     (example,) = questions(path)
-    assert _stands(example)
+    assert _has_answers_at_offsets(example)
 
 
 def _read(name: str, path: Path) -> list[Example]:
-    """The examples of a file of any name, by the task's reader."""
+    """Reads the examples of a file, whatever its name, with the reader of the task."""
     task = tasks.load(name)
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / task.files["dev"][0]).symlink_to(path)
@@ -100,22 +100,22 @@ def _squad(path: Path, rows: list[dict] = SQUAD) -> Path:
     return _write(path, {"version": "v2.0", "data": [article]})
 
 
-def test_squad20_tells_no_answer_from_no_label(tmp_path: Path) -> None:
+def test_squad20_distinguishes_unanswerable_from_unlabelled_questions(tmp_path: Path) -> None:
     _squad(tmp_path / "dev-v2.0.json", [*SQUAD, {"id": "c", "question": "?", "answers": []}])
     golds = [example.gold for example in tasks.load("squad20").read(tmp_path, "dev")]
     assert golds == [(Answer("Ann", 0),), (), None]
 
 
-def test_squad20_files_are_scored_with_and_without_doubts(tmp_path: Path, capsys) -> None:
+def test_squad20_files_are_scored_with_and_without_no_answer_scores(tmp_path: Path, capsys) -> None:
     gold, guess = _squad(tmp_path / "any.json"), _write(tmp_path / "guess.json", {"a": "ann", "b": "Bo"})
     found = score("squad20", gold, guess)
     assert (found["f1"], found["has_answer_f1"], found["no_answer_f1"]) == (50, 100, 0) and "best_f1" not in found
-    doubts = _write(tmp_path / "doubts.json", {"a": 0.25, "b": 0.75})
-    found = score("squad20", gold, guess, doubts)
+    na_probs = _write(tmp_path / "doubts.json", {"a": 0.25, "b": 0.75})
+    found = score("squad20", gold, guess, na_probs)
     assert (found["f1"], found["best_f1"], found["best_f1_threshold"]) == (50, 100, 0.25)
-    _write(doubts, {"b": 1.5, "a": 1})  # above 1, the script's own threshold, is no answer
-    assert score("squad20", gold, guess, doubts)["f1"] == 100
-    command = ["score", "squad20", "--gold", str(gold), "--predictions", str(guess), "--na-prob-file", str(doubts)]
+    _write(na_probs, {"b": 1.5, "a": 1})  # a score above 1, the threshold of the script, means no answer
+    assert score("squad20", gold, guess, na_probs)["f1"] == 100
+    command = ["score", "squad20", "--gold", str(gold), "--predictions", str(guess), "--na-prob-file", str(na_probs)]
     assert main([*command, "--json"]) == 0 and json.loads(capsys.readouterr().out)["best_f1"] == 100
     for content, message in (
         ({"a": 0.1}, "doubts.json has no prediction for b"),
@@ -127,12 +127,12 @@ def test_squad20_files_are_scored_with_and_without_doubts(tmp_path: Path, capsys
         ("{", "line 1: this is not JSON"),
     ):
         with pytest.raises(DataError, match=message):
-            score("squad20", gold, guess, _write(doubts, content))
+            score("squad20", gold, guess, _write(na_probs, content))
     with pytest.raises(UsageError, match="Every question of SQuAD 1.1 has an answer"):
-        score("squad11", _squad(tmp_path / "one.json", SQUAD[:1]), _write(guess, {"a": "x"}), doubts)
+        score("squad11", _squad(tmp_path / "one.json", SQUAD[:1]), _write(guess, {"a": "x"}), na_probs)
 
 
-def test_a_whole_file_is_scored_where_a_part_of_it_is_reported(tmp_path: Path) -> None:
+def test_a_whole_file_is_scored_even_if_only_a_part_is_reported(tmp_path: Path) -> None:
     for name, official in (("xquad_en", "xquad.en.json"), ("xquad_zh", "xquad.zh.json"), ("squad20_cs224n", "x.json")):
         gold, guess = _squad(tmp_path / official, SQUAD[:1]), _write(tmp_path / "guess.json", {"a": "Ann"})
         assert score(name, gold, guess)["examples"] == 1
@@ -156,7 +156,7 @@ STORY = {
 }
 
 
-def test_coqa_reads_rounds_with_their_history(tmp_path: Path) -> None:
+def test_coqa_reads_turns_with_their_history(tmp_path: Path) -> None:
     first, second = _read("coqa", _write(tmp_path / "x.json", {"version": "1.0", "data": [STORY]}))
     assert (first.id, first.group, first.inputs[0]) == ("s#1", "s", "Who?")
     assert second.inputs[0] == "Did she like it? | Who? ann"
@@ -175,7 +175,7 @@ def test_coqa_files_are_scored(tmp_path: Path) -> None:
     gold = _write(tmp_path / "any.json", {"data": [STORY]})
     rows = [{"id": "s", "turn_id": 1, "answer": "Ann"}, {"id": "s", "turn_id": 2, "answer": "no"}]
     found = score("coqa", gold, _write(tmp_path / "guess.json", rows))
-    assert (found["examples"], found["exact_match"], found["f1"]) == (2, 50, 50)  # each agrees with one of two
+    assert (found["examples"], found["exact_match"], found["f1"]) == (2, 50, 50)  # each matches one of two answers
     for content, message in (
         (rows[:1], "no prediction for s#2"),
         ([*rows, rows[0]], "answers s#1 .* twice"),
@@ -235,7 +235,7 @@ def test_hotpotqa_files_are_scored(tmp_path: Path) -> None:
             score("hotpotqa", gold, _write(guess, content))
 
 
-def test_mlqa_has_a_task_for_every_pair_of_languages(tmp_path: Path) -> None:
+def test_mlqa_has_a_task_for_each_pair_of_languages(tmp_path: Path) -> None:
     task = tasks.load("mlqa-zh-en")
     assert tasks.load("mlqa-de") is tasks.load("mlqa") and tasks.load("mlqa-zh").name == "mlqa-zh"
     assert task.files["test"] == ("test/test-context-zh-question-en.json",) and task.name == "mlqa-zh-en"
@@ -272,7 +272,7 @@ def test_cmrc2018_reads_both_layouts(tmp_path: Path) -> None:
             _read("cmrc2018", _write(tmp_path / "x.json", [CMRC[0] | change]))
 
 
-def test_a_reply_is_its_text_wherever_texts_are_compared() -> None:
+def test_a_reply_equals_its_text() -> None:
     reply = Reply("cat", no_answer=-1.5, facts=[("T", 0)])
     assert reply == "cat" and json.dumps(reply) == '"cat"'
     assert prediction_details(reply) == {"no_answer": -1.5, "facts": (("T", 0),)}

@@ -1,4 +1,4 @@
-"""The readers beyond GLUE: real files with their official counts where they are, small hostile files everywhere."""
+"""The readers beyond GLUE: real files with their official counts if present, and small malformed files."""
 
 import gzip
 import json
@@ -78,7 +78,7 @@ def test_aeslc_train_has_the_official_count() -> None:
     assert len(_real(aeslc.TASK, "train")) == 14436
 
 
-def test_squad_reads_a_real_file_of_its_format() -> None:
+def test_squad_reads_a_real_file_in_its_format() -> None:
     path = DATA / "xquad" / "xquad.en.json"
     if not path.exists():
         pytest.skip("no real data: ../shared/data/xquad/xquad.en.json is missing")
@@ -90,7 +90,7 @@ def test_squad_reads_a_real_file_of_its_format() -> None:
             assert example.inputs[1][answer.start :].startswith(answer.text)
 
 
-def test_xquad_keeps_articles_in_one_part_and_loses_none() -> None:
+def test_xquad_keeps_each_article_in_one_split_and_loses_none() -> None:
     train, dev = (_real(tasks.load("xquad_en"), split) for split in ("train", "dev"))
     titles = [{example.group.rpartition("#")[0] for example in part} for part in (train, dev)]
     assert (len(titles[0]), len(titles[1])) == (36, 12) and not titles[0] & titles[1]
@@ -105,7 +105,7 @@ CONLL = (
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
-def test_conll2003_reads_any_line_end_and_a_bom(tmp_path: Path, end: str, mark: str) -> None:
+def test_conll2003_reads_all_line_ends_and_a_bom(tmp_path: Path, end: str, mark: str) -> None:
     (tmp_path / "eng.testb").write_bytes((mark + CONLL.replace("\n", end)).encode())
     assert list(conll2003.read(tmp_path, "test")) == [
         Example(id="0", inputs=("EU", "A\u00a0B", "."), gold=("B-ORG", "B-ORG", "O"), group="1"),
@@ -113,7 +113,7 @@ def test_conll2003_reads_any_line_end_and_a_bom(tmp_path: Path, end: str, mark: 
     ]
 
 
-def test_conll2003_reads_the_iob2_copies_and_names_a_bad_line(tmp_path: Path) -> None:
+def test_conll2003_reads_iob2_copies_and_names_bad_lines(tmp_path: Path) -> None:
     (tmp_path / "train.txt").write_text("EU\tB-ORG\nof\tI-ORG\n\nx\tO")
     examples = list(conll2003.read(tmp_path, "train"))
     assert [example.gold for example in examples] == [("B-ORG", "I-ORG"), ("O",)]
@@ -151,7 +151,7 @@ def test_squad_keeps_every_answer(tmp_path: Path) -> None:
         (json.dumps(_squad([{"text": "Ann", "answer_start": "x"}])), "not in SQuAD's format"),
     ],
 )
-def test_squad_says_what_is_wrong_with_a_file(tmp_path: Path, content: str, message: str) -> None:
+def test_squad_errors_describe_malformed_files(tmp_path: Path, content: str, message: str) -> None:
     (tmp_path / "dev-v1.1.json").write_text(content)
     with pytest.raises(DataError, match=rf"dev-v1\.1\.json.*{message}"):
         list(squad11.read(tmp_path, "dev"))
@@ -169,7 +169,7 @@ def test_multi30k_reads_plain_and_gzipped_files_of_any_language(tmp_path: Path) 
     assert [e.inputs[0] for e in multi30k.variant("mw-en").examples(tmp_path, "dev")] == ["x", "", "z"]
 
 
-def test_multi30k_refuses_files_that_do_not_match(tmp_path: Path) -> None:
+def test_multi30k_rejects_files_of_different_length(tmp_path: Path) -> None:
     (tmp_path / "train.en").write_text("a\nb\nc\n")
     (tmp_path / "train.de").write_text("x\ny\n")
     with pytest.raises(DataError, match=r"train\.de ends after line 2"):
@@ -181,7 +181,7 @@ def test_multi30k_refuses_files_that_do_not_match(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pair", ["de", "de-de", "en-../x", "en-de-fr", ""])
-def test_multi30k_refuses_what_is_no_pair(pair: str) -> None:
+def test_multi30k_rejects_invalid_language_pairs(pair: str) -> None:
     with pytest.raises(UnknownTask, match="has no pair"):
         multi30k.variant(pair)
 

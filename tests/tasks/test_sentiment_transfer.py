@@ -1,4 +1,4 @@
-"""Sentiment transfer: the published layout, and what its scores are made of, by sacrebleu and by hand."""
+"""Sentiment transfer: the published layout, and the parts of its score, checked with sacrebleu and by hand."""
 
 import random
 from pathlib import Path
@@ -33,7 +33,7 @@ def data(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_published_layout_is_read(data: Path) -> None:
+def test_published_layout_is_read(data: Path) -> None:
     task = tasks.load("sentiment_transfer")
     train, test = task.examples(data, "train"), task.examples(data, "test")
     assert [(e.id, e.inputs, e.gold) for e in train[3:5]] == [
@@ -58,7 +58,7 @@ def test_the_published_layout_is_read(data: Path) -> None:
         task.examples(data, "test")
 
 
-def test_scores_are_the_judges_and_sacrebleus(data: Path) -> None:
+def test_scores_come_from_the_judge_and_sacrebleu(data: Path) -> None:
     task = tasks.load("sentiment_transfer")
     test = task.examples(data, "test")
     gold, sources = [e.gold for e in test], [e.inputs[0] for e in test]
@@ -76,16 +76,16 @@ def test_scores_are_the_judges_and_sacrebleus(data: Path) -> None:
     assert "nrefs:1" in rewriting.signatures(gold)["bleu"]
 
 
-def test_a_judge_is_asked_of_its_own_texts_and_learns_once() -> None:
-    read: list[int] = []
+def test_each_text_has_its_own_judge_which_is_trained_once() -> None:
+    calls: list[int] = []
 
     def texts() -> tuple[list[str], list[str]]:
-        read.append(1)
+        calls.append(1)
         return UNKIND + KIND, ["0"] * 4 + ["1"] * 4
 
     judge = Judge(texts)
-    assert not read and judge(["an awful evening", "a lovely evening"]) == ["0", "1"] and judge(["always"]) == ["1"]
-    assert read == [1]
+    assert not calls and judge(["an awful evening", "a lovely evening"]) == ["0", "1"] and judge(["always"]) == ["1"]
+    assert calls == [1]
     other = [Rewriting(("x",), source="s", wanted=label, judge=lambda texts: ["1"] * len(texts)) for label in "01"]
     mixed = [*other, Rewriting(("x",), source="awful", wanted="1", judge=judge)]
     assert rewriting(mixed, ["a", "b", "lovely"])["accuracy"] == pytest.approx(200 / 3)
@@ -95,7 +95,7 @@ def test_a_judge_is_asked_of_its_own_texts_and_learns_once() -> None:
             Judge(lambda unread=unread: unread)(["a"])
 
 
-def test_files_of_predictions_are_scored_with_the_folder(data: Path, tmp_path: Path) -> None:
+def test_prediction_files_are_scored_against_the_data_folder(data: Path, tmp_path: Path) -> None:
     folder, file = data / "sentiment_transfer/yelp", tmp_path / "predictions.txt"
     file.write_text("the rice was lovely .\nalways !\nawful staff .\n")
     found = score_files.score("sentiment_transfer", folder, file)
@@ -108,21 +108,21 @@ def test_files_of_predictions_are_scored_with_the_folder(data: Path, tmp_path: P
 
 
 def test_salience_by_hand() -> None:
-    """ "awful" comes twice in unkind texts and never in kind ones: (2 + 1) / (0 + 1)."""
+    """The word "awful" occurs twice in unkind texts and never in kind ones: (2 + 1) / (0 + 1)."""
     found = Salience(UNKIND + KIND, ["0"] * 4 + ["1"] * 4, smoothing=1.0, threshold=3.0)
     assert found(("awful",), "0", "1") == 3.0 and found(("awful",), "1", "0") == pytest.approx(1 / 3)
     assert found(("soup", "was"), "0", "1") == 1.0
     assert found.places(["an", "awful", "soup", ",", "never", "again"], "0", "1") == [1, 4]
-    assert found.places(["an", "awful", "soup"], "1", "0") == [0]  # of equals the first: no word is kind
+    assert found.places(["an", "awful", "soup"], "1", "0") == [0]  # no word is kind, so the first of equal words
     assert found.places(["soup", "lovely"], "0", "1") == [0] and found.places([], "0", "1") == []
 
 
-def test_rare_runs_need_not_be_counted() -> None:
-    """What is over the threshold when every run is counted is what is over it here."""
+def test_salience_without_counts_of_rare_ngrams_is_exact() -> None:
+    """Rare n-grams are not counted. The same n-grams exceed the threshold as if all were counted."""
     rng = random.Random(3)
     texts = [" ".join(rng.choices("abcde", [4, 2, 1, 1, 1], k=6)) for _ in range(80)]
     labels = [str(int("a b" in text or "c" in text)) for text in texts]
-    found = Salience(texts, labels, smoothing=1.0, threshold=3.0)  # runs of two words that come twice are over it
+    found = Salience(texts, labels, smoothing=1.0, threshold=3.0)  # n-grams of two words that occur twice exceed it
 
     def count(run: tuple[str, ...], label: str) -> int:
         lines = [text.split() for text, own in zip(texts, labels, strict=True) if own == label]
@@ -134,14 +134,15 @@ def test_rare_runs_need_not_be_counted() -> None:
     assert over == expected and over[0] and any(len(run) > 2 for run in over[1])
 
 
-def test_copying_and_deleting_are_rows_by_default(data: Path) -> None:
+def test_copy_and_delete_baselines_are_default_rows(data: Path) -> None:
     task = tasks.load("sentiment_transfer")
     train, test = task.examples(data, "train"), task.examples(data, "test")
     assert baselines.predict("copy", task, train, test) == [e.inputs[0] for e in test]
-    few = [Example(id="0", inputs=("never again , awful soup .", "1"))]
+    negative = [Example(id="0", inputs=("never again , awful soup .", "1"))]
     salience = attributes.salience_of(task, train, threshold=2.5)
-    assert salience.places(few[0].inputs[0].split(), "0", "1") == [0, 3]
-    assert baselines.predict("delete", task, train, few) == ["again , awful soup ."]  # nothing reaches 15: the first
+    assert salience.places(negative[0].inputs[0].split(), "0", "1") == [0, 3]
+    # No n-gram reaches 15, so the first word is deleted.
+    assert baselines.predict("delete", task, train, negative) == ["again , awful soup ."]
     for name in ("majority", "bag-of-words"):
         with pytest.raises(NotApplicable, match="because its training set has no target texts"):
             baselines.predict(name, task, train, test)

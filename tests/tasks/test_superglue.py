@@ -1,4 +1,4 @@
-"""SuperGLUE: the official counts of the real files where they are, its metrics, and small hostile files."""
+"""SuperGLUE: the official counts of the real files if present, its metrics, and small malformed files."""
 
 import json
 import math
@@ -39,7 +39,7 @@ LABELS = {
     "axb": ("entailment", 460),
     "axg": ("entailment", 178),
 }
-"""A label and how often the reported split has it."""
+"""A label and its count in the reported split."""
 
 
 def _split(name: str, split: str) -> list[Example]:
@@ -74,7 +74,7 @@ def test_reported_splits_have_the_official_labels(name: str) -> None:
     assert sum(example.gold == label for example in _split(name, tasks.load(name).report)) == count
 
 
-def test_multirc_puts_the_official_questions_together() -> None:
+def test_multirc_groups_answers_by_question() -> None:
     for split, paragraphs, questions in (("train", 456, 5131), ("dev", 83, 953), ("test", 166, 1820)):
         examples = _split("multirc", split)
         assert len({example.group for example in examples}) == paragraphs
@@ -88,23 +88,23 @@ def test_multirc_puts_the_official_questions_together() -> None:
     assert everything["f1a"] == pytest.approx(100 * 2 * 2075 / (4848 + 2075))
 
 
-def test_rte_has_the_rows_of_glue() -> None:
+def test_rte_labels_equal_those_of_glue() -> None:
     for split in ("train", "dev", "test"):
-        ours, theirs = _split("rte_superglue", split), _split("rte", split)
-        same = sum(a.gold == b.gold for a, b in zip(ours, theirs, strict=True))
+        ours, glue_rows = _split("rte_superglue", split), _split("rte", split)
+        same = sum(a.gold == b.gold for a, b in zip(ours, glue_rows, strict=True))
         assert same == len(ours)
 
 
-def test_diagnostics_are_glue_s_own_rows_with_labels() -> None:
-    ours, theirs = _split("axb", "test"), _split("ax", "test")
-    assert [example.id for example in ours] == [example.id for example in theirs]
+def test_diagnostics_have_the_rows_of_glue_with_labels() -> None:
+    ours, glue_rows = _split("axb", "test"), _split("ax", "test")
+    assert [example.id for example in ours] == [example.id for example in glue_rows]
     pairs = _split("axg", "test")
     assert len({example.group for example in pairs}) == 178
     constant = tasks.load("axg").score([example.gold for example in pairs], ["entailment"] * 356)
     assert (constant["accuracy"], constant["gender_parity"]) == (50.0, 100.0)
 
 
-def test_words_are_marked_where_the_files_say() -> None:
+def test_words_are_marked_at_the_offsets_of_the_files() -> None:
     assert _split("wic", "dev")[0].inputs == (
         "An emerging professional * class * .",
         "Apologizing for losing your temper, even though you were badly provoked, showed real * class * .",
@@ -136,17 +136,17 @@ def test_record_reads_real_rows() -> None:
         ("naïve – çok", 8, 11, "naïve – * çok *"),
     ],
 )
-def test_marks(text: str, start: int, end: int, expected: str) -> None:
+def test_mark_word_by_hand(text: str, start: int, end: int, expected: str) -> None:
     assert mark_word(text, start, end) == expected
 
 
 def _questions(*questions: str) -> list[Part]:
-    """Gold of MultiRC: "110" is a question with three answers."""
+    """Makes gold of MultiRC from strings. "110" is a question with three answers."""
     return [Part(label, whole=str(number)) for number, labels in enumerate(questions) for label in labels]
 
 
 # F1a: scikit-learn's F1 of class 1 over all answers. F1m: the authors' script averages precision and recall over the
-# questions, 1 where nothing is predicted (precision) or nothing is right (recall), and takes F1 of the two means.
+# questions, with 1 if nothing is predicted (precision) or nothing is right (recall), and takes F1 of the two means.
 @pytest.mark.parametrize(
     ("gold", "predictions", "f1a", "exact_match", "f1m"),
     [
@@ -156,28 +156,28 @@ def _questions(*questions: str) -> list[Part]:
         (("10", "10"), "0000", 0, 0, 0),  # nothing chosen: precision 1 twice, recall 0
         (("00", "10"), "0010", 100, 100, 100),  # a question without a right answer
         (("00", "10"), "1010", 200 / 3, 50, 100 * 2 * 0.5 * 1 / 1.5),
-        (("00",), "00", 0, 100, 100),  # nothing to find and nothing found: scikit-learn's F1 is 0
+        (("00",), "00", 0, 100, 100),  # no right answers and none predicted: scikit-learn's F1 is 0
         (("11", "11", "10"), "101011", 100 * 2 * 3 / 9, 0, 100 * 2 * (2.5 / 3) * (2 / 3) / (1.5)),
     ],
 )
-def test_multirc_metrics(gold, predictions: str, f1a: float, exact_match: float, f1m: float) -> None:
+def test_multirc_metrics_by_hand(gold, predictions: str, f1a: float, exact_match: float, f1m: float) -> None:
     found = multirc(_questions(*gold), list(predictions))
     assert found == pytest.approx({"f1a": f1a, "exact_match": exact_match, "f1m": f1m})
 
 
-def test_multirc_is_not_the_mean_of_the_questions_f1() -> None:
+def test_f1m_of_multirc_is_not_the_mean_f1_of_questions() -> None:
     gold, predictions = _questions("110", "100"), list("100110")
     each = [f1_score([1, 1, 0], [1, 0, 0]), f1_score([1, 0, 0], [1, 1, 0])]
     assert multirc(gold, predictions)["f1m"] == pytest.approx(75)  # P = (1 + 1/2) / 2, R = (1/2 + 1) / 2
     assert 100 * np.mean(each) == pytest.approx(200 / 3)
 
 
-def test_answers_of_a_question_need_not_stand_side_by_side() -> None:
+def test_answers_of_a_question_need_not_be_adjacent() -> None:
     gold = [Part("1", whole="a"), Part("0", whole="b"), Part("0", whole="a")]
     assert multirc(gold, ["1", "1", "0"])["exact_match"] == 50
 
 
-def test_a_label_with_a_whole_is_the_label() -> None:
+def test_a_part_equals_its_label_and_can_be_pickled() -> None:
     import pickle
 
     part = Part("1", whole="q")
@@ -190,18 +190,18 @@ def test_a_label_with_a_whole_is_the_label() -> None:
     [
         ("aabb", "aabb", 100),
         ("aabb", "aaaa", 100 * (2 / 3 + 0) / 2),  # a class never predicted counts with 0
-        ("aaaa", "aaaa", 100),  # one class in all: the mean over that one
+        ("aaaa", "aaaa", 100),  # only one class occurs: the mean over that class
         ("aaaa", "bbbb", 0),
-        ("aab", "abc", 100 * (2 / 3) / 3),  # a class that only the predictions have counts as well
+        ("aab", "abc", 100 * (2 / 3) / 3),  # a class that occurs only in the predictions also counts
         ("éé☃", "é☃☃", 100 * 2 / 3),
     ],
 )
-def test_macro_f1_is_scikit_learns(gold: str, predictions: str, expected: float) -> None:
+def test_macro_f1_equals_scikit_learn(gold: str, predictions: str, expected: float) -> None:
     assert macro_f1(list(gold), list(predictions))["macro_f1"] == pytest.approx(expected)
     assert f1_score(list(gold), list(predictions), average="macro", zero_division=0) * 100 == pytest.approx(expected)
 
 
-def test_macro_f1_of_random_labels_is_scikit_learns() -> None:
+def test_macro_f1_of_random_labels_equals_scikit_learn() -> None:
     rng = np.random.default_rng(0)
     for size in (1, 2, 7, 100):
         gold, guess = (rng.choice(list("xyz"), size).tolist() for _ in range(2))
@@ -214,12 +214,12 @@ def test_macro_f1_of_random_labels_is_scikit_learns() -> None:
     ("pairs", "predictions", "expected"),
     [("aabb", "xxyy", 100), ("aabb", "xyyy", 50), ("abab", "xyxy", 100), ("abab", "xxyy", 0), ("", "", 0)],
 )
-def test_gender_parity(pairs: str, predictions: str, expected: float) -> None:
+def test_gender_parity_by_hand(pairs: str, predictions: str, expected: float) -> None:
     gold = [Part("x", whole=pair) for pair in pairs]
     assert gender_parity(gold, list(predictions)) == {"gender_parity": expected}
 
 
-def test_record_takes_the_best_answer_as_the_official_script() -> None:
+def test_record_scores_the_best_answer_as_in_the_official_script() -> None:
     gold = [(Answer("Benazir Bhutto", 0), Answer("Bhutto", 9)), (Answer("the CNN", 0),)]
     scores = tasks.load("record").score(gold, ["Bhutto!", "CNN news"])
     assert scores["exact_match"] == 50
@@ -266,7 +266,7 @@ WRONG = {"idx": 0, "text": "C", "label": 2}
         ),
     ],
 )  # fmt: skip
-def test_malformed_rows_name_the_line(name: str, change: dict, message: str, tmp_path: Path) -> None:
+def test_errors_name_the_line_of_malformed_rows(name: str, change: dict, message: str, tmp_path: Path) -> None:
     good = json.dumps(GOOD[name])
     (tmp_path / "train.jsonl").write_text(f"{good}\n{json.dumps(GOOD[name] | change)}\n")
     with pytest.raises(DataError, match=f"train.jsonl, line 2: .*{message}") as error:

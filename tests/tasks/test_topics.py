@@ -1,4 +1,4 @@
-"""Sentiment and topics: files written by hand to the published formats, and what must be refused in them."""
+"""Sentiment and topics: handwritten files in the published formats, and malformed files that must be rejected."""
 
 from pathlib import Path
 
@@ -41,7 +41,7 @@ CSV = {
 
 
 @pytest.mark.parametrize("name", CSV)
-def test_comma_separated_sets(name: str, tmp_path: Path) -> None:
+def test_comma_separated_data_sets_are_read(name: str, tmp_path: Path) -> None:
     content, text, labels = CSV[name]
     for split in ("train", "test"):
         _write(tmp_path / f"{split}.csv", content)
@@ -63,7 +63,7 @@ def test_comma_separated_sets(name: str, tmp_path: Path) -> None:
         ('"1","A" x,"B"', "not comma-separated values"),
     ],
 )
-def test_malformed_rows_name_the_line(row: str, message: str, tmp_path: Path) -> None:
+def test_errors_name_the_line_of_malformed_rows(row: str, message: str, tmp_path: Path) -> None:
     _write(tmp_path / "train.csv", f'"1","A","B"\n\n{row}\n')
     with pytest.raises(DataError, match=f"train.csv, line 3: .*{message}.*official file"):
         list(tasks.load("ag_news").read(tmp_path, "train"))
@@ -77,7 +77,7 @@ def test_malformed_rows_name_the_line(row: str, message: str, tmp_path: Path) ->
         ("(0 Naïve)", "Naïve", "0"),
     ],
 )
-def test_trees(tree: str, text: str, label: str, tmp_path: Path) -> None:
+def test_sentiment_trees_are_read(tree: str, text: str, label: str, tmp_path: Path) -> None:
     _write(tmp_path / "dev.txt", f"{tree}\n\n{tree}\n")
     examples = list(tasks.load("sst5").read(tmp_path, "dev"))
     assert [example.id for example in examples] == ["0", "1"]
@@ -85,7 +85,7 @@ def test_trees(tree: str, text: str, label: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("tree", ["(3 (2 It) (4 's)", "(5 It)", "It 's", "(3 (2 It)) (2 is)", "(3 (2 It) is)", "(3 )"])
-def test_what_is_no_tree_is_refused(tree: str, tmp_path: Path) -> None:
+def test_invalid_trees_are_rejected(tree: str, tmp_path: Path) -> None:
     _write(tmp_path / "dev.txt", f"(3 (2 It) (4 's))\n{tree}\n")
     with pytest.raises(DataError, match="dev.txt, line 2: .* is not a tree"):
         list(tasks.load("sst5").read(tmp_path, "dev"))
@@ -102,7 +102,7 @@ def _reviews(folder: Path) -> Path:
     return folder
 
 
-def test_reviews_in_folders(tmp_path: Path) -> None:
+def test_reviews_are_read_from_folders(tmp_path: Path) -> None:
     examples = list(tasks.load("imdb").read(_reviews(tmp_path), "test"))
     assert examples == [
         Example(id="neg/10_2", inputs=("Bad. Very bad.",), gold="neg"),
@@ -125,7 +125,7 @@ def test_reviews_are_scored_against_the_official_folder(tmp_path: Path) -> None:
         score("imdb", tmp_path / "test", guess)
 
 
-def test_questions_and_their_one_odd_byte(tmp_path: Path) -> None:
+def test_trec_questions_are_read_without_their_non_utf8_byte(tmp_path: Path) -> None:
     rows = "DESC:manner How did it ?\r\nNUM:dist How far is a sister\xf0city ?\r\n"
     _write(tmp_path / "train_5500.label", rows, encoding="latin-1")
     examples = list(tasks.load("trec").read(tmp_path, "train"))
@@ -147,7 +147,7 @@ def test_questions_and_their_one_odd_byte(tmp_path: Path) -> None:
         ("trec_fine", "NUM:ind Who ?", "the label 'NUM:ind' is not one of 'ABBR:abb'"),
     ],
 )
-def test_malformed_questions(name: str, row: str, message: str, tmp_path: Path) -> None:
+def test_errors_describe_malformed_questions(name: str, row: str, message: str, tmp_path: Path) -> None:
     _write(tmp_path / "TREC_10.label", f"NUM:dist How far ?\n{row}\n")
     with pytest.raises(DataError, match=f"TREC_10.label, line 2: .*{message}"):
         list(tasks.load(name).read(tmp_path, "test"))

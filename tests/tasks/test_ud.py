@@ -1,4 +1,4 @@
-"""Universal Dependencies: words, tags and heads of CoNLL-U, real where the treebank is, damaged ones by hand."""
+"""Universal Dependencies: words, tags and heads of CoNLL-U files, handwritten, damaged, and real if present."""
 
 from pathlib import Path
 
@@ -38,7 +38,7 @@ def folder(tmp_path: Path, rows: list[str] = ROWS) -> Path:
         ("ud_ewt-heads", "+1_NOUN +1_VERB -1_NOUN +1_VERB root +1_NOUN +1_NOUN -1_VERB"),
     ],
 )
-def test_layers_by_hand(tmp_path: Path, name: str, tags: str) -> None:
+def test_annotation_layers_by_hand(tmp_path: Path, name: str, tags: str) -> None:
     first, second = tasks.load(name).examples(folder(tmp_path), "test")
     assert first.inputs == ("Old", "dogs", "'", "were", "seen", "near", "other", "dogs")
     assert list(first.gold) == [tag.replace("_", " ") for tag in tags.split()]
@@ -46,12 +46,12 @@ def test_layers_by_hand(tmp_path: Path, name: str, tags: str) -> None:
     assert set(first.gold) <= set(tasks.load(name).labels)
 
 
-def test_a_head_can_be_found_again_from_its_tag(tmp_path: Path) -> None:
-    """The reverse of the encoding, written out: the tag and the parts of speech name one word."""
+def test_heads_can_be_decoded_from_their_tags(tmp_path: Path) -> None:
+    """Decodes the tags independently: a tag and the parts of speech of the sentence determine one word."""
     path = folder(tmp_path) / "ud_ewt" / "en_ewt-ud-dev.conllu"
     paths = [path]
-    if (whole := Path(__file__).resolve().parents[2] / "../shared/data/ud_ewt/en_ewt-ud-dev.conllu").exists():
-        paths.append(whole)
+    if (real_file := Path(__file__).resolve().parents[2] / "../shared/data/ud_ewt/en_ewt-ud-dev.conllu").exists():
+        paths.append(real_file)
     for file in paths:
         far = words_of_all = 0
         for _, _, _, words in sentences(file):
@@ -68,7 +68,7 @@ def test_a_head_can_be_found_again_from_its_tag(tmp_path: Path) -> None:
         assert far <= 0.003 * words_of_all
 
 
-def test_what_is_far_is_said_to_be(tmp_path: Path) -> None:
+def test_distant_heads_are_tagged_as_far(tmp_path: Path) -> None:
     nouns = [f"{n} dog dog NOUN NN _ {11 if n == 1 else 0 if n == 11 else 11} dep _ _" for n in range(1, 12)]
     (found,) = tasks.load("ud_ewt-heads").examples(folder(tmp_path, [*nouns, ""]), "test")
     assert found.gold[0] == "far" and found.gold[3] == "+7 NOUN" and found.gold[-1] == "root"
@@ -85,7 +85,7 @@ def test_what_is_far_is_said_to_be(tmp_path: Path) -> None:
         ("2 dogs dog", "line 5: ten columns"),
     ],
 )
-def test_damaged_files_are_told(tmp_path: Path, row: str, told: str) -> None:
+def test_damaged_files_are_reported(tmp_path: Path, row: str, told: str) -> None:
     with pytest.raises(DataError, match=told) as error:
         tasks.load("ud_ewt").examples(folder(tmp_path, [*ROWS[:4], row, *ROWS[5:]]), "test")
     assert "en_ewt-ud-test.conllu, line" in str(error.value)
@@ -107,7 +107,7 @@ def test_accuracy_counts_words_and_not_sentences() -> None:
         word_accuracy([("A",), ("A",)], [("A",), ("A", "B")])
 
 
-def test_the_treebank_itself() -> None:
+def test_real_treebank_has_the_official_counts() -> None:
     data = real("ud_ewt").parent
     counts = {"train": (12_544, 204_577), "dev": (2_001, 25_147), "test": (2_077, 25_094)}
     for split, expected in counts.items():
@@ -117,6 +117,6 @@ def test_the_treebank_itself() -> None:
             assert all(len(one.inputs) == len(one.gold) for one in found)
 
 
-def test_unknown_layers() -> None:
+def test_unknown_layers_are_rejected() -> None:
     with pytest.raises(UnknownTask, match="relations, heads"):
         tasks.load("ud_ewt-lemmas")

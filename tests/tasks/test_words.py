@@ -1,4 +1,4 @@
-"""Readers of questions about words: the official layouts, and what is wrong with a file that departs from them."""
+"""Readers of word similarity and analogy: the official layouts, and the errors of malformed files."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def analogies(folder: Path, text: str) -> list[Example]:
         "Word 1\tWord 2\tHuman (mean)\r\ntiger\tcat\t7.35\r\nnoon\tstring\t0.54\r\n",
     ],
 )
-def test_wordsim_with_commas_and_with_tabs(tmp_path: Path, text: str) -> None:
+def test_wordsim_is_read_with_commas_and_with_tabs(tmp_path: Path, text: str) -> None:
     found = wordsim(tmp_path, text)
     assert [(e.id, e.inputs, e.gold) for e in found] == [
         ("2", ("tiger", "cat"), 7.35),
@@ -35,17 +35,17 @@ def test_wordsim_with_commas_and_with_tabs(tmp_path: Path, text: str) -> None:
     ]
 
 
-def test_a_file_without_titles_keeps_its_first_pair(tmp_path: Path) -> None:
+def test_a_file_without_header_keeps_its_first_pair(tmp_path: Path) -> None:
     assert [e.inputs for e in wordsim(tmp_path, "ice cream,cat,1\n")] == [("ice cream", "cat")]
 
 
 @pytest.mark.parametrize("text", ["tiger,cat\n", "a,b,1\ntiger,cat,high\n", "a,b,1\ntiger,,3\n", "x,y,1\na,b,nan\n"])
-def test_bad_pairs_are_named_by_their_line(tmp_path: Path, text: str) -> None:
+def test_errors_name_the_line_of_bad_pairs(tmp_path: Path, text: str) -> None:
     with pytest.raises(DataError, match=rf"combined\.csv, line {text.count(chr(10))}"):
         wordsim(tmp_path, text)
 
 
-def test_analogies_know_their_sections_and_leave_the_question_out(tmp_path: Path) -> None:
+def test_analogies_have_sections_and_exclude_the_question_words(tmp_path: Path) -> None:
     text = ": capital-common\nAthens Greece Oslo Norway\nOslo Norway Athens Greece\n: plural\ncat cats dog dogs\n"
     first, second, third = analogies(tmp_path, text)
     assert (first.id, first.inputs, str(first.gold)) == ("2", ("Athens", "Greece", "Oslo"), "Norway")
@@ -54,6 +54,6 @@ def test_analogies_know_their_sections_and_leave_the_question_out(tmp_path: Path
     assert set(third.gold.candidates) == {"Athens", "Greece", "Oslo", "Norway", "cat", "cats", "dog", "dogs"}
 
 
-def test_three_words_are_no_analogy(tmp_path: Path) -> None:
+def test_an_analogy_needs_four_words(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"questions-words\.txt, line 2.*four words"):
         analogies(tmp_path, ": x\nAthens Greece Oslo\n")

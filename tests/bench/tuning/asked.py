@@ -1,4 +1,4 @@
-"""A small tuning as the tests of this folder ask for it."""
+"""Small tunings that the tests of this folder run."""
 
 from ptmbench.bench.engine.budget import Budget
 from ptmbench.bench.errors import OK
@@ -11,13 +11,13 @@ SMALL |= {"budget": Budget(tokens=18_000), "trials": 4, "share": 1.0, "held_out"
 
 
 def tuning(out, world, **changes):
-    """The result of tuning pre-trainings in the folder ``out``."""
+    """Tunes pre-trainings in the folder ``out`` and returns the result."""
     assert asking.tune(**(SMALL | {"data": world, "out": out} | changes)) == OK
     return Tuned.read(out).body
 
 
 def unmeasured(body):
-    """What two tunings have alike: not the time that they took, nor the seal over that."""
+    """Returns the result of a tuning without the time that it took, which differs between equal tunings."""
     return {name: value for name, value in body.items() if name != "seconds"}
 
 
@@ -32,6 +32,6 @@ SMALL_ADAPTATION |= {
 
 
 def adapting(out, world, **changes):
-    """The result of tuning adaptations in the folder ``out``."""
+    """Tunes adaptations in the folder ``out`` and returns the result."""
     assert asking.tune(**(SMALL_ADAPTATION | {"data": world, "out": out} | changes)) == OK
     return TunedSettings.read(out).body

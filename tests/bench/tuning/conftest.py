@@ -19,7 +19,7 @@ def text(tmp_path_factory):
 
 @pytest.fixture(scope="package")
 def here():
-    """Work is done in this process."""
+    """Runs all work in this process."""
 
     def work(what, whole, job, out, workers):
         done = execute.settled(out, whole)
@@ -49,7 +49,7 @@ def once(here, world, tmp_path_factory):
 
 @pytest.fixture
 def ended(once, tmp_path):
-    """A folder with a tuning that has ended."""
+    """A folder with a finished tuning."""
     return shutil.copytree(once, tmp_path / "tuned")
 
 
@@ -62,5 +62,5 @@ def adapted_once(here, world, tmp_path_factory):
 
 @pytest.fixture
 def adapted(adapted_once, tmp_path):
-    """A folder with a small tuning of adaptations that has ended."""
+    """A folder with a finished small tuning of adaptations."""
     return shutil.copytree(adapted_once, tmp_path / "tuned")

@@ -17,7 +17,7 @@ from tests.bench.tuning.asked import SMALL_ADAPTATION, adapting, unmeasured
 
 
 @pytest.mark.slow
-def test_a_tuning_leaves_sealed_trials_and_a_result(here, world, tmp_path, capsys):
+def test_a_tuning_writes_sealed_trials_and_a_result(here, world, tmp_path, capsys):
     adapted = tmp_path / "tuned"
     body = adapting(adapted, world)
     capsys.readouterr()
@@ -54,10 +54,10 @@ def test_a_tuning_leaves_sealed_trials_and_a_result(here, world, tmp_path, capsy
 
 
 @pytest.mark.slow
-def test_trials_that_diverge_are_results(here, world, tmp_path):
-    """Their cost counts until they diverged."""
-    asked = {"models": ("bert",), "tasks": ("sst2",), "baselines": False, "settings": {"learning_rate": 1e30}}
-    body = adapting(tmp_path, world, **asked)
+def test_diverged_trials_are_recorded(here, world, tmp_path):
+    """Their cost up to the divergence counts."""
+    options = {"models": ("bert",), "tasks": ("sst2",), "baselines": False, "settings": {"learning_rate": 1e30}}
+    body = adapting(tmp_path, world, **options)
     (one,) = body["adaptations"]
     assert one["loss"]["own"] is None and one["winner"] in (0, 1, 2, 3)
     diverged = [found for path in (tmp_path / "trials").iterdir() if (found := records.read(path))["status"] != "ok"]
@@ -66,16 +66,16 @@ def test_trials_that_diverge_are_results(here, world, tmp_path):
 
 
 @pytest.mark.slow
-def test_what_is_not_applicable_is_no_failure(here, world, tmp_path, capsys):
-    """Generation has no frozen features; a run leaves such a cell untuned too."""
-    asked = {"adaptations": ("features",), "tasks": ("sst2", "aeslc"), "baselines": False, "trials": 2, "seeds": 1}
-    body = adapting(tmp_path, world, **asked)
+def test_adaptations_that_do_not_apply_are_left_untuned(here, world, tmp_path, capsys):
+    """Generation has no frozen features. A run leaves such a cell untuned too."""
+    options = {"adaptations": ("features",), "tasks": ("sst2", "aeslc"), "baselines": False, "trials": 2, "seeds": 1}
+    body = adapting(tmp_path, world, **options)
     assert [one["task"] for one in body["adaptations"]] == ["sst2"]
     assert [(one["task"], one["status"]) for one in body["untuned"]] == [("aeslc", "not_applicable")]
     assert "word2vec tiny aeslc features was not tuned, because" in capsys.readouterr().err
 
 
-def test_plans_with_trials_go_through_json(world, tmp_path, monkeypatch):
+def test_plans_with_trials_are_restored_from_json(world, tmp_path, monkeypatch):
     found = []
     monkeypatch.setattr(search, "work", lambda what, whole, *_: found.append(whole))
     with pytest.raises(RuntimeError, match="Not all trials of word2vec-tiny sst2 finetune could be trained"):
@@ -87,7 +87,7 @@ def test_plans_with_trials_go_through_json(world, tmp_path, monkeypatch):
 
 
 def test_held_out_examples_are_neither_trained_on_nor_reported(world):
-    """They are the same for every seed and model; the run trains on them."""
+    """They are the same for every seed and model. The run itself trains on them."""
     task = tasks.load("sst2")
     data = {"row": Row.parse("word2vec", "tiny"), "task": "sst2", "task_version": 1, "form": Form.CLASSIFICATION}
     data |= {"data_sha256": "", "adaptation": "finetune", "settings": {}, "tokenizer": "", "limit": 200}
@@ -107,10 +107,10 @@ def test_held_out_examples_are_neither_trained_on_nor_reported(world):
 
 
 @pytest.mark.slow
-def test_the_cost_is_counted(here, world, tmp_path):
-    """Training, model selection and the held-out examples; the pre-training is not part of it."""
-    asked = {"models": ("bert",), "tasks": ("sst2",), "baselines": False, "trials": 2, "seeds": 1}
-    body = adapting(tmp_path, world, **asked)
+def test_the_cost_of_trials_is_counted(here, world, tmp_path):
+    """It covers training, model selection and the held-out examples, but not the pre-training."""
+    options = {"models": ("bert",), "tasks": ("sst2",), "baselines": False, "trials": 2, "seeds": 1}
+    body = adapting(tmp_path, world, **options)
     files = [records.read(path) for path in (tmp_path / "trials").iterdir()]
     assert all(one["flops"] > 2 * one["held_out"]["flops"] > 0 for one in files)
     assert body["flops"] == pytest.approx(sum(one["flops"] + one["held_out"]["flops"] for one in files))
@@ -128,13 +128,13 @@ def test_the_cost_is_counted(here, world, tmp_path):
         ({"suite": "glue", "data": None}, "'glue' needs data: give its folder with --data"),
     ],
 )
-def test_a_tuning_that_cannot_be_is_told(world, tmp_path, changes, said):
+def test_invalid_tunings_are_rejected(world, tmp_path, changes, said):
     with pytest.raises(UsageError, match=said):
         asking.tune(**(SMALL_ADAPTATION | {"data": world, "out": tmp_path / "out", "dry_run": True} | changes))
     assert not (tmp_path / "out").exists()
 
 
-def test_the_cost_is_told_before(world, tmp_path, capsys):
+def test_a_dry_run_prints_the_cost(world, tmp_path, capsys):
     asking.tune(**(SMALL_ADAPTATION | {"data": world, "out": tmp_path / "out", "dry_run": True}))
     lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
     assert lines[1][:3] == ["word2vec", "tiny", "pre-training"]
@@ -144,7 +144,7 @@ def test_the_cost_is_told_before(world, tmp_path, capsys):
     assert not (tmp_path / "out" / "trials").exists()
 
 
-def test_a_changed_result_is_told(adapted, world, tmp_path):
+def test_a_changed_result_is_rejected(adapted, world, tmp_path):
     path = adapted / tuned_settings.FILE
     body = json.loads(path.read_text())
     body["adaptations"][0]["changes"] = {"learning_rate": 1.0}

@@ -11,12 +11,12 @@ ONE = Pretraining(
 )  # fmt: skip
 
 
-def test_a_new_version_of_a_model_is_another_pretraining():
+def test_a_new_version_of_a_model_changes_key_and_design():
     assert replace(ONE, model_version=2).key != ONE.key
     assert replace(ONE, model_version=2).design != ONE.design
 
 
-def test_seeds_share_a_design_and_recipes_do_not():
+def test_the_design_depends_on_the_recipe_but_not_on_the_seed():
     for changes in ({"seed": 1}, {"base": "d" * 64}, {"corpus": ("b.txt",)}, {"tuning": {"trials": 4, "flops": 1.0}}):
         assert replace(ONE, **changes).design == ONE.design, changes
     for changes in (
@@ -28,6 +28,6 @@ def test_seeds_share_a_design_and_recipes_do_not():
         assert replace(ONE, **changes).design != ONE.design, changes
 
 
-def test_checkpoints_that_a_user_gives_are_told_apart():
+def test_given_checkpoints_have_different_designs():
     given = [replace(ONE, base=f"{GIVEN}{name}").design for name in ("one", "other")]
     assert len({*given, ONE.design}) == 3

@@ -1,4 +1,4 @@
-"""Successive halving: the rungs, which trials go on, and which one wins."""
+"""Successive halving: the rungs, which trials survive, and which one wins."""
 
 import math
 
@@ -7,7 +7,7 @@ from ptmbench.bench.runs.tuning import halving
 from ptmbench.bench.runs.tuning.halving import Rung
 
 
-def test_rungs_halve():
+def test_rungs_keep_a_fraction_of_the_trials():
     assert halving.rungs(10, 3) == (
         Rung(trials=10, share=1 / 9), Rung(trials=4, share=1 / 3), Rung(trials=2, share=1)
     )  # fmt: skip
@@ -16,7 +16,7 @@ def test_rungs_halve():
     assert halving.rungs(2, 3) == (Rung(trials=2, share=1),)
 
 
-def test_the_best_go_on_and_the_default_always():
+def test_the_best_trials_and_always_the_default_survive():
     losses = {0: 9.0, 1: 3.0, 2: math.inf, 3: 1.0, 4: 3.0, 5: 2.0}
     assert halving.survivors(losses, 4) == (0, 1, 3, 5), "of equal losses the earlier number"
     assert halving.survivors(losses, 2) == (0, 3)
@@ -24,6 +24,6 @@ def test_the_best_go_on_and_the_default_always():
     assert halving.winner({0: math.inf, 3: math.inf}) == 0 and halving.winner({0: math.inf, 3: 5.0}) == 3
 
 
-def test_budgets_are_shared_out():
+def test_a_rung_gets_its_share_of_the_budget():
     assert halving.part(Budget(tokens=1000), 1 / 3) == Budget(tokens=333)
     assert halving.part(Budget(flops=1e12), 1 / 3) == Budget(flops=333333000000.0)

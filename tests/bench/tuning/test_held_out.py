@@ -1,4 +1,4 @@
-"""The loss on documents that no trial trains on."""
+"""The loss on held-out documents, which no trial trains on."""
 
 import numpy as np
 import pytest
@@ -14,8 +14,8 @@ from ptmbench.models.text.tokenizers import Tokenizer
 
 
 @pytest.mark.slow
-def test_the_held_out_loss_is_that_of_one_large_batch(text, tmp_path):
-    """Of rows and masks that do not depend on the batch of the training."""
+def test_the_held_out_loss_equals_that_of_one_large_batch(text, tmp_path):
+    """Its rows and masks do not depend on the batch size of the training."""
     from ptmbench.bench.engine import held_out, networks
 
     cut = Tokenizer.load(corpora.tokenizer((text,), "wordpiece", 300))
@@ -45,10 +45,18 @@ def test_the_held_out_loss_is_that_of_one_large_batch(text, tmp_path):
         assert again[name] == pytest.approx(float(scalars[name]), rel=1e-4), name
 
 
-def test_documents_that_are_held_out_are_never_trained_on(text):
+def documents_of(corpus):
+    """The token ids of each document."""
+    ids = corpus.ids.take(np.arange(corpus.tokens))
+    ends = corpus.sentences.take(corpus.documents.take(np.arange(len(corpus.documents))))
+    return [ids[begin:end].tolist() for begin, end in zip(ends, ends[1:], strict=False)]
+
+
+def test_held_out_documents_are_never_trained_on(text):
     cut = Tokenizer.load(corpora.tokenizer((text,), "wordpiece", 300))
     whole = corpora.load((str(text),), cut)
     kept, held = corpora.parts((str(text),), cut, 2000)
     assert held.tokens > 1000 and kept.tokens == whole.tokens - held.tokens
+    assert sorted(documents_of(kept) + documents_of(held)) == sorted(documents_of(whole))
     assert corpora.parts((str(text),), cut, 0)[1] is None
     assert holdout.split(whole, 2000)[1].fingerprint == held.fingerprint

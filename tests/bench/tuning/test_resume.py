@@ -1,4 +1,4 @@
-"""A tuning that is killed and started again."""
+"""A tuning that is killed and resumed."""
 
 import json
 import os
@@ -27,8 +27,8 @@ ADAPTATIONS += ["--limit", "200", "--seeds", "2"]
         pytest.param(ADAPTATIONS, tuned_settings.FILE, marks=pytest.mark.sweep, id="adaptations"),
     ],
 )
-def test_killed_and_started_again_it_ends_with_the_same_result(world, tmp_path, asked, file):
-    """SIGKILL falls while trials train; the command, given again, goes on with what is left."""
+def test_a_killed_tuning_resumes_to_the_same_result(world, tmp_path, asked, file):
+    """SIGKILL arrives while trials train. The same command then continues with the remaining trials."""
     arguments = ["tune", "demo", "--data", str(world), "--vocabulary", "300", "--recipe", "batch=4", *asked]
     arguments += ["--trials", "4", "--jobs", "1", "--threads", "1", "--save-every", "0.05"]
 
@@ -43,8 +43,8 @@ def test_killed_and_started_again_it_ends_with_the_same_result(world, tmp_path, 
         )
 
     straight = start(tmp_path / "straight")
-    said, _ = straight.communicate(timeout=PATIENCE)
-    assert straight.returncode == 0, said
+    printed, _ = straight.communicate(timeout=PATIENCE)
+    assert straight.returncode == 0, printed
     out = tmp_path / "killed"
     for records in (1, 5):
         process = start(out)
@@ -54,8 +54,8 @@ def test_killed_and_started_again_it_ends_with_the_same_result(world, tmp_path, 
         assert not (out / file).exists()
     before = {path: path.read_bytes() for path in out.glob("trials/*.json")}
     again = start(out)
-    said, _ = again.communicate(timeout=PATIENCE)
-    assert again.returncode == 0, said
+    printed, _ = again.communicate(timeout=PATIENCE)
+    assert again.returncode == 0, printed
     assert all(path.read_bytes() == content for path, content in before.items())
     assert unmeasured(json.loads((out / file).read_text())) | {"seal": ""} == unmeasured(
         json.loads((tmp_path / "straight" / file).read_text())

@@ -1,4 +1,4 @@
-"""The space of a tuning, and the values that trials try."""
+"""The search space of a tuning, and the values that its trials use."""
 
 from fractions import Fraction
 
@@ -36,7 +36,7 @@ def test_trials_stay_in_the_space_and_cover_it():
     assert Fraction(space._inverse(5, 3)).limit_denominator(100) == Fraction(7, 9)
 
 
-def test_batches_that_cannot_be_are_not_tried():
+def test_impossible_batch_sizes_are_not_tried():
     def batches(**recipe):
         return space.of_recipe(Recipe(learning_rate=1e-3, **recipe)).batches
 
@@ -46,8 +46,8 @@ def test_batches_that_cannot_be_are_not_tried():
     assert space.of_recipe(Recipe(batch=8, accumulate=4, learning_rate=1e-3)).about["batch"] == [4, 8, 16, 32]
 
 
-def test_adaptations_are_tuned_by_the_same_points():
-    """Rates and batches, and in place of the warm-up the epochs, or the steps where they are limited."""
+def test_adaptations_are_tuned_at_the_same_points_as_pretrainings():
+    """These are rates, batch sizes and, in place of the warm-up, epochs, or steps if these are limited."""
     own = settings.changed(settings.defaults(Form.CLASSIFICATION, "finetune"), {"batch": 8, "learning_rate": 2e-3})
     searched = space.of_settings(own)
     assert (searched.batches, searched.other, searched.others) == ((2, 4, 8, 16, 32), "epochs", (2, 4, 8))

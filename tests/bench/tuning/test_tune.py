@@ -15,7 +15,7 @@ from tests.bench import asking
 from tests.bench.tuning.asked import SMALL, tuning, unmeasured
 
 
-def test_a_tuning_leaves_sealed_trials_and_a_result(ended, world, tmp_path, capsys):
+def test_a_tuning_writes_sealed_trials_and_a_result(ended, world, tmp_path, capsys):
     body = Tuned.read(ended).body
     (one,) = body["models"]
     assert (one["model"], one["size"], one["trials"], body["untuned"]) == ("word2vec", "tiny", 4, [])
@@ -46,7 +46,7 @@ def test_a_tuning_leaves_sealed_trials_and_a_result(ended, world, tmp_path, caps
 
 
 @pytest.mark.slow
-def test_probes_compare_the_trials_by_scores_on_training_examples(here, world, tmp_path, capsys):
+def test_probes_rank_trials_by_scores_on_training_examples(here, world, tmp_path, capsys):
     body = tuning(tmp_path, world, probe=("sst2", "cola"), seeds=2, settings={"epochs": 1, "train_limit": 40})
     (one,) = body["models"]
     assert body["probe"] == ["sst2", "cola"]
@@ -69,7 +69,7 @@ def test_probes_compare_the_trials_by_scores_on_training_examples(here, world, t
 
 
 @pytest.mark.slow
-def test_a_probe_without_a_score_is_a_trial_that_diverged(here, world, tmp_path, monkeypatch):
+def test_a_probe_without_a_score_marks_its_trial_as_diverged(here, world, tmp_path, monkeypatch):
     cost = {"flops": 1.0, "flops_evaluate": 1.0, "seconds": {"total": 1.0}}
     monkeypatch.setattr("ptmbench.bench.runs.cell.attempt", lambda *_: (math.nan, 1, cost))
     (one,) = tuning(tmp_path, world, probe=("sst2",), seeds=1, trials=2)["models"]
@@ -78,7 +78,7 @@ def test_a_probe_without_a_score_is_a_trial_that_diverged(here, world, tmp_path,
     assert (found["status"], found["reason"]) == ("diverged", "The score of a probe is not a number.")
 
 
-def test_a_plan_with_probes_goes_through_json(world, tmp_path, monkeypatch):
+def test_plans_with_probes_are_restored_from_json(world, tmp_path, monkeypatch):
     found = []
     monkeypatch.setattr(search, "work", lambda what, whole, *_: found.append(whole))
     for probe in (None, ("sst2",), ("cola",)):
@@ -93,8 +93,8 @@ def test_a_plan_with_probes_goes_through_json(world, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_planted_learning_rate_is_found(here, world, tmp_path):
-    """The model's rate, 64 times too small, is a setting here; draws reach eight times as much."""
+def test_tuning_raises_a_learning_rate_that_is_far_too_small(here, world, tmp_path):
+    """The recipe sets a rate that is 64 times too small. Trials reach up to eight times that rate."""
     rate = 1e-2 / 64
     recipe = SMALL["recipe"] | {"learning_rate": rate}
     body = tuning(tmp_path, world, recipe=recipe, trials=10, budget=Budget(tokens=120_000))
@@ -103,7 +103,7 @@ def test_a_planted_learning_rate_is_found(here, world, tmp_path):
     assert one["changes"]["learning_rate"] > 2 * rate and one["loss"]["tuned"] < one["loss"]["own"] - 0.05
 
 
-def test_trials_that_diverge_are_results(here, world, tmp_path, capsys):
+def test_diverged_trials_are_recorded(here, world, tmp_path, capsys):
     body = tuning(tmp_path, world, recipe=SMALL["recipe"] | {"learning_rate": 1e38})
     (one,) = body["models"]
     assert one["loss"]["own"] is None and one["rungs"][0]["trials"][0]["status"] == "diverged"
@@ -114,8 +114,8 @@ def test_trials_that_diverge_are_results(here, world, tmp_path, capsys):
 
 @pytest.mark.slow
 def test_a_model_that_cannot_be_tuned_is_named_with_its_reason(here, world, tmp_path, capsys):
-    asked = SMALL | {"data": world, "out": tmp_path, "models": ("word2vec", "ernie_thu")}
-    assert asking.tune(**asked) == CELLS_FAILED
+    options = SMALL | {"data": world, "out": tmp_path, "models": ("word2vec", "ernie_thu")}
+    assert asking.tune(**options) == CELLS_FAILED
     assert "ernie_thu tiny could not be tuned: because" in capsys.readouterr().err
     body = Tuned.read(tmp_path).body
     assert [one["model"] for one in body["models"]] == ["word2vec"] and body["untuned"][0]["model"] == "ernie_thu"
@@ -123,7 +123,7 @@ def test_a_model_that_cannot_be_tuned_is_named_with_its_reason(here, world, tmp_
         Tuned.read(tmp_path).of("ernie_thu", "tiny", Budget(tokens=18_000), "")
 
 
-def test_damaged_files_are_told(ended, world, capsys):
+def test_damaged_trials_are_repeated_and_damaged_results_rejected(ended, world, capsys):
     body = Tuned.read(ended).body
     path = next(iter((ended / "trials").iterdir()))
     text = path.read_text()
@@ -143,7 +143,7 @@ def test_damaged_files_are_told(ended, world, capsys):
         Tuned.read(found)
 
 
-def test_plans_with_trials_go_through_json(world, tmp_path, monkeypatch):
+def test_plans_with_trials_are_restored_from_json(world, tmp_path, monkeypatch):
     found = []
     monkeypatch.setattr(search, "work", lambda what, whole, *_: found.append(whole))
     with pytest.raises(RuntimeError, match="Not all trials of word2vec tiny could be trained"):
@@ -173,13 +173,13 @@ def test_plans_with_trials_go_through_json(world, tmp_path, monkeypatch):
         ({"probe": ("bits_per_byte",)}, "cannot compare pre-trainings, because it"),
     ],
 )
-def test_a_tuning_that_cannot_be_is_told(world, tmp_path, changes, said):
+def test_invalid_tunings_are_rejected(world, tmp_path, changes, said):
     with pytest.raises(UsageError, match=said):
         asking.tune(**(SMALL | {"data": world, "out": tmp_path / "out", "dry_run": True} | changes))
     assert not (tmp_path / "out").exists()
 
 
-def test_the_cost_is_told_before(world, tmp_path, capsys):
+def test_a_dry_run_prints_the_cost(world, tmp_path, capsys):
     asking.tune(**(SMALL | {"data": world, "out": tmp_path / "out", "models": ("bert", "gpt"), "dry_run": True}))
     lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
     assert [line[:5] for line in lines[1:3]] == [
@@ -189,8 +189,8 @@ def test_the_cost_is_told_before(world, tmp_path, capsys):
     assert not (tmp_path / "out" / "trials").exists()
 
 
-def test_the_time_that_is_left_is_told_before_the_first_trial(world, tmp_path, capsys, monkeypatch):
-    """Records of trials stand for those that an earlier tuning made."""
+def test_the_remaining_time_is_printed_before_the_first_trial(world, tmp_path, capsys, monkeypatch):
+    """Empty trial files stand for the records of an earlier tuning."""
 
     def made(rungs):
         def stop(searches, ladder, *_):
@@ -203,12 +203,12 @@ def test_the_time_that_is_left_is_told_before_the_first_trial(world, tmp_path, c
         return stop
 
     monkeypatch.setattr(estimate, "flops_per_second", lambda: 1e7)
-    told = []
+    estimates = []
     for rungs in (0, 1, 2, 2):
         monkeypatch.setattr(search, "climb", made(rungs))
         with pytest.raises(InterruptedError):
             asking.tune(**(SMALL | {"data": world, "out": tmp_path / "out"}))
-        told.append([line for line in capsys.readouterr().err.splitlines() if line.startswith("Estimated work")])
-    (whole,), (again,), (left,), nothing = told
+        estimates.append([line for line in capsys.readouterr().err.splitlines() if line.startswith("Estimated work")])
+    (whole,), (again,), (left,), nothing = estimates
     assert "of one core" in whole and "The longest part is rung 2 of " in whole
     assert again == whole and "longest" not in left and left != whole and nothing == []

@@ -14,7 +14,7 @@ RUN = {"suite": "demo", "models": ("word2vec",), "baselines": False, "tasks": ("
 RUN |= {name: SMALL[name] for name in ("vocabulary", "recipe", "budget")}
 
 
-def test_a_run_trains_with_what_was_found(ended, world, tmp_path):
+def test_a_run_pretrains_with_the_tuned_recipe(ended, world, tmp_path):
     (one,) = Tuned.read(ended).body["models"]
     assert one["changes"], "the own recipe won: this test would show nothing"
     out = tmp_path / "run"
@@ -46,18 +46,18 @@ def test_a_run_trains_with_what_was_found(ended, world, tmp_path):
         ({"recipe": {"batch": 4, "length": 32, "clip": 2}}, r"tuned with clip at its default, and this run has 2"),
     ],
 )
-def test_a_run_that_does_not_fit_is_told(ended, world, tmp_path, changes, said):
+def test_a_run_that_does_not_match_the_tuning_is_rejected(ended, world, tmp_path, changes, said):
     with pytest.raises(UsageError, match=said):
         asking.run_suite(**(RUN | {"data": world, "out": tmp_path / "run", "tuned": ended, "dry_run": True} | changes))
 
 
-def test_a_run_on_another_corpus_is_told(ended, world, tmp_path, text):
+def test_a_run_on_another_corpus_is_rejected(ended, world, tmp_path, text):
     with pytest.raises(UsageError, match="was tuned on another corpus, microworld.txt.*or tune on this one"):
         asking.run_suite(**RUN, data=world, out=tmp_path / "run", tuned=ended, corpus=(text,), dry_run=True)
     with pytest.raises(UsageError, match="holds neither tuned.json nor tuned-settings.json: no tuning has"):
         asking.run_suite(**RUN, data=world, out=tmp_path / "run", tuned=tmp_path, dry_run=True)
 
 
-def test_one_pretraining_is_not_tuned(text, tmp_path):
+def test_pretrain_rejects_a_tuning(text, tmp_path):
     with pytest.raises(UsageError, match="Leave tuned out, and give the recipe"):
         asking.pretrain(model="word2vec", out=tmp_path, corpus=(text,), budget=Budget(steps=1), tuned=tmp_path)

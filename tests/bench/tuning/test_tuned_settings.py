@@ -17,11 +17,11 @@ RUN = {name: SMALL_ADAPTATION[name] for name in ("suite", "models", "vocabulary"
 RUN |= {"seeds": 2}
 
 
-def cells_of(monkeypatch, **asked):
-    """The cells that a run plans."""
+def cells_of(monkeypatch, **options):
+    """Returns the cells that a run plans."""
     found = []
     monkeypatch.setattr(run, "execute", lambda whole, *_: found.append(whole) or OK)
-    assert asking.run_suite(**(RUN | asked)) == OK
+    assert asking.run_suite(**(RUN | options)) == OK
     return found[0].cells
 
 
@@ -38,8 +38,8 @@ def chosen(adapted):
     return adapted
 
 
-def test_cells_have_the_settings_that_were_found(chosen, world, tmp_path, monkeypatch):
-    """Also where the settings are the own ones: such a cell keeps its key, and with it its record."""
+def test_cells_have_the_tuned_settings(chosen, world, tmp_path, monkeypatch):
+    """If the model's own settings won, the cell keeps its key, and with it its record."""
     found = {(one["row"], one["task"]): one for one in TunedSettings.read(chosen).body["adaptations"]}
     out = tmp_path / "run"
     plain, tuned = (
@@ -59,7 +59,7 @@ def test_cells_have_the_settings_that_were_found(chosen, world, tmp_path, monkey
 
 
 @pytest.mark.slow
-def test_records_and_the_board_say_that_it_was_tuned(adapted, here, world, tmp_path):
+def test_records_and_the_board_show_that_it_was_tuned(adapted, here, world, tmp_path):
     out = tmp_path / "run"
     assert asking.run_suite(**RUN, data=world, out=out, tuned=adapted) == OK
     for one in map(record.read, (out / "records").iterdir()):
@@ -83,14 +83,14 @@ def test_records_and_the_board_say_that_it_was_tuned(adapted, here, world, tmp_p
         ({"limit": 50}, r"with --limit 60, and this run has 50. Give both the same"),
     ],
 )
-def test_a_run_that_does_not_fit_is_told(adapted, world, tmp_path, changes, said):
+def test_a_run_that_does_not_match_the_tuning_is_rejected(adapted, world, tmp_path, changes, said):
     with pytest.raises(UsageError, match=said):
         asking.run_suite(
             **(RUN | {"data": world, "out": tmp_path / "run", "tuned": adapted, "dry_run": True} | changes)
         )
 
 
-def test_a_run_on_other_data_is_told(adapted, world, tmp_path):
+def test_a_run_on_other_data_is_rejected(adapted, world, tmp_path):
     other = shutil.copytree(world, tmp_path / "data")
     with open(other / "glue" / "SST-2" / "train.tsv", "a", encoding="utf-8") as file:
         file.write("a further sentence \t1\n")
@@ -98,7 +98,7 @@ def test_a_run_on_other_data_is_told(adapted, world, tmp_path):
         asking.run_suite(**RUN, data=other, out=tmp_path / "run", tuned=adapted, dry_run=True)
 
 
-def test_what_trains_nothing_needs_no_tuning(adapted, world, tmp_path, monkeypatch):
+def test_adaptations_that_train_nothing_need_no_tuning(adapted, world, tmp_path, monkeypatch):
     cells = cells_of(
         monkeypatch, data=world, out=tmp_path / "run", tuned=adapted, tasks=("wikitext2",), baselines=False
     )
@@ -106,13 +106,13 @@ def test_what_trains_nothing_needs_no_tuning(adapted, world, tmp_path, monkeypat
 
 
 @pytest.mark.slow
-def test_tasks_without_a_training_set_take_the_settings_of_theirs(world, tmp_path, monkeypatch):
-    """MNLI mismatched has the model of MNLI."""
-    out, asked = tmp_path / "tuned", {"trials": 2, "seeds": 1, "baselines": False, "tasks": ("mnli_mm", "mnli")}
-    body = adapting(out, world, **asked)
+def test_tasks_without_a_training_set_use_the_settings_of_their_training_task(world, tmp_path, monkeypatch):
+    """MNLI mismatched uses the model of MNLI."""
+    out, options = tmp_path / "tuned", {"trials": 2, "seeds": 1, "baselines": False, "tasks": ("mnli_mm", "mnli")}
+    body = adapting(out, world, **options)
     assert [one["task"] for one in body["adaptations"]] == ["mnli"]
     cells = cells_of(monkeypatch, data=world, out=tmp_path / "run", tuned=out, tasks=("mnli_mm",), baselines=False)
     (one,) = body["adaptations"]
-    assert all(
+    assert cells and all(
         cell.tuning["flops"] == one["flops"] and cell.settings.items() >= one["changes"].items() for cell in cells
     )

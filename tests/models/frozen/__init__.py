@@ -1,17 +1,18 @@
-"""What other implementations compute for tiny networks, kept as small arrays: the comparison needs none of them.
+"""Outputs of reference implementations for tiny networks, stored as small arrays. Comparing needs no reference.
 
-One file for each comparison, NAME.npz, with
+Each comparison has one file, NAME.npz, with
 
-    about      the packages that computed it with their versions, and the test that writes it
-    weights    the names and shapes of the weights, as JSON. The weights are not kept: both sides draw each of them
-               from a seed that is its name in the reference (`weight`), with the deviation ``deviation``
+    about      the packages that computed it, with their versions, and the command that writes the file
+    weights    the names and shapes of the weights, as JSON. The weights are not stored: both sides draw each of them
+               with its name in the reference as the seed (`weight`)
+    deviation  the standard deviation of the weights
     tolerance  the largest difference that `compare` allows
-    given/     inputs that no seed gives, such as masks that the reference drew
-    expected/  what the reference computed
+    given/     inputs that do not follow from a seed, such as masks that the reference drew
+    expected/  the outputs of the reference
 
-Each module of this package has functions that compute the same with our networks, as ``OURS`` by the files' names.
-`tests.models.test_frozen` compares them with the files. The tests in `tests/models/references` compare them with the
-reference itself, and write the files when pytest has ``--freeze``.
+The modules of this package compute the same outputs with our networks. Their ``OURS`` maps file names to functions.
+`tests.models.test_frozen` compares these outputs with the files. The tests in `tests/models/references` compare them
+with the reference itself, and write the files if pytest has the option ``--freeze``.
 """
 
 import json
@@ -25,19 +26,22 @@ import numpy as np
 
 FOLDER = Path(__file__).parent
 TOLERANCE = 2e-5
-"""2e-5 in float32 separates right from wrong."""
+"""Differences of correct networks in float32 are below this, those of wrong ones above."""
 
 
 def weight(name: str, shape: tuple[int, ...], deviation: float = 0.1) -> np.ndarray:
-    """The weight called ``name`` in the reference: normal, scales of norms around 1."""
+    """Returns the weight called ``name`` in the reference.
+
+    It is normally distributed around 0, or around 1 for scales of norms.
+    """
     drawn = np.random.default_rng(zlib.crc32(name.encode())).normal(0.0, deviation, shape)
-    scale = name.endswith("weight") or re.search(r"norm\w*/vars/0$", name)  # in torch; in Keras
+    scale = name.endswith("weight") or re.search(r"norm\w*/vars/0$", name)  # in torch, in Keras
     return (drawn + bool(len(shape) == 1 and scale)).astype(np.float32)
 
 
 @dataclass(frozen=True)
 class Frozen:
-    """One comparison: what our side needs to compute, and what the reference computed."""
+    """One comparison: the inputs of our side, and the outputs of the reference."""
 
     about: str
     shapes: Mapping[str, tuple[int, ...]]
@@ -48,17 +52,17 @@ class Frozen:
 
     @property
     def weights(self) -> dict[str, np.ndarray]:
-        """The reference's weights by their names there."""
+        """The reference's weights by their names in the reference."""
         return {name: weight(name, tuple(shape), self.deviation) for name, shape in self.shapes.items()}
 
 
 def names() -> list[str]:
-    """The comparisons that are kept."""
+    """Returns the names of the stored comparisons, sorted."""
     return sorted(file.stem for file in FOLDER.glob("*.npz"))
 
 
 def read(name: str) -> Frozen:
-    """The comparison that is kept under ``name``."""
+    """Reads the comparison ``name`` from its file."""
     with np.load(FOLDER / f"{name}.npz") as file:
         arrays = dict(file)
     parts = {
@@ -70,7 +74,7 @@ def read(name: str) -> Frozen:
 
 
 def write(name: str, frozen: Frozen) -> None:
-    """Keep ``frozen`` under ``name``."""
+    """Writes ``frozen`` to the file of the comparison ``name``."""
     arrays = {"about": np.array(frozen.about), "weights": np.array(json.dumps(dict(frozen.shapes)))}
     arrays |= {name: np.array(getattr(frozen, name)) for name in ("deviation", "tolerance")}
     for part in ("given", "expected"):
@@ -79,10 +83,10 @@ def write(name: str, frozen: Frozen) -> None:
 
 
 def compare(found: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray], tolerance: float = TOLERANCE) -> float:
-    """The largest difference between arrays of the same names and shapes, which has to be below ``tolerance``.
+    """Returns the largest difference between arrays of the same names and shapes. It must be below ``tolerance``.
 
-    Integers have to be equal. Differences are absolute; where values exceed 1, relative to the largest one, and so they
-    always are where the tolerance is looser than `TOLERANCE`, because the reference itself is rough.
+    Integers must be equal. Differences are absolute, or relative to the largest value if that exceeds 1. They are
+    always relative if the tolerance is looser than `TOLERANCE`, because then the reference itself is imprecise.
     """
     assert set(found) == set(expected), (sorted(found), sorted(expected))
     gaps = {}

@@ -1,4 +1,4 @@
-"""Our MobileBERT, its tiny version and its teacher's encoder with the weights of `transformers`."""
+"""Computes our MobileBERT, MobileBERT-tiny and their teacher's encoder, IB-BERT, with the weights of `transformers`."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -25,19 +25,19 @@ SETTINGS: Mapping[str, dict[str, Any]] = {
         "pooler": True,
     },
 }
-"""The arguments of `bottleneck` by the name of the comparison. IB-BERT is as wide inside as outside here: transformers'
-class cannot read the block's input in the attention where the widths differ, as the authors' code does."""
+"""The arguments of `bottleneck` by the name of the comparison. IB-BERT's blocks have the same width inside as outside.
+In the authors' code, its attention reads the block's input. The class in `transformers` cannot if the widths differ."""
 DEVIATIONS = {"mobilebert": 0.4, "mobilebert_tiny": 0.4, "ib_bert": 0.1}
-"""Of the weights: without layer-norm, smaller ones than 0.4 leave attention next to uniform."""
+"""Standard deviations of the weights. Without layer normalisation, attention is almost uniform below 0.4."""
 
 
 def config(name: str) -> TrigramEncoderConfig:
-    """The encoder of the comparison ``name``."""
+    """Returns the configuration of the encoder of the comparison ``name``."""
     return bottleneck(SIZE, VOCABULARY.size, **SETTINGS[name])
 
 
 def encoded(name: str, frozen: Frozen, encoder: Any) -> dict[str, np.ndarray]:
-    """The layers and the pooled vector for the short rows, and the last layer for the long one."""
+    """Returns all layers and the pooled vector for the short rows, and the last layer for the long row."""
     given, far = inputs(), {"tokens": inputs()["far"], "segments": (np.arange(150) >= 70).astype(np.int32)[None]}
     encoding, present = encoder(given), (given["tokens"] > 0)[..., None]
     return {
@@ -48,7 +48,7 @@ def encoded(name: str, frozen: Frozen, encoder: Any) -> dict[str, np.ndarray]:
 
 
 def assign(layer: Any, frozen: Frozen, settings: TrigramEncoderConfig) -> None:
-    """Give ``layer`` the weights of the reference: all that either side has."""
+    """Assigns the weights of the reference to ``layer``. Both sides must have the same weights."""
     values = mapped(frozen.weights, settings)
     assert {variable.path for variable in layer.variables} == set(values)
     for variable in layer.variables:
@@ -56,14 +56,14 @@ def assign(layer: Any, frozen: Frozen, settings: TrigramEncoderConfig) -> None:
 
 
 def encoder_alone(name: str, frozen: Frozen) -> dict[str, np.ndarray]:
-    """What an encoder computes that no model has as its own."""
+    """Computes the outputs of an encoder outside of a model."""
     encoder = built(config(name), name="encoder")
     assign(encoder, frozen, config(name))
     return encoded(name, frozen, encoder)
 
 
 def pretraining(frozen: Frozen) -> dict[str, np.ndarray]:
-    """MobileBERT's encoder, both heads, and the loss."""
+    """Computes the outputs of MobileBERT's encoder and MLM head, and the loss of both heads."""
     made, given = mobilebert.build(replace(SIZE, embedding=0), VOCABULARY), inputs()
     assert mobilebert.describe(SIZE, VOCABULARY).encoder == config("mobilebert")
     assign(made.loss, frozen, config("mobilebert"))
@@ -81,4 +81,4 @@ OURS: dict[str, Callable[[Frozen], dict[str, np.ndarray]]] = {
     "mobilebert_tiny": partial(encoder_alone, "mobilebert_tiny"),
     "ib_bert": partial(encoder_alone, "ib_bert"),
 }
-"""By the name of the file."""
+"""Functions by the names of the files."""

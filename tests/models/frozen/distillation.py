@@ -1,4 +1,4 @@
-"""Our loss of distillation with the weights of `transformers`, student and teacher."""
+"""Computes our distillation loss, with student and teacher weights of `transformers`."""
 
 from dataclasses import replace
 
@@ -12,14 +12,15 @@ TEACHER = replace(SIZE, layers=4)
 
 
 def batch() -> dict[str, np.ndarray]:
-    """Two rows, the second one padded and with one masked place less."""
+    """Returns two rows. The second one is padded and has one masked token fewer."""
     given = inputs()
     noise = {"masked_positions": POSITIONS, "masked_labels": given["labels"]}
     return {"tokens": given["tokens"], **noise, "masked_weights": np.array([[1, 1], [1, 0]], np.float32)}
 
 
 def losses(frozen: Frozen) -> dict[str, np.ndarray]:
-    """The three losses, their sum, and its gradient in the first product of the student's head."""
+    """Computes the three losses, their weighted sum, and its gradient. The gradient is that of the first kernel of the
+    student's head."""
     import tensorflow as tf
 
     teacher = models.load("bert").build(TEACHER, VOCABULARY)
@@ -29,10 +30,10 @@ def losses(frozen: Frozen) -> dict[str, np.ndarray]:
     assert all(path.startswith(("encoder/pooler/", "nsp/")) for path in missing), missing
     kernel = built.loss.heads[0].transform.kernel.value
     with tf.GradientTape() as tape:
-        found = built.loss(batch())
-    gradient = tape.gradient(found["loss"], kernel)
+        values = built.loss(batch())
+    gradient = tape.gradient(values["loss"], kernel)
     names = ("loss", "mlm_loss", "soft_loss", "cosine_loss")
-    return {name: np.asarray(found[name]) for name in names} | {"gradient": np.asarray(gradient)}
+    return {name: np.asarray(values[name]) for name in names} | {"gradient": np.asarray(gradient)}
 
 
 OURS = {"distillation": losses}

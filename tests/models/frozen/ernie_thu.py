@@ -1,4 +1,4 @@
-"""ERNIE (Tsinghua) with the authors' weights: states of tokens and entities, scores of all heads, and losses."""
+"""Computes our ERNIE (Tsinghua) with the weights of the authors' network: states, scores of all heads, and losses."""
 
 from collections.abc import Iterator, Mapping
 
@@ -12,21 +12,24 @@ from tests.models.frozen import Frozen
 
 SIZE = Size(layers=4, width=16, heads=2, inner=24, length=20)
 WIDTH = 12
-"""Of the entities' vectors."""
+"""The width of the entity vectors."""
 VOCABULARY = Vocabulary(size=41, symbols={"entities": tuple(f"Q{n}" for n in range(1, 8))}, widths={"entities": WIDTH})
 
 
 def inputs() -> dict[str, np.ndarray]:
-    """A batch [3, 10] with all labels: a row with entities of which one comes twice, a padded one, and one without."""
+    """Returns a batch [3, 10] with all labels.
+
+    The first row has one entity twice, the second is padded, the third has none.
+    """
     rng = np.random.default_rng(0)
     tokens = rng.integers(1, VOCABULARY.size, (3, 10)).astype(np.int32)
     tokens[1, 7:] = 0
     segments = ((np.arange(10) >= 4) & (tokens > 0)).astype(np.int32)
     entities, candidates, labels = (np.zeros((3, 10), np.int32) for _ in range(3))
-    entities[0, [1, 2, 4, 7, 8]] = [3, -3, 5, 6, 3]  # the entity 6 at column 7 is wrong, it means 2
+    entities[0, [1, 2, 4, 7, 8]] = [3, -3, 5, 6, 3]  # column 7 has the wrong entity 6 instead of 2
     candidates[0, [1, 4, 7]] = [3, 5, 2]
     labels[0, [1, 4, 7, 8]] = [1, 4, 7, 1]
-    entities[1, [3, 5]] = [7, 0]  # the entity at column 5 is hidden, it means 1
+    entities[1, [3, 5]] = [7, 0]  # the entity 1 of column 5 is hidden
     candidates[1, [3, 5]] = [7, 1]
     labels[1, [3, 5]] = [3, 5]
     return {
@@ -43,18 +46,24 @@ def inputs() -> dict[str, np.ndarray]:
 
 
 def shown(given: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Which scores of entities are compared, bool [3, 10, 10]: each token's of the row's candidates and of "none"."""
+    """Returns which entity scores are compared, bool [3, 10, 10].
+
+    They are the scores of each token for the row's candidates and for "none".
+    """
     candidates = (given["entity_candidates"] > 0) | (np.arange(10) == 0)
     return candidates[:, None, :] & (given["tokens"] > 0)[:, :, None]
 
 
 def table(theirs: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Vectors of the entities, float32 [K + 1, E], row 0 zeros: large, so that entities change the states much."""
+    """Returns the entity vectors, float32 [K + 1, E], row 0 zeros.
+
+    They are large, so that entities clearly change states.
+    """
     return np.pad(10 * theirs["entity2vec"], [(1, 0), (0, 0)])
 
 
 def variables(theirs: Mapping[str, np.ndarray]) -> Iterator[tuple[str, np.ndarray]]:
-    """Our variables' paths and their values, from the weights of the authors' network by name."""
+    """Yields the paths and values of our variables, given the weights of the authors' network by name."""
 
     def linear(path: str, names: list[str]) -> Iterator[tuple[str, np.ndarray]]:
         yield f"{path}/kernel", np.concatenate([theirs[f"{name}.weight"].T for name in names], axis=1)
@@ -86,7 +95,7 @@ def variables(theirs: Mapping[str, np.ndarray]) -> Iterator[tuple[str, np.ndarra
         yield from attention(f"{block}entity_", f"{layer}.attention", "_ent")
         words, entities = f"{layer}.intermediate.dense", f"{layer}.intermediate.dense_ent"
         yield f"{feed}/inner/kernel", theirs[f"{words}.weight"].T
-        yield f"{feed}/inner/bias", theirs[f"{words}.bias"] + theirs[f"{entities}.bias"]  # we have one for their sum
+        yield f"{feed}/inner/bias", theirs[f"{words}.bias"] + theirs[f"{entities}.bias"]  # we have their sum
         yield f"{feed}/entity_inner/kernel", theirs[f"{entities}.weight"].T
         if n < SIZE.layers - 1:
             yield from linear(f"{feed}/entity_outer", [f"{layer}.output.dense_ent"])
@@ -98,13 +107,19 @@ def variables(theirs: Mapping[str, np.ndarray]) -> Iterator[tuple[str, np.ndarra
         yield from norm(f"{head}/norm", f"cls.{name}.transform.LayerNorm")
     yield "mlm/output_bias", theirs["cls.predictions.bias"]
     for path, value in linear("nsp/scores", ["cls.seq_relationship"]):
-        yield path, value[..., ::-1]  # their class 1 is "random"
+        yield path, value[..., ::-1]  # the authors' class 1 is "random"
 
 
 def numbers(kept: Frozen) -> dict[str, np.ndarray]:
-    """``layers`` [4, 3, 10, D] and ``entities`` [3, 10, E] after the first aggregator; the scores ``mlm`` [3, 10, V],
-    ``nsp`` [3, 2] and ``dea`` [3, 10, 10], by column of the candidate; and ``losses`` [2, 2], of the first two rows by
-    themselves, without dEA and with it. Padding and scores that are not `shown` are zeros."""
+    """Computes the outputs of our network. Padding and scores that are not `shown` are zeros.
+
+    layers    [4, 3, 10, D]
+    entities  [3, 10, E], after the first aggregator
+    mlm       scores [3, 10, V]
+    nsp       scores [3, 2]
+    dea       scores [3, 10, 10], by column of the candidate
+    losses    [2, 2], of each of the first two rows alone, without and with the dEA loss
+    """
     built, given, arrays = models.load("ernie_thu").build(SIZE, VOCABULARY), inputs(), dict(variables(kept.weights))
     for variable in built.loss.variables:
         variable.assign(arrays.pop(variable.path))
@@ -115,8 +130,8 @@ def numbers(kept: Frozen) -> dict[str, np.ndarray]:
     words, follows, mentions = built.loss.heads
     places, losses = np.tile(np.arange(10, dtype=np.int32), (3, 1)), []
     for row in range(2):
-        found = built.loss({name: array[row : row + 1] for name, array in given.items()})
-        losses.append([float(found["mlm_loss"] + found["nsp_loss"]), float(found["loss"])])
+        values = built.loss({name: array[row : row + 1] for name, array in given.items()})
+        losses.append([float(values["mlm_loss"] + values["nsp_loss"]), float(values["loss"])])
     dea = np.asarray(mentions.logits(encoding.tokens, given["entity_candidates"]))
     return {
         "layers": np.stack(encoding.layers[1:]) * present,

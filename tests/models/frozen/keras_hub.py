@@ -1,7 +1,7 @@
-"""Our networks as `import` reads them from presets of keras-hub, and what they compute for two rows of tokens.
+"""Imports presets of keras-hub and computes the outputs of our networks for two rows of tokens.
 
-Besides config.json and the tokenizer's files, a preset has model.weights.h5. Its weights are drawn from the names of
-its data sets.
+Besides config.json and the files of the tokenizer, a preset has model.weights.h5. The names of its data sets are the
+seeds of its weights.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,22 +19,24 @@ WEIGHTS = "model.weights.h5"
 
 
 def files(path: Path) -> dict[str, np.ndarray]:
-    """The files of the preset in ``path`` without its weights, by their places there, as bytes."""
-    found = [path / "config.json", path / "tokenizer.json", *sorted((path / "assets" / "tokenizer").iterdir())]
-    contents = {str(file.relative_to(path)): file.read_bytes() for file in found if file.is_file()}
+    """Returns the contents of the files of the preset in ``path``, without its weights, as bytes by relative path."""
+    result = [path / "config.json", path / "tokenizer.json", *sorted((path / "assets" / "tokenizer").iterdir())]
+    contents = {str(file.relative_to(path)): file.read_bytes() for file in result if file.is_file()}
     return {name: np.frombuffer(content, np.uint8) for name, content in contents.items()}
 
 
 def write(kept: Mapping[str, np.ndarray], path: Path) -> None:
-    """Put `files` back below ``path``."""
+    """Writes the result of `files` below ``path``."""
     for name, content in kept.items():
         (path / name).parent.mkdir(parents=True, exist_ok=True)
         (path / name).write_bytes(content.tobytes())
 
 
 def rows(pieces: int) -> dict[str, np.ndarray]:
-    """``token_ids`` of keras-hub, below ``pieces``, ``padding_mask`` and ``segment_ids`` [2, 9]: the second row is
-    padded after 6."""
+    """Returns ``token_ids``, ``padding_mask`` and ``segment_ids`` [2, 9] for keras-hub.
+
+    The ids are below ``pieces``. The second row has 6 tokens and padding.
+    """
     present = np.arange(9) < np.array([[9], [6]])
     tokens = np.random.default_rng(0).integers(5, pieces, (2, 9)) * present
     segments = (np.arange(9) > 3) & present
@@ -43,8 +45,12 @@ def rows(pieces: int) -> dict[str, np.ndarray]:
 
 
 def vectors(frozen: Frozen) -> dict[str, np.ndarray]:
-    """``hidden`` [2, 9, D] of the encoder, where there is a pooler ``pooled`` [2, D], and where there is a decoder
-    ``logits`` [2, 9, V] by the ids of keras-hub. Padding is zeros."""
+    """Computes the outputs of our network. Padding is zeros.
+
+    hidden  states of the encoder [2, 9, D]
+    pooled  pooled vectors [2, D], if there is a pooler
+    logits  [2, 9, V] by the ids of keras-hub, if there is a decoder
+    """
     from ptmbench.models.published import _vocabulary
 
     with TemporaryDirectory() as folder:
@@ -63,12 +69,12 @@ def vectors(frozen: Frozen) -> dict[str, np.ndarray]:
     present = given["padding_mask"][..., None]
     tokens = (ours[given["token_ids"]] * given["padding_mask"]).astype(np.int32)
     encoding = built.encoder({"tokens": tokens, "segments": given["segment_ids"]})
-    found = {"hidden": np.asarray(encoding.tokens) * present}
+    result = {"hidden": np.asarray(encoding.tokens) * present}
     if read.model == "albert":
-        found["pooled"] = np.asarray(encoding.pooled)
+        result["pooled"] = np.asarray(encoding.pooled)
     if read.model in ("bart", "t5"):
-        found["logits"] = np.asarray(built.decode({"tokens": tokens, "targets": tokens}))[..., ours] * present
-    return found
+        result["logits"] = np.asarray(built.decode({"tokens": tokens, "targets": tokens}))[..., ours] * present
+    return result
 
 
 OURS: dict[str, Callable[[Frozen], dict[str, np.ndarray]]] = {f"keras_hub_{name}": vectors for name in NAMES}

@@ -1,7 +1,7 @@
-"""The weights of references that no importer in `models.published` reads, as our variables are named and laid out.
+"""Maps weights of references to the names and layouts of our variables, if no importer in `models.published` does.
 
-The tests of `tests.models.references` and `tests.models.test_frozen` share these: a variable that is renamed is renamed
-here.
+The tests of `tests.models.references` and `tests.models.test_frozen` use these functions. If a variable is renamed,
+rename it here, too.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ Arrays = Mapping[str, np.ndarray]
 
 
 def transformer_xl(weights: Arrays, size: Size) -> dict[str, np.ndarray]:
-    """`transformers.TransfoXLLMHeadModel`, by the paths of our variables."""
+    """Returns the weights of `transformers.TransfoXLLMHeadModel` by the paths of our variables."""
     values = {"loss/output_bias": weights["crit.out_layers.0.bias"]}
     values["encoder/embeddings/tokens/table"] = weights["transformer.word_emb.emb_layers.0.weight"]
     values["encoder/content_bias"] = weights["transformer.r_w_bias"][:, None]
@@ -38,31 +38,36 @@ def transformer_xl(weights: Arrays, size: Size) -> dict[str, np.ndarray]:
 
 
 def reordered(value: np.ndarray, ours: str, theirs: str) -> np.ndarray:
-    """``value`` with the gates in the last axis in the order ``ours``, from the order ``theirs``."""
+    """Reorders the gates in the last axis of ``value`` from the order ``theirs`` to the order ``ours``."""
     parts = dict(zip(theirs, np.split(value, len(theirs), axis=-1), strict=True))
     return np.concatenate([parts[gate] for gate in ours], axis=-1)
 
 
 def from_torch(value: np.ndarray) -> np.ndarray:
-    """A weight of torch's LSTM, outputs first, in our layout."""
+    """Converts a weight of torch's LSTM, whose first axis is the outputs, to our layout."""
     return reordered(value.T, "gifo", "ifgo")
 
 
 def to_torch(value: np.ndarray) -> np.ndarray:
-    """A weight of our LSTMs, or its gradient, in torch's layout."""
+    """Converts a weight of our LSTMs, or its gradient, to torch's layout."""
     return reordered(np.asarray(value), "ifgo", "gifo").T
 
 
 def lstm(layer: Any, weights: Arrays, names: tuple[str, str, str, str]) -> None:
-    """One layer of torch's LSTM, of which ``names`` are the input's and the state's weights, then both biases, which
-    add up to our one."""
+    """Assigns the weights of one layer of torch's LSTM.
+
+    ``names`` are those of the weights of the input and of the state, and of the two biases. Our bias is their sum.
+    """
     layer.gates.kernel.assign(from_torch(weights[names[0]]))
     layer.recurrent.kernel.assign(from_torch(weights[names[1]]))
     layer.gates.bias.assign(from_torch(weights[names[2]] + weights[names[3]]))
 
 
 def awd_lstm(network: Any, weights: Arrays) -> None:
-    """fastai 2's language model with an AWD_LSTM; its output layer is `awd_variables`' first."""
+    """Assigns the weights of fastai 2's AWD_LSTM.
+
+    The bias of its output layer is the first entry of `awd_variables`.
+    """
     network.token_embedding.assign(weights["0.encoder.weight"])
     for index, layer in enumerate(network.stack):
         place = f"0.rnns.{index}."
@@ -72,18 +77,24 @@ def awd_lstm(network: Any, weights: Arrays) -> None:
 
 
 def awd_variables(network: Any, output_bias: Any) -> dict[str, Any]:
-    """Our variables by fastai's names; the gradients of the recurrent ones are in our layout (`to_torch`)."""
-    found = {"1.decoder.bias": output_bias, "0.encoder.weight": network.token_embedding}
+    """Returns our variables by fastai's names.
+
+    Gradients of recurrent weights are in our layout: convert with `to_torch`.
+    """
+    result = {"1.decoder.bias": output_bias, "0.encoder.weight": network.token_embedding}
     for index, layer in enumerate(network.stack):
-        found[f"0.rnns.{index}.module.weight_ih_l0"] = layer.gates.kernel
-        found[f"0.rnns.{index}.weight_hh_l0_raw"] = layer.recurrent.kernel
-        found[f"0.rnns.{index}.module.bias_ih_l0"] = layer.gates.bias
-    return found
+        result[f"0.rnns.{index}.module.weight_ih_l0"] = layer.gates.kernel
+        result[f"0.rnns.{index}.weight_hh_l0_raw"] = layer.recurrent.kernel
+        result[f"0.rnns.{index}.module.bias_ih_l0"] = layer.gates.bias
+    return result
 
 
 def qrnn(network: Any, weights: Arrays) -> None:
-    """fastai 1's QRNN, and ``tokens`` for what it reads. The window is 2 in the first layer, 1 above. Its gate f says
-    what comes in, where ours, as the paper's, says what stays; the token before stands behind the token there."""
+    """Assigns the weights of fastai 1's QRNN, and ``tokens`` as the token vectors that it reads.
+
+    The window is 2 in the first layer, and 1 above. fastai's gate f is the share of the new input. Ours, like the
+    paper's, is the share of the state that is kept. In fastai's kernel, the previous token comes after the current one.
+    """
     network.token_embedding.assign(weights["tokens"])
     for index, layer in enumerate(network.stack):
         kernel, bias = (np.array(weights[f"layers.{index}.linear.{name}"]) for name in ("weight", "bias"))
@@ -99,8 +110,10 @@ def qrnn(network: Any, weights: Arrays) -> None:
 
 
 def flair(network: Any, loss: Any, weights: Arrays) -> None:
-    """flair's language models of both directions, their names behind "forward." and "backward."; the table of
-    characters and the bias of the output layer are one for both."""
+    """Assigns the weights of flair's language models of both directions, with the prefixes "forward." and "backward.".
+
+    Both directions share the table of characters and the bias of the output layer.
+    """
     network.token_embedding.assign(weights["encoder.weight"])
     loss.output_bias.assign(weights["decoder.bias"])
     for way, layers in (("forward", network.forward_stack), ("backward", network.backward_stack)):
@@ -110,13 +123,16 @@ def flair(network: Any, loss: Any, weights: Arrays) -> None:
 
 
 def filters(speller: Any) -> list[Any]:
-    """The layers of filters of a `models.layers.spelling.Spelled`, by their windows."""
+    """Returns the filter layers of a `models.layers.spelling.Spelled`, in the order of its configuration."""
     return [getattr(speller, f"filters_{window}") for window, _ in speller.config.filters]
 
 
 def elmo(network: Any, weights: Arrays, vocabulary: Vocabulary) -> None:
-    """The file of weights that ELMo's authors published theirs in. It has the gates in the order i, g, f, o and leaves
-    the 1 out that is added to f; of the special tokens it knows [CLS] and [SEP] and the marks around words."""
+    """Assigns weights in the format of the file that ELMo's authors published.
+
+    It has the gates in the order i, g, f, o, without the 1 that is added to the bias of f. Its only special tokens are
+    [CLS], [SEP], the marks at both ends of a word, and padding of characters.
+    """
     speller, first = network.embeddings, 256 + vocabulary.first
     letters = np.zeros(speller.letters.table.shape, np.float32)
     letters[[*range(256), 256 + vocabulary.cls, 256 + vocabulary.sep, *range(first, first + 3)]] = weights["char_embed"]
@@ -142,29 +158,31 @@ def elmo(network: Any, weights: Arrays, vocabulary: Vocabulary) -> None:
 
 
 def elmo_shapes(network: Any) -> dict[str, tuple[int, ...]]:
-    """The names and shapes of the arrays in that file, for a network of ours."""
+    """Returns the names and shapes of the arrays in that file, for our ``network``."""
     speller = network.embeddings
-    found = {"char_embed": (261, speller.config.symbol_width)}
+    result = {"char_embed": (261, speller.config.symbol_width)}
     for index, layer in enumerate(filters(speller)):
-        found[f"CNN/W_cnn_{index}"] = (1, *layer.kernel.shape)
-        found[f"CNN/b_cnn_{index}"] = tuple(layer.bias.shape)
-    wide = speller.projection.config.inputs
+        result[f"CNN/W_cnn_{index}"] = (1, *layer.kernel.shape)
+        result[f"CNN/b_cnn_{index}"] = tuple(layer.bias.shape)
+    width = speller.projection.config.inputs
     for index in range(2):
         for part in ("carry", "transform"):
-            found |= {f"CNN_high_{index}/W_{part}": (wide, wide), f"CNN_high_{index}/b_{part}": (wide,)}
-    found |= {"CNN_proj/W_proj": (wide, network.state), "CNN_proj/b_proj": (network.state,)}
+            result |= {f"CNN_high_{index}/W_{part}": (width, width), f"CNN_high_{index}/b_{part}": (width,)}
+    result |= {"CNN_proj/W_proj": (width, network.state), "CNN_proj/b_proj": (network.state,)}
     for direction, layers in enumerate((network.forward_stack, network.backward_stack)):
         for index, layer in enumerate(layers):
             place = f"RNN_{direction}/RNN/MultiRNNCell/Cell{index}/LSTMCell"
-            found[f"{place}/W_0"] = (2 * network.state, 4 * layer.config.cells)
-            found[f"{place}/B"] = (4 * layer.config.cells,)
-            found[f"{place}/W_P_0"] = (layer.config.cells, network.state)
-    return found
+            result[f"{place}/W_0"] = (2 * network.state, 4 * layer.config.cells)
+            result[f"{place}/B"] = (4 * layer.config.cells,)
+            result[f"{place}/W_P_0"] = (layer.config.cells, network.state)
+    return result
 
 
 def mobilebert(weights: Arrays, settings: Any) -> dict[str, np.ndarray]:
-    """`transformers.MobileBertModel` with or without the heads of `MobileBertForPreTraining`, by the paths of our
-    variables; ``settings`` is our encoder's configuration. The vector of padding is zeros on both sides."""
+    """Returns weights of `transformers.MobileBertModel` or `MobileBertForPreTraining` by the paths of our variables.
+
+    ``settings`` is the configuration of our encoder. The vector of padding is zero on both sides.
+    """
     values, start = {}, "mobilebert." if any(name.startswith("mobilebert.") for name in weights) else ""
 
     def linear(ours: str, *theirs: str) -> None:
@@ -206,6 +224,6 @@ def mobilebert(weights: Arrays, settings: Any) -> dict[str, np.ndarray]:
         values["mlm/extra/table"] = weights["cls.predictions.dense.weight"].T
         values["mlm/output_bias"] = weights["cls.predictions.bias"]
         linear("nsp/scores", "cls.seq_relationship")
-        for name in ("nsp/scores/kernel", "nsp/scores/bias"):  # their class 1 is a random second text
+        for name in ("nsp/scores/kernel", "nsp/scores/bias"):  # the class 1 of `transformers` is a random second text
             values[name] = values[name][..., ::-1]
     return values

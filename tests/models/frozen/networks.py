@@ -1,4 +1,4 @@
-"""Our Transformers with the weights of `transformers`, and what they compute for the inputs below."""
+"""Computes the outputs of our Transformers with the weights of `transformers`, for the inputs below."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -22,16 +22,16 @@ SIZES = {
     "albert": replace(SIZE, embedding=8),
     "gpt": replace(SIZE, inner=64),
 }
-"""ELECTRA's and ALBERT's token vectors are widened; the reference of GPT fixes the inner width."""
+"""ELECTRA and ALBERT have narrower token vectors than layers. The reference of GPT fixes the inner width at 4 D."""
 VOCABULARY = Vocabulary(size=41)
 TABLES = {"infoword": "bert", "spanbert": "bert", "structbert": "bert", "unilm_v2": "unilm"}
-"""Which table in `models.published` names the weights, where it is not the model's own."""
+"""The model whose table in `models.published` names the weights, if it is another one."""
 
 POSITIONS = np.array([[1, 5], [2, 6]], np.int32)
 FAR = slice(9, None, 20)
-"""The places of the long row whose vectors are kept."""
+"""The positions of the long row whose vectors are stored."""
 START = 5
-"""Texts are written from here on in the row that the source ends with."""
+"""Number of target tokens that follow the source of a language model."""
 MEMORY = 6
 CUT = 12
 SEEN: dict[str, Callable] = {
@@ -40,7 +40,7 @@ SEEN: dict[str, Callable] = {
     "right to left": lambda row, query, key: key >= query,
     "sequence to sequence": lambda row, query, key: key < CUT or (query >= CUT and key <= query),
 }
-"""UniLM's masks: whether in a row the place ``query`` sees the place ``key``, where two segments meet at `CUT`."""
+"""UniLM's attention masks: True if position ``query`` sees position ``key``. The second segment starts at `CUT`."""
 SEGMENTS: dict[str, Callable] = {
     "bidirectional": lambda segments: segments,
     "left to right": lambda segments: segments * 0 + 2,
@@ -50,8 +50,13 @@ SEGMENTS: dict[str, Callable] = {
 
 
 def inputs() -> dict[str, np.ndarray]:
-    """``tokens`` and ``segments`` [2, 10], the second row padded after 7; ``targets`` [2, 6], the second row padded
-    after 4; ``labels`` [2, 2] for `POSITIONS`; ``far`` [1, 150], since the farthest bucket of T5 begins at 128."""
+    """Returns the inputs of most networks.
+
+    tokens, segments  [2, 10]; the second row has 7 tokens and padding
+    targets           [2, 6]; the second row has 4 tokens and padding
+    labels            [2, 2] for `POSITIONS`
+    far               [1, 150], because the farthest bucket of T5 begins at 128
+    """
     rng = np.random.default_rng(0)
     tokens = rng.integers(1, VOCABULARY.size, (2, 10)).astype(np.int32)
     tokens[1, 7:] = 0
@@ -64,8 +69,10 @@ def inputs() -> dict[str, np.ndarray]:
 
 
 def assign(built: Pretrainable, table: str, arrays: Mapping[str, np.ndarray], size: Size = SIZE) -> set[str]:
-    """Give ``built`` the weights ``arrays``, by the table in `models.published`. Returns the paths of the variables
-    that the table or the arrays lack."""
+    """Assigns the weights ``arrays`` to ``built``, with the names of the model ``table`` in `models.published`.
+
+    Returns the paths of variables that are missing from the table or from ``arrays``.
+    """
     entries, absent = {entry.ours: entry for entry in published.load(table).weights(size)}, set()
     for variable in built.loss.variables:
         entry = entries.get(variable.path)
@@ -77,7 +84,10 @@ def assign(built: Pretrainable, table: str, arrays: Mapping[str, np.ndarray], si
 
 
 def build(name: str, frozen: Frozen, absent: tuple[str, ...] = ()) -> Pretrainable:
-    """Our network ``name`` with the reference's weights; variables that it lacks begin with one of ``absent``."""
+    """Builds our network ``name`` with the reference's weights.
+
+    Only paths with a prefix in ``absent`` may have none.
+    """
     size, table = SIZES.get(name, SIZE), TABLES.get(name, name)
     built = models.load(name).build(size, VOCABULARY)
     missing = assign(built, table, frozen.weights, size)
@@ -86,7 +96,7 @@ def build(name: str, frozen: Frozen, absent: tuple[str, ...] = ()) -> Pretrainab
 
 
 def hidden(encode: Callable, given: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """All layers [L + 1, B, T, D] for the short rows, without their padding, and the last one for the long row."""
+    """Returns all layers [L + 1, B, T, D] of the short rows, with zeros for padding, and the long row's last layer."""
     present = (given["tokens"] > 0)[..., None]
     far = {"tokens": given["far"], "segments": (np.arange(150) >= 70).astype(np.int32)[None]}
     return {
@@ -96,43 +106,46 @@ def hidden(encode: Callable, given: Mapping[str, np.ndarray]) -> dict[str, np.nd
 
 
 def masked_lm(name: str, frozen: Frozen) -> dict[str, np.ndarray]:
-    """BERT and what is made like it: the layers, the scores of masked tokens, the pooled vector and the loss."""
+    """Computes layers, logits of masked tokens, pooled vector and loss of BERT and similar encoders."""
     absent = {"spanbert": ("sbo/",), "infoword": (), "structbert": ("sentence_order/",)}
     built, given = build(name, frozen, absent.get(name, ())), inputs()
     encode = built.encoder
-    if name in ("spanbert", "infoword"):  # one segment there
+    if name in ("spanbert", "infoword"):  # their reference has one segment
         given["segments"] *= 0
         encode = lambda batch: built.encoder({"tokens": batch["tokens"]})  # noqa: E731
-    found, encoding = hidden(encode, given), encode(given)
+    result, encoding = hidden(encode, given), encode(given)
     head = built.loss.mlm if hasattr(built.loss, "mlm") else built.loss.heads[0]
-    found["logits"] = np.reshape(head.logits(encoding.tokens, POSITIONS), (2, 2, -1))
+    result["logits"] = np.reshape(head.logits(encoding.tokens, POSITIONS), (2, 2, -1))
     if name in ("bert", "albert"):
-        found["pooled"] = np.asarray(encoding.pooled)
+        result["pooled"] = np.asarray(encoding.pooled)
     noise = {"masked_positions": POSITIONS, "masked_labels": given["labels"]}
     noise |= {"masked_weights": np.ones((2, 2), np.float32)}
     if name in ("bert", "albert", "roberta"):
         pair = {"next": np.array([0, 1], np.int32), "swapped": np.array([1, 0], np.int32)}
-        found["loss"] = np.asarray(built.loss(given | pair | noise)["loss"])
+        result["loss"] = np.asarray(built.loss(given | pair | noise)["loss"])
     if name == "distilbert":  # the rest of its loss needs a teacher
-        found["loss"] = np.asarray(head(encoding, noise, head.totals(noise))["mlm_loss"])
-    return found
+        result["loss"] = np.asarray(head(encoding, noise, head.totals(noise))["mlm_loss"])
+    return result
 
 
 def electra(frozen: Frozen) -> dict[str, np.ndarray]:
-    """The discriminator's layers, and both losses: no seed, so the generator's likeliest piece replaces."""
+    """Computes the discriminator's layers and both losses.
+
+    Without a seed, the generator's most likely piece is inserted.
+    """
     built, given = build("electra", frozen), inputs()
-    found, original = hidden(built.encoder, given), given["tokens"].copy()
+    result, original = hidden(built.encoder, given), given["tokens"].copy()
     np.put_along_axis(original, POSITIONS, given["labels"], axis=1)
     hiding = original.copy()
     np.put_along_axis(hiding, POSITIONS, VOCABULARY.mask, axis=1)
     noise = {"masked_positions": POSITIONS, "masked_labels": given["labels"]}
     noise |= {"masked_weights": np.ones((2, 2), np.float32), "tokens": hiding, "original": original}
     losses = built.loss(given | noise)
-    return found | {"mlm_loss": np.asarray(losses["mlm_loss"]), "rtd_loss": np.asarray(losses["rtd_loss"])}
+    return result | {"mlm_loss": np.asarray(losses["mlm_loss"]), "rtd_loss": np.asarray(losses["rtd_loss"])}
 
 
 def mpnet(frozen: Frozen) -> dict[str, np.ndarray]:
-    """The layers, and the scores of one hidden token, whose query stream is then masked LM."""
+    """Computes the layers, and the logits and the loss of one masked token. Its query stream equals masked LM."""
     built, given = build("mpnet", frozen), inputs()
     tokens = given["tokens"].copy()
     tokens[:, 4] = VOCABULARY.mask
@@ -143,12 +156,12 @@ def mpnet(frozen: Frozen) -> dict[str, np.ndarray]:
 
 
 def xlnet(frozen: Frozen) -> dict[str, np.ndarray]:
-    """The layers of the content stream; `tests.models.published.frozen` has both streams."""
+    """Computes the layers of the content stream. `tests.models.published.frozen` compares both streams."""
     return hidden(build("xlnet", frozen).encoder, inputs())
 
 
 def language_model(name: str, frozen: Frozen) -> dict[str, np.ndarray]:
-    """The layers, log-likelihoods, the loss, and the scores of a text that continues a padded source."""
+    """Computes the layers, log-likelihoods, the loss, and the logits of a text that continues a padded source."""
     built, given = build(name, frozen), inputs()
     tokens = given["tokens"]
     source = {"tokens": tokens[1:, :9], "targets": tokens[:1, :START]}
@@ -160,7 +173,7 @@ def language_model(name: str, frozen: Frozen) -> dict[str, np.ndarray]:
 
 
 def seq2seq(name: str, frozen: Frozen) -> dict[str, np.ndarray]:
-    """The layers of encoder and decoder, the logits, also far from the start, and the loss."""
+    """Computes the layers of encoder and decoder, the logits of short and long targets, and the loss."""
     built, given = build(name, frozen), inputs()
     tokens, targets = given["tokens"], given["targets"]
     written = (targets[:, :-1] > 0)[..., None]
@@ -175,7 +188,7 @@ def seq2seq(name: str, frozen: Frozen) -> dict[str, np.ndarray]:
 
 
 def prophetnet(frozen: Frozen) -> dict[str, np.ndarray]:
-    """The layers of the encoder and of all streams [L + 1, B, 1 + N, S, D], their logits, and the loss."""
+    """Computes the layers of the encoder and of all streams [L + 1, B, 1 + N, S, D], their logits, and the loss."""
     built, given = build("prophetnet", frozen), inputs()
     tokens, previous = given["tokens"], given["targets"][:, :-1].clip(1)
     targets = given["targets"][:, 1:]
@@ -193,7 +206,7 @@ def prophetnet(frozen: Frozen) -> dict[str, np.ndarray]:
 
 
 def transformer_xl(frozen: Frozen) -> dict[str, np.ndarray]:
-    """The layers without a memory, and with one: also the log-likelihoods and the loss then."""
+    """Computes the layers without and with a memory, and the log-likelihoods and the loss with a memory."""
     built, given = models.load("transformer_xl").build(SIZE, VOCABULARY), inputs()
     values = transformer_xl_names(frozen.weights, SIZE)
     assert {variable.path for variable in built.loss.variables} == set(values)
@@ -210,7 +223,7 @@ def transformer_xl(frozen: Frozen) -> dict[str, np.ndarray]:
 
 
 def unilm_inputs() -> dict[str, np.ndarray]:
-    """``tokens`` and ``segments`` [2, 17], the second row padded after 15, with masked tokens and their labels."""
+    """Returns a batch [2, 17] with masked tokens and their labels. The second row has 15 tokens and padding."""
     rng = np.random.default_rng(3)
     tokens = rng.integers(5, VOCABULARY.size, (2, 17)).astype(np.int32)
     tokens[1, 15:] = 0
@@ -226,23 +239,23 @@ def unilm_inputs() -> dict[str, np.ndarray]:
 
 
 def unilm(frozen: Frozen) -> dict[str, np.ndarray]:
-    """Under each mask the layers and the scores of masked tokens; the loss; and the scores while it writes."""
-    built, batch, found = build("unilm", frozen), unilm_inputs(), {}
+    """Computes last layer and logits of masked tokens under each mask, the loss, and logits of decoding."""
+    built, batch, result = build("unilm", frozen), unilm_inputs(), {}
     present = (batch["tokens"] > 0)[..., None]
     for kind, segments in SEGMENTS.items():
         given = batch | {"segments": segments(batch["segments"])}
         encoding = built.encoder(given)
-        found[f"{kind}/hidden"] = np.asarray(encoding.tokens) * present
+        result[f"{kind}/hidden"] = np.asarray(encoding.tokens) * present
         logits = built.loss.heads[0].logits(encoding.tokens, batch["masked_positions"])
-        found[f"{kind}/logits"] = np.reshape(logits, (2, 3, -1))
-    found["loss"] = np.asarray(built.loss(batch)["loss"])
+        result[f"{kind}/logits"] = np.reshape(logits, (2, 3, -1))
+    result["loss"] = np.asarray(built.loss(batch)["loss"])
     given = inputs()
-    found["written"] = np.asarray(built.decode({"tokens": given["tokens"], "targets": given["targets"].clip(5)}))
-    return found
+    result["written"] = np.asarray(built.decode({"tokens": given["tokens"], "targets": given["targets"].clip(5)}))
+    return result
 
 
 def unilm_v2_inputs() -> dict[str, np.ndarray]:
-    """A row of 150, for the farthest bucket, with four masked tokens in blocks."""
+    """Returns a row of 150 tokens, which reaches the farthest bucket, with four masked tokens in three blocks."""
     rng = np.random.default_rng(6)
     tokens = rng.integers(5, VOCABULARY.size, (1, 150)).astype(np.int32)
     tokens[0, 145:] = 0
@@ -255,8 +268,10 @@ def unilm_v2_inputs() -> dict[str, np.ndarray]:
 
 
 def unilm_v2(frozen: Frozen) -> dict[str, np.ndarray]:
-    """The scores of masked and pseudo-masked tokens, and the loss. The table of distances, which BERT lacks, is drawn
-    under the name "distances"."""
+    """Computes the logits of masked and pseudo-masked tokens, and the loss.
+
+    BERT has no table of distances. It is drawn with the name "distances" as the seed.
+    """
     built = build("unilm_v2", frozen, ("encoder/distances/",))
     built.encoder.distances.table.assign(frozen.weights["distances"])
     batch = unilm_v2_inputs()
@@ -266,12 +281,12 @@ def unilm_v2(frozen: Frozen) -> dict[str, np.ndarray]:
 
 TEXTS = ["The dog sleeps, walking on.", "A café in Zürich"]
 LINES = np.random.default_rng(5).random((2, 8))
-"""The two rows of tokens whose probabilities are compared, as shares of the vocabulary."""
+"""The two rows of tokens whose probabilities are compared, as fractions of the vocabulary's size."""
 DECODERS = ("t5", "t5_1_1", "bart", "pegasus")
 
 
 def imported(frozen: Frozen, path: Path) -> tuple:
-    """Our network as `import` reads it from the folder that the reference saved, and its `published` folder."""
+    """Imports our network from the folder that the reference saved, at ``path``. Returns it and the `Folder`."""
     from safetensors.numpy import save_file
 
     for name, value in frozen.given.items():
@@ -282,88 +297,94 @@ def imported(frozen: Frozen, path: Path) -> tuple:
 
 
 def loaded(path: Path) -> tuple:
-    """The network of the published folder ``path``, and the folder. Every array there has to have its place here."""
+    """Imports the published folder ``path``. Returns our network and the `Folder`. Every array of it must be used."""
     from ptmbench.bench.engine import networks
     from ptmbench.models.published import folder
 
-    found = folder.read(path)
-    built = models.load(found.model).build(found.size, found.tokenizer.vocabulary)
-    read, absent, unused = found.weights({v.path: tuple(v.shape) for v in built.loss.variables})
+    result = folder.read(path)
+    built = models.load(result.model).build(result.size, result.tokenizer.vocabulary)
+    read, absent, unused = result.weights({v.path: tuple(v.shape) for v in built.loss.variables})
     assert not unused and not any(name.startswith("encoder/") for name in absent), (unused, absent)
     networks.assign([v for v in built.loss.variables if v.path in read], read)
-    return built, found
+    return built, result
 
 
 def folder_of(name: str, frozen: Frozen) -> dict[str, np.ndarray]:
-    """What an imported folder computes: the ids and the vectors of texts and of a pair of them, special tokens
-    included, and log-probabilities, which run over the original's ids, no fewer and no more."""
+    """Computes the outputs of an imported folder.
+
+    They are ids and vectors of two texts and of their pair, with special tokens, and log-probabilities over exactly the
+    ids of the original.
+    """
     from ptmbench.bench.adapt.heads import layout
     from ptmbench.models.published import _vocabulary
 
     with TemporaryDirectory() as path:
         built, read = imported(frozen, Path(path))
-    tokenizer, found = read.tokenizer, {}
+    tokenizer, result = read.tokenizer, {}
     places, size = _vocabulary.permutation(tokenizer)
     vocabulary = tokenizer.vocabulary
-    ours = np.full(size, -1)  # by their ids
+    ours = np.full(size, -1)  # by the original ids
     for number in range(vocabulary.size):
         if number not in vocabulary.absent:
             ours[places[number]] = number
     for key, texts in texts_of(name).items():
         rows = layout(vocabulary, tokenizer.encode(texts), read.size.length)
-        found[f"{key}/ids"] = np.array([places[number] for number in rows["tokens"]])
+        result[f"{key}/ids"] = np.array([places[number] for number in rows["tokens"]])
         encoding = built.encoder({name: row[None] for name, row in rows.items()})
-        found[f"{key}/vectors"] = np.asarray(encoding.tokens)[0]
+        result[f"{key}/vectors"] = np.asarray(encoding.tokens)[0]
     if "lines" not in frozen.given:  # a reference without a head
-        return found
+        return result
     text = ours[frozen.given["lines"]].astype(np.int32)  # [2, 8]
     if name in DECODERS:
         first = np.pad(text[:, :4], [(0, 0), (1, 0)], constant_values=vocabulary.sep)
         logits = built.decode({"tokens": text, "targets": first})
     elif built.log_likelihood is not None:
         logits = built.decode({"tokens": text[:, :1], "targets": text[:, 1:]})
-        found["likelihood"] = np.asarray(built.log_likelihood({"tokens": text}))[:, 1:]
+        result["likelihood"] = np.asarray(built.log_likelihood({"tokens": text}))[:, 1:]
     else:
         logits = built.fill({"tokens": text, "segments": 0 * text, "places": np.array([2, 5], np.int32)})
     logits = np.asarray(logits, np.float64)
-    found["probabilities"] = (logits - np.logaddexp.reduce(logits, axis=-1, keepdims=True))[..., ours]
-    return found
+    result["probabilities"] = (logits - np.logaddexp.reduce(logits, axis=-1, keepdims=True))[..., ours]
+    return result
 
 
 def texts_of(name: str) -> dict[str, list[str]]:
-    """Two texts, and the pair of them. `transformers` reads none for CTRL and MPNet with tokenizers of other models."""
+    """Returns two texts and their pair.
+
+    There are none for CTRL and MPNet, which have tokenizers of other models here.
+    """
     return {} if name in ("ctrl", "mpnet") else {"text": TEXTS[:1], "accents": TEXTS[1:], "pair": TEXTS}
 
 
 LONGEST = 10
 SEARCHES = ((4, 1.0, 0), (3, 0.6, 2), (1, 1.0, 0))
-"""The width of the beam, the penalty for length, and how many tokens in a row may not be repeated."""
+"""Beam width, length penalty, and the size of n-grams that may not be repeated (0: no limit)."""
 
 
 def sources() -> np.ndarray:
-    """Four texts to write from, [4, 12], two of them padded."""
+    """Returns four source texts [4, 12], two of them padded."""
     tokens = np.random.default_rng(3).integers(5, VOCABULARY.size, (4, 12)).astype(np.int32)
     tokens[1:3, 8:] = 0
     return tokens
 
 
 def beams(name: str, frozen: Frozen) -> dict[str, np.ndarray]:
-    """What each search writes [B, K, S], padded with zeros after the end, and the scores of the hypotheses."""
+    """Computes the texts of each search [B, K, S], with zeros after the end, and the scores of the hypotheses."""
     from ptmbench.bench.engine.generate import Generator, Writing
 
     end = int(frozen.given["end"])
-    built, found = build(name, frozen), {}
+    built, result = build(name, frozen), {}
     for beam, penalty, repeats in SEARCHES:
         writing = Writing(beam=beam, length_penalty=penalty, no_repeat_ngram=repeats)
         texts = Generator(built, replace(VOCABULARY, sep=end), writing)(sources(), LONGEST)
-        found[f"{beam}/ids"] = until(texts.ids, end)
+        result[f"{beam}/ids"] = until(texts.ids, end)
         if beam > 1:
-            found[f"{beam}/scores"] = np.asarray(texts.scores)
-    return found
+            result[f"{beam}/scores"] = np.asarray(texts.scores)
+    return result
 
 
 def until(ids: np.ndarray, end: int) -> np.ndarray:
-    """``ids`` [..., S] with zeros after the first ``end``, `LONGEST` of them."""
+    """Returns ``ids`` [B, K, S] with zeros after the first ``end``, padded to `LONGEST`."""
     ids = np.pad(np.asarray(ids), [(0, 0), (0, 0), (0, LONGEST - np.shape(ids)[-1])])
     return np.where(np.cumsum(np.pad(ids == end, [(0, 0), (0, 0), (1, 0)])[..., :-1], axis=-1) > 0, 0, ids)
 
@@ -386,4 +407,4 @@ OURS: dict[str, Callable[[Frozen], dict[str, np.ndarray]]] = {
     "unilm": unilm,
     "unilm_v2": unilm_v2,
 }
-"""By the name of the file."""
+"""Functions by the names of the files."""

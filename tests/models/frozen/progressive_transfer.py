@@ -1,4 +1,4 @@
-"""Our losses of progressive knowledge transfer (MobileBERT) on tensors that both sides draw alike."""
+"""Computes our losses of progressive knowledge transfer (MobileBERT) on random tensors that are equal on both sides."""
 
 from collections.abc import Callable
 
@@ -8,12 +8,17 @@ from tests.models.frozen import Frozen
 
 ROWS, LENGTH, WIDTH, HEADS, WORDS = 2, 5, 6, 2, 11
 LENGTHS = (5, 3)
-"""Tokens of each row that are no padding."""
+"""Number of tokens of each row, without padding."""
 
 
 def drawn() -> dict[str, np.ndarray]:
-    """Vectors [B, T, D], scores of attention [B, H, T, T] and of hidden words [N, V], of student and teacher, with the
-    hidden words [N] themselves."""
+    """Returns random tensors of student ("own") and teacher ("other"), and labels.
+
+    vectors  [B, T, D]
+    scores   attention scores [B, H, T, T]
+    words    logits of masked tokens [N, V]
+    labels   the masked tokens [N]
+    """
     rng = np.random.default_rng(11)
     shapes = {"vectors": (ROWS, LENGTH, WIDTH), "scores": (ROWS, HEADS, LENGTH, LENGTH), "words": (3, WORDS)}
     made = {
@@ -23,7 +28,7 @@ def drawn() -> dict[str, np.ndarray]:
 
 
 def losses(frozen: Frozen) -> dict[str, np.ndarray]:
-    """The losses of a layer and the gradients of their sum; the loss of predictions and its gradient."""
+    """Computes the losses of a layer, the gradients of their sum, and the gradient of the loss of predictions."""
     import tensorflow as tf
 
     from ptmbench.models.layers.operations import HIDDEN, AttentionTensors
@@ -38,15 +43,15 @@ def losses(frozen: Frozen) -> dict[str, np.ndarray]:
     with tf.GradientTape() as tape:
         tape.watch([vectors, scores])
         own, other = (AttentionTensors(*[None] * 3, x + mask, None) for x in (scores, given["other_scores"]))
-        found = layer_losses(vectors, given["other_vectors"], own, other, share)
-        total = sum(found.values())
+        layer_values = layer_losses(vectors, given["other_vectors"], own, other, share)
+        total = sum(layer_values.values())
     gradients = dict(zip(("vectors_gradient", "scores_gradient"), tape.gradient(total, [vectors, scores]), strict=True))
     with tf.GradientTape() as tape:
         tape.watch(words)
         gold = tf.nn.sparse_softmax_cross_entropy_with_logits(given["labels"], words)
         loss = tf.reduce_mean(GOLD * gold + (1 - GOLD) * divergence(given["other_words"], words, 1.0))
     gradients["words_gradient"] = tape.gradient(loss, words)
-    return {name: np.asarray(value) for name, value in (found | gradients).items()}
+    return {name: np.asarray(value) for name, value in (layer_values | gradients).items()}
 
 
 OURS: dict[str, Callable[[Frozen], dict[str, np.ndarray]]] = {"progressive_transfer": losses}

@@ -1,4 +1,4 @@
-"""Our recurrent networks with the weights of fastai, flair and AllenNLP, and what they compute."""
+"""Computes the outputs of our recurrent networks with the weights of fastai, flair and AllenNLP."""
 
 from collections import deque
 from collections.abc import Callable
@@ -33,7 +33,7 @@ PADDED[1, 9:], PADDED[2, 1:] = 0, 0
 
 
 def awd(frozen: Frozen) -> Awd:
-    """Our AWD-LSTM with fastai's weights, without dropout."""
+    """Builds our AWD-LSTM with fastai's weights, without dropout."""
     network = built(recurrent_decoders.awd_lstm(AWD, V), name="encoder")
     network.dropout = 0.0
     mappings.awd_lstm(network, frozen.weights)
@@ -41,7 +41,7 @@ def awd(frozen: Frozen) -> Awd:
 
 
 def awd_reads(frozen: Frozen) -> dict[str, np.ndarray]:
-    """The last layer, and from it ULMFiT's concatenated pooling."""
+    """Computes the last layer, and ULMFiT's concatenated pooling of it."""
     network = awd(frozen)
     reading = ulmfit.Reading(network, Own())
     reading.hidden = lambda x: x
@@ -52,17 +52,19 @@ def awd_reads(frozen: Frozen) -> dict[str, np.ndarray]:
 
 
 def replay(seen: deque) -> Callable:
-    """Our dropout with the masks that fastai had, each at the same rate over axes of the same length. Texts are rows
-    there, and gates in another order."""
+    """Returns a substitute for our dropout that applies the masks ``seen`` in fastai, in their order.
+
+    It checks that rates and shapes agree. fastai has other orders of axes and gates.
+    """
 
     def dropout(x, rate, seed, salt):
         p, mask = seen.popleft()
         assert rate == pytest.approx(p)
-        if salt == 0:  # [V, 1]: words
+        if salt == 0:  # words, [V, 1]
             mask = mask[:, 0]
-        elif salt >= 100:  # [4 C, C]: recurrent weights
+        elif salt >= 100:  # recurrent weights, [4 C, C]
             mask = mappings.from_torch(mask)
-        elif x.shape[0] == 1:  # [B, 1, D]: states, one mask for all steps
+        elif x.shape[0] == 1:  # states, [B, 1, D], one mask for all steps
             mask = mask.transpose(1, 0, 2)
         assert mask.shape == tuple(x.shape)
         return x * mask
@@ -71,7 +73,10 @@ def replay(seen: deque) -> Callable:
 
 
 def awd_training(frozen: Frozen) -> dict[str, np.ndarray]:
-    """Loss, AR, TAR and all gradients by fastai's names, under the masks that fastai drew."""
+    """Computes the losses and all gradients by fastai's names.
+
+    The loss has AR and TAR. The dropout masks are those that fastai drew.
+    """
     network = awd(frozen)
     objective = awd_lm.AwdLm(network)
     objective.output_bias.assign(frozen.weights["1.decoder.bias"])
@@ -84,15 +89,15 @@ def awd_training(frozen: Frozen) -> dict[str, np.ndarray]:
         values = objective({"tokens": TOKENS}, seed=tf.constant([1, 2]))
     assert not seen
     slopes = tape.gradient(values["loss"], [variable.value for variable in variables.values()])
-    found = {"nll": np.asarray(values["nll"]), "loss": np.asarray(values["loss"])}
+    outputs = {"nll": np.asarray(values["nll"]), "loss": np.asarray(values["loss"])}
     for name, slope in zip(variables, slopes, strict=True):
         slope = tf.convert_to_tensor(slope).numpy()
-        found[f"gradient/{name}"] = mappings.to_torch(slope) if ".rnns." in name else slope
-    return found
+        outputs[f"gradient/{name}"] = mappings.to_torch(slope) if ".rnns." in name else slope
+    return outputs
 
 
 def awd_rates(frozen: Frozen) -> dict[str, np.ndarray]:
-    """ULMFiT's slanted triangle over 40 steps, and the rates of its layers."""
+    """Computes ULMFiT's slanted triangular learning rates over 40 steps, and the relative rates of its layers."""
     layers = [f"encoder/stack/layer_{index}/gates/kernel" for index in range(3)]
     paths = ["encoder/tokens/table", *layers, "head/kernel"]
     step = SimpleNamespace(variables=[SimpleNamespace(path=path) for path in paths], shares=tf.Variable(tf.zeros(5)))
@@ -101,7 +106,7 @@ def awd_rates(frozen: Frozen) -> dict[str, np.ndarray]:
 
 
 def qrnn(frozen: Frozen) -> dict[str, np.ndarray]:
-    """The last layer without padding, and the vector of the last token."""
+    """Computes the last layer, with zeros for padding, and the vector of the last token."""
     network = built(recurrent_decoders.qrnn(QRNN, V), name="encoder")
     network.dropout = 0.0
     mappings.qrnn(network, frozen.weights)
@@ -115,7 +120,10 @@ SENTENCES = [["the", "sea", ",", "hello"], ["a", "tree", "is", "blue", "and", "n
 
 
 def flair_rows() -> tuple[Tokenizer, np.ndarray, list]:
-    """The tokenizer, `SENTENCES` as tokens [2, 32], and of each word the places of its first and last character."""
+    """Returns the tokenizer, `SENTENCES` as tokens [2, 32], and the positions of words.
+
+    A word has those of its first and last character.
+    """
     tokenizer = Tokenizer.train("character", TEXT, 80)
     vocabulary = tokenizer.vocabulary
     rows, spans = np.zeros((2, 32), np.int32), []
@@ -136,27 +144,30 @@ def flair_size(layers: int) -> Size:
 
 
 def flair(layers: int, frozen: Frozen) -> dict[str, np.ndarray]:
-    """The states of both directions at every character, and the losses; vectors of words, at their last and first
-    characters, and, with flair's ``with_whitespace``, one character further."""
+    """Computes the states of both directions at every character, the losses, and word vectors.
+
+    Word vectors are the states at the last and first character, or one character further with flair's
+    ``with_whitespace`` ("spaced_words").
+    """
     tokenizer, rows, spans = flair_rows()
     network = built(recurrent_encoders.flair(flair_size(layers), tokenizer.vocabulary), name="encoder")
     network.dropout = 0.0
     loss = BiLm.over(network, BiLmConfig(width=network.state, vocabulary=tokenizer.vocabulary.size))
     mappings.flair(network, loss, frozen.weights)
-    encoding, found = network({"tokens": rows}), {}
+    encoding, outputs = network({"tokens": rows}), {}
     for number, (row, places) in enumerate(zip(rows, spans, strict=True)):
         tokens = tf.constant(row[None, : np.count_nonzero(row)])
         ahead, back = (np.asarray(layers[-1])[:, 0] for layers in network.both(tokens))
         values = loss({"tokens": tokens})
-        found[f"{number}/forward"] = ahead[:-1]  # all but [SEP]
-        found[f"{number}/backward"] = back[:0:-1]  # all but [CLS]
+        outputs[f"{number}/forward"] = ahead[:-1]  # all but [SEP]
+        outputs[f"{number}/backward"] = back[:0:-1]  # all but [CLS]
         for way in ("forward", "backward"):
-            found[f"{number}/{way}_nll"] = np.asarray(values[f"{way}_nll"])
-        found[f"{number}/words"] = np.stack([encoding.tokens[number, last] for _, last in places])
-        # Behind the last word there is a space there, [SEP] here.
+            outputs[f"{number}/{way}_nll"] = np.asarray(values[f"{way}_nll"])
+        outputs[f"{number}/words"] = np.stack([encoding.tokens[number, last] for _, last in places])
+        # After the last word, flair has a space and we have [SEP].
         wide = [(ahead[last + 1], back[first - 1]) for first, last in places[:-1]]
-        found[f"{number}/spaced_words"] = np.stack([np.concatenate(pair) for pair in wide])
-    return found
+        outputs[f"{number}/spaced_words"] = np.stack([np.concatenate(pair) for pair in wide])
+    return outputs
 
 
 ELMO = Size(layers=2, width=8, inner=5, length=30)
@@ -174,7 +185,7 @@ def elmo_network() -> Bidirectional:
 
 
 def elmo_tokens() -> np.ndarray:
-    """`TEXTS` between [CLS] and [SEP], which are the ends of sentences that are added there, [3, 7]."""
+    """Returns `TEXTS` as tokens [3, 7]. [CLS] and [SEP] are the sentence boundaries that AllenNLP adds."""
     tokens = np.zeros((3, 7), np.int32)
     for row, text in enumerate(TEXTS):
         ids = [VOCABULARY.first + WORDS.index(word) for word in text]
@@ -183,7 +194,7 @@ def elmo_tokens() -> np.ndarray:
 
 
 def elmo(frozen: Frozen) -> dict[str, np.ndarray]:
-    """All layers [3, B, T, D], from the letters on, without padding."""
+    """Computes all layers [3, B, T, D], the character encoder included, with zeros for padding."""
     network, tokens = elmo_network(), elmo_tokens()
     mappings.elmo(network, frozen.weights, VOCABULARY)
     layers = network({"tokens": tokens}).layers
@@ -191,14 +202,16 @@ def elmo(frozen: Frozen) -> dict[str, np.ndarray]:
 
 
 def elmo_mix_layers() -> np.ndarray:
-    """Layers [3, B, T, D] whose vectors have the mean 0 and the deviation 1: ours are normalised before they are mixed,
-    AllenNLP's are not, or, if asked for, over all vectors of a layer together."""
+    """Returns layers [3, B, T, D] whose vectors have the mean 0 and the standard deviation 1.
+
+    We normalise each vector before the weighted sum. AllenNLP does not, or optionally over all vectors of a layer.
+    """
     layers = MIX - MIX.mean(axis=-1, keepdims=True)
     return (layers / layers.std(axis=-1, keepdims=True)).astype(np.float32)
 
 
 def elmo_mix(frozen: Frozen) -> dict[str, np.ndarray]:
-    """The weighted sum of layers: equation 1."""
+    """Computes the weighted sum of layers (equation 1)."""
     reading = Reading(elmo_network(), Settings(layers="all"))
     reading.mix.assign(frozen.weights["scalars"])
     reading.gain.assign(1.7)
@@ -217,4 +230,4 @@ OURS: dict[str, Callable[[Frozen], dict[str, np.ndarray]]] = {
     "flair_2": partial(flair, 2),
     "qrnn": qrnn,
 }
-"""By the name of the file."""
+"""Functions by the names of the files."""

@@ -1,4 +1,4 @@
-"""VisualBERT as `tests.models.frozen` compares it: a picture with and without words that name its regions."""
+"""Computes our VisualBERT for a picture with words that name its regions, without such words, and for text alone."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,10 @@ POSITIONS = np.array([[2, 6], [1, 4]], np.int32)
 
 
 def inputs() -> dict[str, np.ndarray]:
-    """Two rows of 10 tokens and 5 regions, the second one padded after 7 and 3; words for some regions; all labels."""
+    """Returns two rows of 10 tokens and 5 regions with all labels.
+
+    The second row has 7 tokens and 3 regions, and padding. Some regions are aligned with words.
+    """
     rng = np.random.default_rng(0)
     tokens = rng.integers(5, VOCABULARY.size, (2, 10)).astype(np.int32)
     tokens[1, 7:] = 0
@@ -40,8 +43,10 @@ def inputs() -> dict[str, np.ndarray]:
 
 
 def build(frozen: Frozen) -> Pretrainable:
-    """Our network with the reference's weights, which are BERT's and those of the regions. The reference's tables of
-    segments and positions of regions have rows that nothing reads."""
+    """Builds our network with the reference's weights: BERT's and those of the regions.
+
+    The reference's tables of segments and positions of regions have rows that are never read.
+    """
     arrays = {name.replace("visual_bert.", "bert."): value for name, value in frozen.weights.items()}
     built = models.load("visualbert").build(SIZE, VOCABULARY)
     table = {entry.ours.replace("nsp/", "sip/"): entry for entry in published.load("bert").weights(SIZE)}
@@ -58,22 +63,22 @@ def build(frozen: Frozen) -> Pretrainable:
 
 
 def visualbert(frozen: Frozen) -> dict[str, np.ndarray]:
-    """The layers, the pooled vector, the scores of hidden words and of both captions, and the loss."""
+    """Computes the layers, the pooled vector, the logits of masked tokens, the scores of the caption, and the loss."""
     built, given = build(frozen), inputs()
-    present, found = (given["tokens"] > 0)[..., None], {}
+    present, outputs = (given["tokens"] > 0)[..., None], {}
     for name, left_out in (("named", ()), ("unnamed", ("alignments",)), ("text", ("alignments", "regions", "boxes"))):
         batch = {key: array for key, array in given.items() if key not in left_out}
         encoding = built.encoder(batch)
         words, related = built.loss.heads
-        found |= {
+        outputs |= {
             f"{name}_hidden": np.stack([np.asarray(layer) * present for layer in encoding.layers]),
             f"{name}_pooled": np.asarray(encoding.pooled),
             f"{name}_logits": np.reshape(words.logits(encoding.tokens, POSITIONS), (2, 2, -1)),
             f"{name}_related": np.asarray(related.scores(encoding.pooled)),
         }
         if name != "text":
-            found[f"{name}_loss"] = np.asarray(built.loss(batch)["loss"])
-    return found
+            outputs[f"{name}_loss"] = np.asarray(built.loss(batch)["loss"])
+    return outputs
 
 
 OURS: dict[str, Callable[[Frozen], dict[str, np.ndarray]]] = {"visualbert": visualbert}

@@ -1,6 +1,6 @@
-"""Our word vectors with the tables below, and the gradients and vectors that they give.
+"""Computes gradients and vectors of our models of word vectors, with the tables below.
 
-The references keep no names for their tables: all are drawn from seeds here (`random`).
+The tables of the references have no names, so all tables are drawn from seeds (`random`).
 """
 
 from collections.abc import Callable
@@ -20,57 +20,62 @@ from tests.models.frozen import Frozen
 
 WORDS, WIDTH, WINDOW = 40, 8, 3
 COUNTS = np.sort(np.random.default_rng(1).choice(5000, WORDS, replace=False) + 1)[::-1]
-"""gensim numbers words by frequency; so does this, and numbers are the same on both sides."""
+"""Counts in descending order. gensim numbers words by frequency, so the numbers are the same on both sides."""
 UNSEEN = WORDS - 1
-"""The noise word: gensim leaves out noise that is the very word predicted, which is counted here."""
+"""The noise word, which no text contains. gensim ignores noise that equals the predicted word, and we do not."""
 
 
 def random(seed: int, *shape: int) -> np.ndarray:
-    """Products of two rows stay within the 6 where gensim's table ends, and are wide enough to be told apart."""
+    """Returns a random table. Products of two rows are large enough to differ clearly, but below 6, the end of gensim's
+    sigmoid table."""
     return np.random.default_rng(seed).normal(0, 0.7, shape).astype(np.float32)
 
 
 def sentences() -> list[np.ndarray]:
-    """Two, which together are longer than a block of `skipgram.BLOCK` tokens."""
+    """Returns two sentences that together are longer than a block of `skipgram.BLOCK` tokens."""
     rng = np.random.default_rng(2)
     return [rng.integers(0, UNSEEN, 25), rng.integers(0, UNSEEN, 20)]
 
 
 def row(texts: list[np.ndarray]) -> dict[str, np.ndarray]:
-    """``texts`` as a batch of one row, every window `WINDOW` wide, every noise word `UNSEEN`."""
+    """Returns ``texts`` as a batch of one row.
+
+    All windows have the half width `WINDOW`, and all noise words are `UNSEEN`.
+    """
     places = [np.arange(len(text)) + number * skipgram.FAR for number, text in enumerate(texts)]
     batch = {"tokens": np.concatenate(texts)[None], "places": np.concatenate(places)[None]}
     batch |= {"windows": np.full_like(batch["tokens"], WINDOW), "noise": np.full((1, 4), UNSEEN)}
     return {name: value.astype(np.int32) for name, value in batch.items()}
 
 
-def slopes(loss, batch: dict, variables: list, totals: dict) -> list[np.ndarray]:
-    """The gradients of the sum that ``loss`` divides by ``totals``."""
+def gradients_of(loss, batch: dict, variables: list, totals: dict) -> list[np.ndarray]:
+    """Returns the gradients of ``loss`` with respect to ``variables``. ``totals`` are the divisors of its sums."""
     with tf.GradientTape() as tape:
         value = loss(batch, totals=totals)["loss"]
-    return [tf.convert_to_tensor(slope).numpy() for slope in tape.gradient(value, [v.value for v in variables])]
+    return [tf.convert_to_tensor(gradient).numpy() for gradient in tape.gradient(value, [v.value for v in variables])]
 
 
 def centre_by_centre(loss, batch: dict, variables: list) -> list[np.ndarray]:
-    """The gradients of a loss by means, that of each word times the number of words around it.
+    """Returns the gradients of a loss over means of context vectors, multiplied by the number of context words.
 
-    gensim, like the authors' program, adds the mean's whole gradient to each vector of the mean; the true one is a
-    share of it. Here each row has one centre: with places twice as far apart and windows of 1, the others are alone.
+    gensim, like the authors' program, adds the mean's whole gradient to each vector of the mean, although each vector's
+    true gradient is only a share of it. Here each row has one centre: positions are doubled, so that all other words,
+    with windows of 1, have no context.
     """
     places, length = 2 * batch["places"], batch["tokens"].shape[1]
     rows = {name: np.repeat(value, length, axis=0) for name, value in (batch | {"places": places}).items()}
     rows["windows"] = np.ones_like(rows["windows"]) + (2 * WINDOW - 1) * np.eye(length, dtype=np.int32)
-    numbers = (np.abs(places - places.T) <= 2 * WINDOW).sum(axis=1) - 1  # of words around each
+    numbers = (np.abs(places - places.T) <= 2 * WINDOW).sum(axis=1) - 1  # of context words of each centre
     sums = [0.0, 0.0]
     for number in np.unique(numbers):
         chosen = {name: value[numbers == number] for name, value in rows.items()}
-        found = slopes(loss, chosen, variables, {"words": 1})
-        sums = [sums[0] + number * found[0], sums[1] + found[1]]
+        results = gradients_of(loss, chosen, variables, {"words": 1})
+        sums = [sums[0] + number * results[0], sums[1] + results[1]]
     return sums
 
 
 def tables(name: str, rows: int = WORDS):
-    """The loss of the model ``name`` with random tables, these as variables, and as arrays."""
+    """Returns the loss of the model ``name`` with random tables, and the tables as variables and as arrays."""
     built = models.load(name).build(Size(layers=0, width=WIDTH, length=64), Vocabulary(size=WORDS))
     variables = [built.encoder.table]
     variables += [variable for variable in built.loss.trainable_variables if variable is not built.encoder.table]
@@ -82,7 +87,10 @@ def tables(name: str, rows: int = WORDS):
 
 
 def gradients(name: str, frozen: Frozen | None = None) -> dict[str, np.ndarray]:
-    """The gradients of both tables for `sentences`; of models of means, of the answers by the plain loss, too."""
+    """Computes the gradients of both tables for `sentences`.
+
+    For models of means, also computes the gradient of the output table directly, without `centre_by_centre`.
+    """
     hierarchical = name.endswith("_hs")
     loss, variables, _ = tables(name, WORDS - 1 if hierarchical else WORDS)
     batch = row(sentences())
@@ -91,25 +99,31 @@ def gradients(name: str, frozen: Frozen | None = None) -> dict[str, np.ndarray]:
         centres = hierarchical_softmax.find_centres(batch["places"], batch["windows"])
         batch |= {"paths": paths[batch["tokens"]], "centres": centres}
     if name.startswith("word2vec"):
-        found = slopes(loss, batch, variables, {"pairs": 1})
-        return dict(zip(("inputs", "outputs"), found, strict=True))
-    found = dict(zip(("inputs", "outputs"), centre_by_centre(loss, batch, variables), strict=True))
-    return found | {"plain_outputs": slopes(loss, batch, variables, {"words": 1})[1]}
+        results = gradients_of(loss, batch, variables, {"pairs": 1})
+        return dict(zip(("inputs", "outputs"), results, strict=True))
+    results = dict(zip(("inputs", "outputs"), centre_by_centre(loss, batch, variables), strict=True))
+    return results | {"plain_outputs": gradients_of(loss, batch, variables, {"words": 1})[1]}
 
 
 def paths(words: int, frozen: Frozen | None = None) -> dict[str, np.ndarray]:
-    """The turns to ``words`` words of Huffman's tree, one after the other, without padding; and how many each has."""
+    """Computes the turns of a Huffman tree to each of ``words`` words, and their numbers.
+
+    The turns are concatenated without padding.
+    """
     counts = np.random.default_rng(words).choice(1 << 40, words, replace=False) + 1
-    found = hierarchical_softmax.tree(counts, hierarchical_softmax.longest_tree_path(words))
-    return {"turns": found[found != 0], "depths": (found != 0).sum(axis=1)}
+    results = hierarchical_softmax.tree(counts, hierarchical_softmax.longest_tree_path(words))
+    return {"turns": results[results != 0], "depths": (results != 0).sum(axis=1)}
 
 
 LABELS = np.array([290, 170, 111, 70, 51, 30, 20, 7, 2])
-"""How often each label of the hierarchical classifier occurs."""
+"""Counts of the labels of the hierarchical classifier."""
 
 
 def probabilities(frozen: Frozen) -> dict[str, np.ndarray]:
-    """Of every label, from a tree where + is to the right: the nodes' vectors are fastText's times -1."""
+    """Computes the probability of every label.
+
+    In our tree, + is to the right, so nodes have fastText's vectors times -1.
+    """
     loss, _, _ = tables("cbow_hs", WORDS - 1)
     nodes = random(6, len(LABELS), WIDTH)
     loss.nodes.table.assign(np.concatenate([-nodes[:-1], np.zeros((WORDS - len(LABELS), WIDTH))]))
@@ -120,7 +134,7 @@ def probabilities(frozen: Frozen) -> dict[str, np.ndarray]:
 
 
 def documents(name: str, length: int) -> tuple[Pretrainable, list, np.ndarray]:
-    """The model, its tables with random values, and two texts of ``length`` words [2, T]."""
+    """Returns the model, its tables with random values, and two texts of ``length`` words [2, T]."""
     built = models.load(name).build(Size(layers=1, width=WIDTH, inner=4, length=64), Vocabulary(size=WORDS))
     variables = [built.encoder.answers.table, built.encoder.documents.table]
     variables += [built.encoder.table] if name == "pv_dm" else []
@@ -130,12 +144,12 @@ def documents(name: str, length: int) -> tuple[Pretrainable, list, np.ndarray]:
 
 
 def paragraph_vectors(name: str, length: int, frozen: Frozen | None = None) -> dict[str, np.ndarray]:
-    """The gradients of the answers, and of the other tables where windows are as wide as texts."""
+    """Computes the gradients of the output table, and of the other tables if windows are as wide as texts."""
     built, variables, tokens = documents(name, length)
     batch = {"tokens": tokens.reshape(1, -1), "windows": np.full((1, 2 * length), 5)}
     batch |= {"documents": np.repeat([[1, 2]], length, axis=1), "noise": np.full((1, 4), UNSEEN)}
     batch = {name: value.astype(np.int32) for name, value in batch.items()}
-    ours = slopes(built.loss, batch, variables, {"words": 1, "noise": 1})
+    ours = gradients_of(built.loss, batch, variables, {"words": 1, "noise": 1})
     if name == "pv_dbow":
         return dict(zip(("answers", "documents"), ours, strict=True))
     if length > 6:
@@ -144,19 +158,21 @@ def paragraph_vectors(name: str, length: int, frozen: Frozen | None = None) -> d
 
 
 PARTS = {"W": (WORDS, WIDTH), "C": (WORDS, WIDTH), "bw": (WORDS, 1), "bc": (WORDS, 1)}
-"""mittens' names of GloVe's tables."""
+"""Shapes of GloVe's tables by their names in mittens."""
 
 
 def cooccurrences() -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Counts of pairs, on both sides of the bounds of the weights f(x), and the tables."""
+    """Returns co-occurrence counts on both sides of the bounds of the weights f(x), and the tables."""
     rng = np.random.default_rng(0)
     counts = np.exp(rng.uniform(-3, 8, (WORDS, WORDS))).astype(np.float32) * (rng.random((WORDS, WORDS)) < 0.4)
     return counts, {name: rng.normal(0, 0.7, shape).astype(np.float32) for name, shape in PARTS.items()}
 
 
 def glove(frozen: Frozen | None = None) -> dict[str, np.ndarray]:
-    """The cost, the gradients in shares of the largest component, and the vectors: half the sum over all pairs there,
-    the mean over those that meet here."""
+    """Computes the cost, the gradients, and the vectors.
+
+    The cost of mittens is half the sum over all pairs. Ours is the mean over the pairs that occur.
+    """
     counts, arrays = cooccurrences()
     loss = models.load("glove").build(Size(layers=0, width=WIDTH, length=64), Vocabulary(size=WORDS)).loss
     variables = [loss.encoder.table, loss.encoder.contexts.table, loss.bias, loss.context_bias]
@@ -167,14 +183,14 @@ def glove(frozen: Frozen | None = None) -> dict[str, np.ndarray]:
     batch["counts"] = counts[one, other][None].view(np.int32)
     with tf.GradientTape() as tape:
         value = loss(batch)["loss"]
-    found = tape.gradient(value, [variable.value for variable in variables])
+    results = tape.gradient(value, [variable.value for variable in variables])
     words = np.arange(WORDS, dtype=np.int32)[None]
     return {
         "cost": np.asarray(value) * len(one) / 2,
         "vectors": np.asarray(loss.encoder({"tokens": words}).tokens[0]),
         **{
-            name: tf.convert_to_tensor(slope).numpy().reshape(PARTS[name]) * len(one) / 2
-            for name, slope in zip(PARTS, found, strict=True)
+            name: tf.convert_to_tensor(gradient).numpy().reshape(PARTS[name]) * len(one) / 2
+            for name, gradient in zip(PARTS, results, strict=True)
         },
     }
 
@@ -186,38 +202,41 @@ BUCKETS = 50
 
 
 def subwords(words: tuple[str, ...] = SPELLED) -> tuple[Pretrainable, Vocabulary]:
-    """The model of ``words``, numbered from ``vocabulary.first`` on, with random tables."""
+    """Returns the fastText model of ``words`` with random tables, and its vocabulary."""
     specials = Vocabulary(size=0).first
     vocabulary = Vocabulary(size=specials + len(words), pieces=(*map(str, range(specials)), *words))
     built = models.load("fasttext").build(Size(layers=0, width=WIDTH, inner=BUCKETS, length=64), vocabulary)
     rng = np.random.default_rng(0)
     for table in (built.encoder.table, built.encoder.ngrams.table):
-        table.assign(rng.normal(0, 2.0, table.shape))  # means of 15 are four times as small
+        table.assign(rng.normal(0, 2.0, table.shape))  # means of 15 vectors are four times as small
     return built, vocabulary
 
 
 def fasttext(frozen: Frozen | None = None) -> dict[str, np.ndarray]:
-    """The buckets of each word's n-grams, and its vector."""
+    """Computes the buckets and hashes of each word's n-grams, and its vector."""
     built, vocabulary = subwords()
     numbers = np.arange(vocabulary.first, vocabulary.size, dtype=np.int32)
-    found = {"vectors": np.asarray(built.encoder({"tokens": numbers[None]}).tokens[0])}
+    results = {"vectors": np.asarray(built.encoder({"tokens": numbers[None]}).tokens[0])}
     for number, word in enumerate(SPELLED):
         (marked,) = spelled([word])
-        found[f"{number}/buckets"] = np.array([hashed(ngram) % BUCKETS for ngram in ngrams(marked)])
-        found[f"{number}/hashes"] = np.array([hashed(ngram) for ngram in ngrams(marked)])
-    return found
+        results[f"{number}/buckets"] = np.array([hashed(ngram) % BUCKETS for ngram in ngrams(marked)])
+        results[f"{number}/hashes"] = np.array([hashed(ngram) for ngram in ngrams(marked)])
+    return results
 
 
 def five_letters() -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
-    """Twenty words of 15 n-grams each, the rows of the output table, and a text of twelve of these words."""
+    """Returns twenty words of 15 parts each, the output table, and a text of twelve of these words."""
     rng = np.random.default_rng(1)
     words = tuple("".join(rng.choice(list("abcdé"), 5)) for _ in range(20))
     return words, rng.normal(0, 0.7, (Vocabulary(size=0).first + 20, WIDTH)), rng.integers(0, 19, 12)
 
 
 def fasttext_gradient(frozen: Frozen | None = None) -> dict[str, np.ndarray]:
-    """gensim, like the authors' program, adds a word's whole gradient to each of its 15 parts; the true one is a share
-    of it."""
+    """Computes the gradients of the tables, multiplied by 15 for words and n-grams.
+
+    gensim, like the authors' program, adds a word's whole gradient to each of its 15 parts, although each part's true
+    gradient is only a share of it.
+    """
     words, contexts, text = five_letters()
     built, vocabulary = subwords(words)
     built.loss.contexts.table.assign(contexts)
@@ -226,19 +245,19 @@ def fasttext_gradient(frozen: Frozen | None = None) -> dict[str, np.ndarray]:
     batch["noise"] = np.full((1, 4), len(words) - 1 + first)
     batch = {name: value.astype(np.int32) for name, value in batch.items()}
     variables = [encoder.table, encoder.ngrams.table, built.loss.contexts.table]
-    found = slopes(built.loss, batch, variables, {"pairs": 1})
-    return {"words": 15 * found[0][first:], "ngrams": 15 * found[1], "contexts": found[2][first:]}
+    results = gradients_of(built.loss, batch, variables, {"pairs": 1})
+    return {"words": 15 * results[0][first:], "ngrams": 15 * results[1], "contexts": results[2][first:]}
 
 
 def labelled() -> tuple[list[str], list[str]]:
-    """Forty texts of one length, as fastText's rates fall by words, and their labels."""
+    """Returns forty texts and their labels. All have one length, because fastText's learning rate decays by words."""
     rng = np.random.default_rng(0)
     texts = [" ".join(rng.choice(["a", "bé", "c", "d", "ee", "ф", "g"], 6)) for _ in range(40)]
     return texts, ["x" if "a" in text.split()[:3] else "y" for text in texts]
 
 
 def fasttext_classifier(frozen: Frozen) -> dict[str, np.ndarray]:
-    """All weights after 20 epochs, from the program's own first ones. ``order`` are its words by number."""
+    """Computes all weights after 20 epochs, from the initial weights of the authors' program."""
     texts, answers = labelled()
     ids, ends, occurring = classifier.features([(text,) for text in texts], len(texts), buckets=1000)
     ours = list(dict.fromkeys(word for text in texts for word in [*text.split(), "</s>"]))
@@ -247,8 +266,8 @@ def fasttext_classifier(frozen: Frozen) -> dict[str, np.ndarray]:
     assert len(ours) == len(theirs) and rows == frozen.given["rows"].tolist()
     gold = np.array([labels.index(answer) for answer in answers])
     first, answers = frozen.given["first"].copy(), np.zeros((2, 10), np.float32)
-    found = classifier.fit(first, answers, ids, ends, gold, epochs=20, batch=1, seed=None)
-    return {"inputs": np.asarray(found[0]), "outputs": np.asarray(found[1])}
+    results = classifier.fit(first, answers, ids, ends, gold, epochs=20, batch=1, seed=None)
+    return {"inputs": np.asarray(results[0]), "outputs": np.asarray(results[1])}
 
 
 OURS: dict[str, Callable[[Frozen], dict[str, np.ndarray]]] = {
@@ -265,4 +284,4 @@ OURS: dict[str, Callable[[Frozen], dict[str, np.ndarray]]] = {
     "glove": glove,
     "hierarchical_probabilities": probabilities,
 }
-"""By the name of the file."""
+"""Functions by the names of the files."""

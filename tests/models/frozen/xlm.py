@@ -1,6 +1,6 @@
-"""XLM with the weights of `transformers`, and its logits of a row of one language and of a row of translations.
+"""Computes the logits of our XLM with the weights of `transformers`, for rows in one language and a translation pair.
 
-The reference has no rows of several pairs, so each row has one.
+The reference cannot read several pairs in one row, so each row has at most one pair.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,10 @@ VOCABULARY = Vocabulary(size=41, symbols={"languages": ("de", "en", "fr")})
 
 
 def inputs() -> dict[str, np.ndarray]:
-    """Channels [3, 10]: rows of language 2, of languages 1 and 3 with restarted positions, and with padding."""
+    """Returns channels [3, 10].
+
+    Row 0 is in language 2. Row 1 is in languages 1 and 3, with restarted positions. Row 2 is padded.
+    """
     rng = np.random.default_rng(0)
     tokens = rng.integers(1, VOCABULARY.size, (3, 10)).astype(np.int32)
     tokens[2, 7:] = 0
@@ -32,7 +35,7 @@ def inputs() -> dict[str, np.ndarray]:
 
 
 def variables(theirs: Mapping[str, np.ndarray]) -> Iterator[tuple[str, np.ndarray]]:
-    """Our variables' paths and their values, from the weights of the reference by name."""
+    """Yields the paths and values of our variables, given the weights of the reference by name."""
 
     def linear(path: str, names: list[str]) -> Iterator[tuple[str, np.ndarray]]:
         yield f"{path}/kernel", np.concatenate([theirs[f"{name}.weight"].T for name in names], axis=1)
@@ -59,14 +62,14 @@ def variables(theirs: Mapping[str, np.ndarray]) -> Iterator[tuple[str, np.ndarra
 
 
 def logits(kept: Frozen) -> dict[str, np.ndarray]:
-    """``logits`` [N, V], of the N tokens that are no padding."""
+    """Computes ``logits`` [N, V] of the N tokens without padding."""
     built, given, arrays = models.load("xlm").build(SIZE, VOCABULARY), inputs(), dict(variables(kept.weights))
     for variable in built.loss.variables:
         variable.assign(arrays.pop(variable.path))
     assert not arrays
     (head,) = built.loss.heads
-    found = head.logits(built.encoder(given).tokens, np.tile(np.arange(10, dtype=np.int32), (3, 1)))  # [3 * 10, V]
-    return {"logits": np.asarray(found)[given["tokens"].ravel() > 0]}
+    scores = head.logits(built.encoder(given).tokens, np.tile(np.arange(10, dtype=np.int32), (3, 1)))  # [3 * 10, V]
+    return {"logits": np.asarray(scores)[given["tokens"].ravel() > 0]}
 
 
 OURS = {"xlm": logits}

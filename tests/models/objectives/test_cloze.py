@@ -1,5 +1,5 @@
-"""Cloze: a token's prediction never depends on the token, the two towers and what joins them worked out position by
-position, and the loss by hand."""
+"""Tests of the cloze objective: a prediction does not depend on its own token; the two towers and the layer over them,
+computed position by position; and the loss by hand."""
 
 import math
 from functools import cache
@@ -24,7 +24,7 @@ DOCUMENTS = np.array([[1, 1, 1, 1, 1, 1, 2, 2, 2, 2]], np.int32)
 
 @cache
 def built() -> Pretrainable:
-    """A small model whose weights are random everywhere, norms and biases too."""
+    """A small model with random weights everywhere, including norms and biases."""
     keras.utils.set_random_seed(1)
     model = cloze.build(SIZE, VOCABULARY)
     rng = np.random.default_rng(2)
@@ -33,33 +33,33 @@ def built() -> Pretrainable:
     return model
 
 
-def changed(tokens: np.ndarray) -> np.ndarray:
-    """As many copies of the row as it has tokens, another word in place t of copy t."""
+def replace_each_token(tokens: np.ndarray) -> np.ndarray:
+    """Returns one copy of the row for each of its tokens. Copy t has another word at position t."""
     copies = np.repeat(tokens, tokens.shape[1], axis=0)
     np.fill_diagonal(copies, 80)
     return copies
 
 
-def movement(see_itself: bool, documents: np.ndarray | None = None) -> np.ndarray:
-    """[T, T]: how far the vector at t (row) moves when token u (column) changes."""
+def token_influence(see_itself: bool, documents: np.ndarray | None = None) -> np.ndarray:
+    """[T, T]: the change of the vector at position t (row) when token u (column) changes."""
 
     def vectors(tokens):
         packed = None if documents is None else tf.constant(np.repeat(documents, len(tokens), axis=0))
         last = built().encoder.hidden(tf.constant(tokens), documents=packed, see_itself=see_itself)[-1]
         return np.asarray(last).reshape(*tokens.shape, -1)
 
-    return np.abs(vectors(changed(TOKENS)) - vectors(np.repeat(TOKENS, TOKENS.size, axis=0))).max(axis=-1).T
+    return np.abs(vectors(replace_each_token(TOKENS)) - vectors(np.repeat(TOKENS, TOKENS.size, axis=0))).max(axis=-1).T
 
 
-def test_no_path_leads_from_a_token_to_its_prediction():
-    moved = movement(see_itself=False)
-    own = np.eye(len(moved), dtype=bool)
-    assert moved[own].max() < 1e-6
-    assert moved[~own].min() > 1e-4  # every other token counts, on either side
+def test_prediction_does_not_depend_on_its_own_token():
+    influence = token_influence(see_itself=False)
+    own = np.eye(len(influence), dtype=bool)
+    assert influence[own].max() < 1e-6
+    assert influence[~own].min() > 1e-4  # it depends on every other token, on either side
 
 
-def test_encoding_sees_the_token_itself():
-    assert movement(see_itself=True).min() > 1e-4
+def test_encoding_depends_on_the_token_itself():
+    assert token_influence(see_itself=True).min() > 1e-4
     encoder = built().encoder
     whole = np.asarray(encoder({"tokens": TOKENS}).tokens)
     assert np.array_equal(whole[0], encoder.hidden(tf.constant(TOKENS))[-1])
@@ -67,12 +67,12 @@ def test_encoding_sees_the_token_itself():
 
 
 @pytest.mark.parametrize("see_itself", [False, True])
-def test_documents_that_share_a_row_do_not_see_each_other(see_itself):
-    moved = movement(see_itself, DOCUMENTS)
+def test_documents_in_one_row_do_not_attend_to_each_other(see_itself):
+    influence = token_influence(see_itself, DOCUMENTS)
     together = DOCUMENTS[0][:, None] == DOCUMENTS[0]
-    seen = together & (see_itself | ~np.eye(len(moved), dtype=bool))
-    assert moved[~seen].max() < 1e-6
-    assert moved[seen].min() > 1e-4
+    seen = together & (see_itself | ~np.eye(len(influence), dtype=bool))
+    assert influence[~seen].max() < 1e-6
+    assert influence[seen].min() > 1e-4
 
 
 def norm(x, w, name):
@@ -81,7 +81,7 @@ def norm(x, w, name):
 
 
 def attend(query, keys, values):
-    """One position: each head's softmax over the keys, heads side by side."""
+    """Multi-head attention for one position: a softmax over the keys in each head, with the heads concatenated."""
     parts = []
     for head in range(SIZE.heads):
         part = slice(head * 8, head * 8 + 8)
@@ -97,7 +97,7 @@ def feed_forward(x, w):
 
 
 def by_hand(tokens: list[int], see_itself: bool) -> list[np.ndarray]:
-    """Section 3, one position after the other, in float64."""
+    """Section 3 of the paper, one position at a time, in float64."""
     encoder = built().encoder
     table = np.asarray(encoder.token_embedding, np.float64)
     x = []
@@ -137,15 +137,16 @@ def test_network_by_hand(see_itself):
     assert np.allclose(ours, by_hand(TOKENS[0, :7].tolist(), see_itself), atol=2e-5)
 
 
-def test_network_by_hand_where_documents_meet():
-    """Beside another document a text begins and ends as a row does, but for its positions: the first one shows it."""
+def test_document_in_a_shared_row_by_hand():
+    """A document in a shared row is encoded like a row of its own, except for its positions. Only the first document
+    has the positions of a row."""
     row, documents = tf.constant(TOKENS), tf.constant(DOCUMENTS)
     ours = built().encoder.hidden(row, documents=documents, see_itself=False)[-1][:6]
     assert np.allclose(ours, by_hand(TOKENS[0, :6].tolist(), False), atol=2e-5)
 
 
 def test_loss_by_hand():
-    """Of four tokens the last is alone in its document, and padding follows."""
+    """Four tokens, the last one alone in its document, followed by padding."""
     loss = cloze.build(SIZE, VOCABULARY).loss
     p = np.full((5, VOCABULARY.size), 1e-9)
     p[0, 2], p[1, 40], p[2, 41], p[3, 42], p[4, 0] = 0.5, 0.2, 0.25, 0.9, 1.0
@@ -162,7 +163,7 @@ def test_loss_by_hand():
     assert float(part["loss"]) == pytest.approx(expected / 4, abs=1e-5)
 
 
-def test_every_token_of_a_batch_is_predicted_by_a_model_that_knows_nothing():
+def test_every_token_is_predicted_and_the_untrained_loss_is_near_chance():
     ids = np.random.default_rng(0).integers(VOCABULARY.first, VOCABULARY.size, 600).astype(np.int32)
     ends = np.arange(0, 601, 10)
     corpus = Corpus(ids=ids, sentences=ends, documents=np.arange(0, 61, 6), heads=np.ones(600, bool))

@@ -1,4 +1,4 @@
-"""Conditional language modelling: which code stands before which text, and its loss by hand."""
+"""Tests of conditional language modelling: which control code precedes which text, and the loss by hand."""
 
 from types import SimpleNamespace
 
@@ -16,16 +16,16 @@ DOCUMENTS, SIZE = 40, 50
 
 
 def corpus() -> Corpus:
-    """40 documents of one sentence of 50 tokens; an id tells where its token stood."""
+    """40 documents of one sentence of 50 tokens each. An id tells the position of its token."""
     total = DOCUMENTS * SIZE
     ends = np.arange(0, total + 1, SIZE)
     ids = np.arange(VOCABULARY.first, VOCABULARY.first + total, dtype=np.int32)
     return Corpus(ids=ids, sentences=ends, documents=np.arange(DOCUMENTS + 1), heads=np.ones(total, bool))
 
 
-def test_the_code_is_that_of_the_first_documents_stretch():
+def test_control_code_names_the_part_of_the_corpus_of_the_first_document():
     make, codes = conditional_lm.batches(corpus(), VOCABULARY, 8, 17), set()
-    for step in range(30):  # over the end of an epoch
+    for step in range(30):  # beyond the end of an epoch
         tokens = make(step, 1)["tokens"]
         assert tokens.shape == (8, 17) and tokens.dtype == np.int32
         for row in tokens:
@@ -41,7 +41,7 @@ def test_the_code_is_that_of_the_first_documents_stretch():
 
 
 def test_loss_by_hand():
-    """Width 2, 3 words besides padding: every token's vector is what predicts the next."""
+    """Width 2 and 3 words besides padding. The vector of each token predicts the next token."""
     table = np.array([[0, 0], [1, 0], [0, 1], [1, 1]], np.float32)
     bias = np.array([0.0, 0.5, -0.5, 1.0], np.float32)
     encoder = keras.layers.Layer(name="encoder")
@@ -62,6 +62,6 @@ def test_loss_by_hand():
         scores = table @ table[now] + bias
         nll.append(np.log(np.exp(scores).sum()) - scores[after])
     assert np.isclose(float(loss({"tokens": tokens})["loss"]), np.mean(nll), atol=1e-6)
-    assert seen.documents is None  # every token sees the code
+    assert seen.documents is None  # every token attends to the code
     halves = [float(loss({"tokens": row[None]}, totals={"tokens": tf.constant(3)})["loss"]) for row in tokens]
     assert np.isclose(sum(halves), np.mean(nll), atol=1e-6)

@@ -1,4 +1,4 @@
-"""The noises of section 3.1.4 of the survey, each by itself, and as BART puts them together."""
+"""Tests of the noises of section 3.1.4 of the survey: each one alone, and BART's combination."""
 
 import math
 
@@ -14,7 +14,7 @@ FIRST, MASK = VOCABULARY.first, VOCABULARY.mask
 
 
 def text(rows: int = 200, length: int = 60) -> np.ndarray:
-    """Rows that count upwards, so that an id tells where it stood."""
+    """Rows that count upwards, so that an id tells its original position."""
     return np.tile(np.arange(FIRST, FIRST + length, dtype=np.int32), (rows, 1))
 
 
@@ -24,14 +24,14 @@ def rng(number: int = 0) -> np.random.Generator:
 
 @pytest.fixture(scope="module")
 def corpus() -> Corpus:
-    """40 documents of 12 sentences; every token is unique: id - FIRST is its offset."""
+    """40 documents of 12 sentences. Every token is unique: id - FIRST is its offset in the corpus."""
     sizes = rng(2).integers(3, 15, 480)
     total = int(sizes.sum())
     ids = np.arange(FIRST, FIRST + total, dtype=np.int32)
     return Corpus(ids, np.concatenate([[0], np.cumsum(sizes)]), np.arange(0, 481, 12), np.ones(total, bool))
 
 
-def test_masking_replaces_a_fixed_share_anywhere():
+def test_masking_replaces_a_fixed_share_at_uniform_positions():
     given = text()
     masked = dae.mask_tokens(given, rng(), VOCABULARY)
     hidden = masked != given
@@ -40,20 +40,21 @@ def test_masking_replaces_a_fixed_share_anywhere():
     assert np.abs(hidden.mean(axis=0) - 0.15).max() < 4 * math.sqrt(0.15 * 0.85 / 200)
 
 
-def test_deletion_leaves_the_rest_in_order_and_no_trace():
+def test_deletion_keeps_the_order_and_inserts_no_mask():
     given = text()
     left = dae.delete_tokens(given, rng())
     assert left.shape == (200, 60 - 9)
     assert (np.diff(left, axis=1) > 0).all()
-    lost = np.array([len(np.setdiff1d(before, after)) for before, after in zip(given, left, strict=True)])
-    assert (lost == 9).all()
+    deleted_counts = np.array([len(np.setdiff1d(before, after)) for before, after in zip(given, left, strict=True)])
+    assert (deleted_counts == 9).all()
     assert MASK not in left
     missing = np.array([np.isin(before, after, invert=True) for before, after in zip(given, left, strict=True)])
     assert np.abs(missing.mean(axis=0) - 0.15).max() < 4 * math.sqrt(0.15 * 0.85 / 200)
 
 
 def spans(row: np.ndarray, length: int) -> list[int]:
-    """How many tokens each [MASK] of an infilled row of ``text`` stands for; adjoining ones together, the others 0."""
+    """Returns the number of tokens that each [MASK] of an infilled row of ``text`` replaces. Of adjacent masks, the
+    first one gets the sum and the others get 0."""
     sizes, expected, run = [], FIRST, 0
     for token in [*row, FIRST + length]:
         if token == MASK:
@@ -62,7 +63,7 @@ def spans(row: np.ndarray, length: int) -> list[int]:
             if run:
                 sizes += [int(token) - expected] + [0] * (run - 1)
             else:
-                assert token == expected  # without a [MASK] nothing is missing
+                assert token == expected  # no token is missing without a [MASK]
             expected, run = int(token) + 1, 0
     return sizes
 
@@ -76,20 +77,20 @@ def test_infilling_hides_thirty_percent_in_poisson_spans_with_one_mask_each():
     assert ((filled == MASK).sum(axis=1) == 10).all()
     for row in filled:
         assert sum(spans(row, length)) == 30
-    # A single [MASK] between kept tokens stands for one span: lengths 0 to 6 as often as Poisson(3) given the sum.
-    alone = []
+    # A [MASK] between kept tokens replaces one span. Its length is Poisson(3), given the sum: Binomial(30, 0.1).
+    single_spans = []
     for row in filled:
         padded = np.concatenate([[FIRST - 1], row, [FIRST + length]])
         for place in np.flatnonzero(padded == MASK):
             if padded[place - 1] != MASK and padded[place + 1] != MASK:
-                alone.append(int(padded[place + 1] - padded[place - 1] - 1))
-    share = np.bincount(alone, minlength=12) / len(alone)
+                single_spans.append(int(padded[place + 1] - padded[place - 1] - 1))
+    share = np.bincount(single_spans, minlength=12) / len(single_spans)
     given_sum = [math.comb(30, k) * 0.1**k * 0.9 ** (30 - k) for k in range(12)]
-    assert len(alone) > 2000
-    assert np.abs(share - given_sum).max() < 4 * math.sqrt(0.25 / len(alone))
-    assert share[0] > 0.02  # [MASK] where nothing is missing
-    assert np.abs(np.mean(alone) - 3.0) < 0.15
-    # Masks stand anywhere, at both ends as well.
+    assert len(single_spans) > 2000
+    assert np.abs(share - given_sum).max() < 4 * math.sqrt(0.25 / len(single_spans))
+    assert share[0] > 0.02  # a [MASK] that replaces no token
+    assert np.abs(np.mean(single_spans) - 3.0) < 0.15
+    # Masks are equally likely at every position, including both ends.
     assert np.abs((filled == MASK).mean(axis=0) - 10 / 80).max() < 4 * math.sqrt(0.11 / rows)
 
 
@@ -109,18 +110,18 @@ def test_permutation_moves_whole_sentences_within_their_document():
     assert len(orders) == math.factorial(3) * math.factorial(2)
 
 
-def test_rotation_begins_with_any_token_and_goes_around():
+def test_rotation_starts_at_a_uniformly_drawn_token():
     given = text(600, 20)
-    turned = dae.rotate(given, rng())
-    steps = np.diff(turned, axis=1)
+    rotated = dae.rotate(given, rng())
+    steps = np.diff(rotated, axis=1)
     assert np.isin(steps, (1, -19)).all()
-    assert (np.sort(turned, axis=1) == given).all()
-    first = np.bincount(turned[:, 0] - FIRST, minlength=20)
+    assert (np.sort(rotated, axis=1) == given).all()
+    first = np.bincount(rotated[:, 0] - FIRST, minlength=20)
     assert np.abs(first / 600 - 0.05).max() < 4 * math.sqrt(0.05 * 0.95 / 600)
 
 
 @pytest.mark.parametrize("noise", dae.NOISES)
-def test_each_noise_can_be_switched_on_alone(corpus, noise):
+def test_each_noise_works_alone(corpus, noise):
     make = dae.batches(corpus, VOCABULARY, 8, 48, longest=80, noises=(noise,))
     batch, again, other = make(3, 1), make(3, 1), make(3, 2)
     assert np.array_equal(batch["tokens"], again["tokens"])
@@ -132,11 +133,11 @@ def test_each_noise_can_be_switched_on_alone(corpus, noise):
     assert (target[:, -1] == VOCABULARY.sep).all()
     whole = target[:, 1:-1]
     assert (np.diff(whole, axis=1)[whole[:, 1:] > FIRST] == 1).all()  # the undamaged text
-    assert np.isin(whole[:, 0] - FIRST, corpus.sentences).all()  # rows begin with a sentence
+    assert np.isin(whole[:, 0] - FIRST, corpus.sentences).all()  # rows begin at the start of a sentence
     inside = tokens[:, 1:47]
     assert (inside != whole[:, :46]).any()
-    hides = {"infilling", "masking"}
-    assert (MASK in inside) == (noise in hides)
+    masking_noises = {"infilling", "masking"}
+    assert (MASK in inside) == (noise in masking_noises)
     for row, original in zip(tokens, whole, strict=True):
         kept = row[row >= FIRST]
         assert set(kept) <= set(original)
@@ -159,7 +160,7 @@ def test_bart_permutes_the_sentences_of_the_corpus_and_infills(corpus):
         assert len(kept) == whole - dae.plan(whole)[0]
         order = sentence[kept - FIRST]
         runs = 1 + np.count_nonzero(np.diff(order))
-        assert runs == len(set(order))  # a sentence is never torn
+        assert runs == len(set(order))  # no sentence is split
         for number in set(order):
             assert (np.diff(kept[order == number]) > 0).all()
         moved += (np.diff(order) < 0).any()
@@ -167,13 +168,13 @@ def test_bart_permutes_the_sentences_of_the_corpus_and_infills(corpus):
     assert moved > 28
 
 
-def test_the_target_fits_the_decoder(corpus):
+def test_targets_fit_the_length_of_the_decoder(corpus):
     batch = dae.batches(corpus, VOCABULARY, 2, 64, longest=64)(0, 1)
     assert batch["targets"].shape == (2, 64)
     assert batch["tokens"].shape == (2, 64)
 
 
-def test_an_unknown_noise_and_a_short_row_are_sentences(corpus):
+def test_unknown_noise_and_short_rows_raise_an_error(corpus):
     with pytest.raises(ValueError, match="blur"):
         dae.batches(corpus, VOCABULARY, 2, 64, longest=80, noises=("blur",))
     with pytest.raises(ValueError, match="too short"):
@@ -181,7 +182,7 @@ def test_an_unknown_noise_and_a_short_row_are_sentences(corpus):
 
 
 def test_loss_by_hand():
-    """Seq2SeqLm over a decoder with logits that we know: padding has no part in the mean."""
+    """Seq2SeqLm over a decoder with fixed logits. Padding does not count in the mean."""
     import keras
 
     from ptmbench.models.objectives.seq2seq_mlm import Seq2SeqLm

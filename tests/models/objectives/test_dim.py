@@ -1,4 +1,4 @@
-"""Deep InfoMax: which n-gram is hidden, what it is set against, and the loss by hand."""
+"""Tests of Deep InfoMax: which n-gram is hidden, which negatives it is compared with, and the loss by hand."""
 
 import math
 
@@ -13,22 +13,22 @@ from tests.models.objectives.test_masking import FIRST, VOCABULARY, corpus
 SIZE = Size(layers=1, width=16, heads=2, inner=32, length=128)
 
 
-def test_lengths_are_normal_around_five():
+def test_ngram_lengths_are_normal_with_mean_five():
     free = np.ones((20000, 40), bool)
     first, size = dim.draw(free, np.random.default_rng(0))
     shares = np.bincount(size, minlength=11)[1:] / len(size)
 
-    def below(x):
+    def normal_cdf(x):
         return 0.5 * (1 + math.erf((x - 5) / math.sqrt(2)))
 
-    expected = [below(n + 0.5) - below(n - 0.5) for n in range(1, 11)]
+    expected = [normal_cdf(n + 0.5) - normal_cdf(n - 0.5) for n in range(1, 11)]
     assert shares == pytest.approx(expected, abs=0.015)
     assert (first + size <= 40).all()
     fives = np.bincount(first[size == 5], minlength=40)[:36] / (size == 5).sum()
-    assert fives == pytest.approx(1 / 36, abs=0.01)  # every place is as likely as another
+    assert fives == pytest.approx(1 / 36, abs=0.01)  # all positions are equally likely
 
 
-def test_rows_with_little_room_have_a_shorter_ngram():
+def test_ngrams_are_shorter_in_rows_with_little_space():
     free = np.array([[0, 1, 1, 0, 1, 0], [0, 0, 0, 0, 1, 0]], bool)
     for seed in range(5):
         first, size = dim.draw(free, np.random.default_rng(seed))
@@ -36,7 +36,7 @@ def test_rows_with_little_room_have_a_shorter_ngram():
         assert size.tolist() == [2, 1]
 
 
-def test_the_ngram_is_hidden_and_the_others_are_from_elsewhere():
+def test_true_ngram_is_masked_and_negatives_are_not_from_the_row():
     text = corpus()
     batches, texts = dim.batches(text, VOCABULARY, 16, 64), sampling.FullSentences(text, VOCABULARY, 64)
     for step in range(20):
@@ -46,7 +46,7 @@ def test_the_ngram_is_hidden_and_the_others_are_from_elsewhere():
         assert ngrams.dtype == np.int32
         assert (ngrams[:, :, 0] == VOCABULARY.cls).all()
         sizes = (ngrams >= FIRST).sum(axis=2)
-        assert (sizes == sizes[:, :1]).all()  # the length gives nothing away
+        assert (sizes == sizes[:, :1]).all()  # the length does not reveal the true one
         assert np.array_equal((ngrams == VOCABULARY.sep).argmax(axis=2), sizes + 1)
         assert ((ngrams > 0).sum(axis=2) == sizes + 2).all()
         hidden = np.zeros(tokens.shape, bool)
@@ -69,7 +69,7 @@ def test_the_ngram_is_hidden_and_the_others_are_from_elsewhere():
 
 
 def test_dim_loss_by_hand():
-    """Three candidates for each of two rows, each encoded alone, and their inner products with the first token."""
+    """Four candidates for each of two rows, each encoded alone, and their inner products with the first token."""
     built = infoword.build(SIZE, VOCABULARY)
     batch = dim.batches(corpus(), VOCABULARY, 2, 64)(0, 1)
     values = built.loss(batch)
@@ -87,12 +87,12 @@ def test_dim_loss_by_hand():
     assert float(values["loss"]) == pytest.approx(float(values["mlm_loss"]) + float(values["dim_loss"]), rel=1e-6)
 
 
-def test_parts_of_a_batch_add_up_to_the_whole():
+def test_losses_of_parts_of_a_batch_add_up_to_the_whole():
     built = infoword.build(SIZE, VOCABULARY)
     batch = dim.batches(corpus(), VOCABULARY, 4, 64)(0, 1)
     totals = built.loss.totals(batch)
     parts = [{key: value[rows] for key, value in batch.items()} for rows in (slice(0, 1), slice(1, 4))]
     whole = built.loss(batch)
-    apart = [built.loss(part, totals=totals) for part in parts]
+    part_values = [built.loss(part, totals=totals) for part in parts]
     for name, value in whole.items():
-        assert float(value) == pytest.approx(sum(float(part[name]) for part in apart), rel=1e-5), name
+        assert float(value) == pytest.approx(sum(float(part[name]) for part in part_values), rel=1e-5), name

@@ -1,4 +1,5 @@
-"""Distillation: its equations in NumPy, where a student begins, which words are hidden, and what is frozen."""
+"""Tests of distillation: the equations in NumPy, the student's initial weights, the choice of masked words, and the
+frozen teacher."""
 
 from dataclasses import replace
 
@@ -18,7 +19,7 @@ def softmax(scores, axis=-1):
 
 
 def pair(layers=1, seed=3):
-    """A teacher and a student of small networks whose weights differ."""
+    """A small teacher and a small student with different weights."""
     import keras
 
     keras.utils.set_random_seed(seed)
@@ -31,7 +32,7 @@ def pair(layers=1, seed=3):
 
 
 @pytest.mark.parametrize("temperature", [1.0, 2.0, 8.0])
-def test_divergence_is_that_of_the_softened_distributions(temperature):
+def test_divergence_is_the_kl_of_the_softened_distributions(temperature):
     rng = np.random.default_rng(0)
     targets, logits = rng.normal(0, 3, (2, 5, 40)).astype(np.float32)
     p, q = softmax(targets / temperature), softmax(logits / temperature)
@@ -40,14 +41,14 @@ def test_divergence_is_that_of_the_softened_distributions(temperature):
     assert np.abs(distillation.divergence(targets, targets + 7.0, temperature)).max() < 2e-5
 
 
-def test_a_piece_without_probability_adds_nothing_to_the_divergence():
+def test_pieces_with_zero_probability_do_not_change_the_divergence():
     targets, logits = np.random.default_rng(0).normal(0, 3, (2, 5, 40)).astype(np.float32)
     some = np.asarray(distillation.divergence(targets[:, 4:], logits[:, 4:]))
     targets[:, :4] = logits[:, :4] = -1e9
     assert np.allclose(distillation.divergence(targets, logits), some, atol=2e-5)
 
 
-def test_the_gradient_of_soft_targets_is_t_times_the_difference_of_probabilities():
+def test_gradient_of_soft_targets_is_t_times_the_difference_of_probabilities():
     import tensorflow as tf
 
     targets, logits = (tf.constant(x, tf.float32) for x in np.random.default_rng(0).normal(0, 3, (2, 5, 40)))
@@ -67,7 +68,7 @@ def test_angle_is_one_minus_the_cosine():
     )
 
 
-def test_the_loss_is_the_weighted_sum_over_the_places_without_padding():
+def test_loss_is_the_weighted_sum_over_positions_without_padding():
     teacher, student = pair()
     batch = student.batches(corpus(), ROWS, LENGTH)(0, 1)
     batch["tokens"] = batch["tokens"].copy()
@@ -90,7 +91,7 @@ def test_the_loss_is_the_weighted_sum_over_the_places_without_padding():
 
 
 @pytest.mark.parametrize(("layers", "chosen"), [(1, [0]), (2, [0, 3]), (6, [0, 2, 4, 7, 9, 11])])
-def test_a_student_begins_with_equally_spaced_layers_of_its_teacher(layers, chosen):
+def test_student_is_initialised_with_equally_spaced_layers_of_its_teacher(layers, chosen):
     teacher, student = pair(layers)
     theirs = {variable.path: variable.numpy() for variable in teacher.loss.variables}
     for variable in student.loss.variables:
@@ -101,7 +102,7 @@ def test_a_student_begins_with_equally_spaced_layers_of_its_teacher(layers, chos
         assert np.array_equal(variable.numpy(), theirs[path]), path
 
 
-def test_the_teacher_is_none_of_the_students_weights_and_stays_as_it_is():
+def test_teacher_shares_no_weights_with_the_student_and_is_frozen():
     import tensorflow as tf
 
     teacher, student = pair()
@@ -116,18 +117,22 @@ def test_the_teacher_is_none_of_the_students_weights_and_stays_as_it_is():
     assert all(gradient is None for gradient in theirs) and all(gradient is not None for gradient in own)
 
 
-def test_dropout_is_the_students_alone():
-    """The soft targets are the same at every step: with dropout the student differs, and the teacher does not."""
+def test_dropout_applies_to_the_student_only():
+    """The soft targets are the same at every step: dropout changes the student's outputs, not the teacher's."""
     teacher, student = pair()
     batch = student.batches(corpus(), ROWS, LENGTH)(0, 1)
-    seen = []
+    teacher_calls = []
     original = teacher.encoder.call
-    teacher.encoder.call = lambda *given, **named: seen.append((given, named)) or original(*given, **named)
+    teacher.encoder.call = lambda *given, **named: teacher_calls.append((given, named)) or original(*given, **named)
     values = [float(student.loss(batch, seed=seed(1, n))["soft_loss"]) for n in (2, 3)]
-    assert values[0] != values[1] and len(seen) == 2 and all(named.get("seed") is None for _, named in seen)
+    assert (
+        values[0] != values[1]
+        and len(teacher_calls) == 2
+        and all(named.get("seed") is None for _, named in teacher_calls)
+    )
 
 
-def test_a_loss_without_a_teacher_says_so():
+def test_loss_without_a_teacher_raises_an_error():
     student = DISTILBERT.build(small(DISTILBERT), VOCABULARY)
     batch = student.batches(corpus(), ROWS, LENGTH)(0, 1)
     with pytest.raises(ValueError, match="needs a teacher, and the network was built without one"):
@@ -136,43 +141,46 @@ def test_a_loss_without_a_teacher_says_so():
     assert student.fill({"tokens": batch["tokens"], "places": places}).shape == (ROWS, VOCABULARY.size)
 
 
-def test_rare_pieces_are_hidden_more_readily():
-    """Two pieces, one a hundred times as frequent: how often each is hidden follows the counts to the power -0.7."""
+def test_rare_pieces_are_masked_more_often():
+    """The masking weights of a corpus are its counts to the power -0.7. A piece with weight 0.05 is masked 0.05 times
+    as often as one with weight 1."""
     rare = distillation.rarity(corpus(), VOCABULARY)
     counts = np.maximum(np.bincount(corpus().ids, minlength=VOCABULARY.size), 1)
     assert rare.shape == (VOCABULARY.size,) and np.allclose(rare, counts**-0.7)
     tokens = np.full((400, 22), VOCABULARY.first, np.int32)
     tokens[:, 11:21] = VOCABULARY.first + 1
     tokens[:, 0], tokens[:, 21] = VOCABULARY.cls, VOCABULARY.sep
-    readily = np.ones(VOCABULARY.size)
-    readily[VOCABULARY.first] = 0.05
-    found = mlm.noise({"tokens": tokens}, np.random.default_rng(0), VOCABULARY, rate=0.05, readily=readily)
-    used = found["masked_weights"] > 0
+    masking_weights = np.ones(VOCABULARY.size)
+    masking_weights[VOCABULARY.first] = 0.05
+    noisy = mlm.noise({"tokens": tokens}, np.random.default_rng(0), VOCABULARY, rate=0.05, readily=masking_weights)
+    used = noisy["masked_weights"] > 0
     assert (used.sum(1) == 1).all()  # one of twenty in each row
-    hidden = found["masked_labels"][used]
+    hidden = noisy["masked_labels"][used]
     assert np.mean(hidden == VOCABULARY.first) == pytest.approx(0.05 / 1.05, abs=0.03)
-    plain = mlm.noise({"tokens": tokens}, np.random.default_rng(0), VOCABULARY, rate=0.05)
-    assert np.mean(plain["masked_labels"][plain["masked_weights"] > 0] == VOCABULARY.first) == pytest.approx(
+    uniform = mlm.noise({"tokens": tokens}, np.random.default_rng(0), VOCABULARY, rate=0.05)
+    assert np.mean(uniform["masked_labels"][uniform["masked_weights"] > 0] == VOCABULARY.first) == pytest.approx(
         0.5, abs=0.08
     )
 
 
 @pytest.mark.parametrize("size", ["tiny", "mini", "small", "base"])
-def test_the_teacher_that_is_described_is_the_one_that_is_built(size):
+def test_described_teacher_matches_the_description_of_its_model(size):
     teacher = models.teacher("distilbert")
     described = DISTILBERT.describe(DISTILBERT.SIZES[size], VOCABULARY).teacher
     theirs = models.load(teacher.model).describe(teacher.size(DISTILBERT.SIZES[size]), VOCABULARY)
-    assert described.encoder == replace(theirs.encoder, pooler=None)  # whose vector the student never reads
+    assert described.encoder == replace(theirs.encoder, pooler=None)  # the student never reads the pooled vector
     assert replace(described.heads[0], rate=0.15) == theirs.heads[0]
     assert teacher.size(DISTILBERT.SIZES[size]) == BERT.SIZES[size]
 
 
-def test_a_network_without_a_teacher_is_as_large_and_answers_alike():
-    """Adaptations build the student alone."""
-    taught, alone = made("distilbert").built, DISTILBERT.build(small(DISTILBERT), VOCABULARY)
-    assert [v.path for v in taught.loss.variables] == [v.path for v in alone.loss.variables]
-    for variable, weight in zip(alone.loss.variables, taught.loss.variables, strict=True):
+def test_student_built_without_a_teacher_has_the_same_weights_and_outputs():
+    """Adaptations build the student without its teacher."""
+    with_teacher, without_teacher = made("distilbert").built, DISTILBERT.build(small(DISTILBERT), VOCABULARY)
+    assert [v.path for v in with_teacher.loss.variables] == [v.path for v in without_teacher.loss.variables]
+    for variable, weight in zip(without_teacher.loss.variables, with_teacher.loss.variables, strict=True):
         variable.assign(weight)
     tokens = np.random.default_rng(0).integers(VOCABULARY.first, VOCABULARY.size, (2, 9)).astype(np.int32)
-    assert np.array_equal(alone.encoder({"tokens": tokens}).tokens, taught.encoder({"tokens": tokens}).tokens)
+    assert np.array_equal(
+        without_teacher.encoder({"tokens": tokens}).tokens, with_teacher.encoder({"tokens": tokens}).tokens
+    )
     assert build(BERT, small(BERT)).loss.trainable_variables

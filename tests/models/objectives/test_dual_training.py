@@ -1,4 +1,5 @@
-"""DualTrain's loss: its equations in NumPy, whose pieces are predicted, what learns, and what is left behind."""
+"""Tests of DualTrain's loss: its equations in NumPy, whose pieces are predicted, which weights are trained, and which
+are removed after training."""
 
 from dataclasses import replace
 
@@ -18,7 +19,7 @@ WORDS = replace(VOCABULARY, teacher=THEIRS)
 
 
 def pair(**changes):
-    """A teacher and a student of small networks whose weights differ, and whose vocabularies do."""
+    """A small teacher and a small student with different weights and different vocabularies."""
     import keras
 
     keras.utils.set_random_seed(3)
@@ -30,7 +31,7 @@ def pair(**changes):
 
 
 @pytest.fixture(scope="module")
-def made():
+def teacher_and_student():
     return pair()
 
 
@@ -39,13 +40,13 @@ def arrays(layer):
 
 
 def distance(student, up):
-    """L_p, weight by weight."""
+    """L_p, summed weight by weight."""
     ours, theirs, own = (arrays(x) for x in (student.encoder, student.loss.mixed_encoder, student.loss.projections))
     table = theirs["embeddings/tokens/table"]
     theirs["embeddings/tokens/table"] = np.concatenate([table[:37], table[170:]])
     source, target = (ours, theirs) if up else (theirs, ours)
     total = 0.0
-    for path, wanted in target.items():
+    for path, expected in target.items():
         given, rows = source[path], np.eye(1)
         columns = own["columns_inner" if "/feed_forward/inner/" in path else "columns_width"]
         if path.endswith("kernel"):
@@ -53,13 +54,13 @@ def distance(student, up):
         elif path.endswith("table"):
             rows = np.eye(len(given))
         count = 3 if "query_key_value" in path else 1
-        for left, right in zip(np.split(given, count, -1), np.split(wanted, count, -1), strict=True):
+        for left, right in zip(np.split(given, count, -1), np.split(expected, count, -1), strict=True):
             total += np.sum((rows @ np.atleast_2d(left) @ columns - np.atleast_2d(right)) ** 2)
     return total
 
 
 @pytest.mark.parametrize("up", [False, True])
-def test_the_distance_of_projected_weights(up, monkeypatch):
+def test_distance_of_projected_weights(up, monkeypatch):
     monkeypatch.setattr(DUALTRAIN, "UP", up)
     _, student = pair()
     assert float(student.loss.distance()) == pytest.approx(distance(student, up), rel=1e-5)
@@ -68,12 +69,13 @@ def test_the_distance_of_projected_weights(up, monkeypatch):
         assert shape == ((other, one) if up else (one, other))
 
 
-def test_the_loss_has_three_parts(made, monkeypatch):
-    _, student = made
+def test_loss_is_the_weighted_sum_of_three_parts(teacher_and_student, monkeypatch):
+    _, student = teacher_and_student
     batch = student.batches(corpus(), ROWS, LENGTH)(0, 1)
 
     def nll(encoder, head, tokens, name, first, last):
-        """Mean over the hidden pieces of which the softmax is over special tokens and ``first`` to ``last``."""
+        """Returns the mean over the hidden pieces. The softmax is over special tokens and the ids from ``first`` to
+        ``last``."""
         used = batch[f"{name}_weights"] > 0
         rows = np.broadcast_to(np.arange(ROWS)[:, None], used.shape)[used]
         places, labels = batch[f"{name}_positions"][used], batch[f"{name}_labels"][used]
@@ -96,8 +98,8 @@ def test_the_loss_has_three_parts(made, monkeypatch):
     assert float(loss(batch)["loss"]) == pytest.approx(hard + other, abs=4e-5)
 
 
-def test_the_student_never_sees_an_id_of_the_teacher(made):
-    _, student = made
+def test_student_never_reads_an_id_of_the_teacher(teacher_and_student):
+    _, student = teacher_and_student
     batches, seen = student.batches(corpus(), ROWS, LENGTH), set()
     for step in range(8):
         batch = batches(step, 1)
@@ -106,8 +108,8 @@ def test_the_student_never_sees_an_id_of_the_teacher(made):
     assert max(seen) < 283 and {one >= 170 for one in seen if one >= 37} == {True, False}
 
 
-def test_shares_of_words(made):
-    _, student = made
+def test_share_of_words_in_pieces_of_the_student(teacher_and_student):
+    _, student = teacher_and_student
     for share, sides in ((0.0, {False, True}), (1.0, {True})):
         batch = dual_training.batches(corpus(), WORDS, ROWS, LENGTH, share=share)(0, 1)
         labels = batch["mixed_labels"][batch["mixed_weights"] > 0]
@@ -115,10 +117,10 @@ def test_shares_of_words(made):
         assert (labels >= 170).mean() < 0.2 or share == 1.0  # the last word of a row is always the student's
 
 
-def test_the_teacher_begins_with_its_weights_and_all_learn(made):
+def test_copy_of_the_teacher_starts_with_its_weights_and_all_weights_are_trained(teacher_and_student):
     import tensorflow as tf
 
-    teacher, student = made
+    teacher, student = teacher_and_student
     loss, theirs = student.loss, arrays(teacher.encoder)
     for path, value in arrays(loss.mixed_encoder).items():
         assert np.array_equal(value[:170] if path == "embeddings/tokens/table" else value, theirs[path]), path
@@ -127,10 +129,10 @@ def test_the_teacher_begins_with_its_weights_and_all_learn(made):
     with tf.GradientTape() as tape:
         value = loss(batch, seed=seed())["loss"]
     assert all(one is not None for one in tape.gradient(value, [variable.value for variable in variables]))
-    assert not {id(v) for v in teacher.loss.variables} & {id(v) for v in variables}  # a copy learns
+    assert not {id(v) for v in teacher.loss.variables} & {id(v) for v in variables}  # its copy is trained
 
 
-def test_pieces_of_the_same_spelling_begin_alike():
+def test_pieces_with_the_same_spelling_start_with_the_same_vector():
     import keras
 
     keras.utils.set_random_seed(3)
@@ -142,18 +144,18 @@ def test_pieces_of_the_same_spelling_begin_alike():
     assert np.array_equal(table[60:], table[40:53])
 
 
-def test_what_is_left_behind(made):
+def test_scaffold_of_the_training_is_removed_from_the_model(teacher_and_student):
     """Adaptations build the same student without a teacher."""
-    _, student = made
+    _, student = teacher_and_student
     own = {variable.path for variable in networks.model_variables(student.loss)}
-    alone = DUALTRAIN.build(small(DUALTRAIN), VOCABULARY)
-    assert own == {variable.path for variable in alone.loss.variables}
-    everything = networks.weights(student.loss.variables)
-    assert networks.without_scaffold(student.loss, everything).keys() == own
-    assert all(path.startswith(student.loss.scaffold) for path in everything.keys() - own)
+    without_teacher = DUALTRAIN.build(small(DUALTRAIN), VOCABULARY)
+    assert own == {variable.path for variable in without_teacher.loss.variables}
+    all_weights = networks.weights(student.loss.variables)
+    assert networks.without_scaffold(student.loss, all_weights).keys() == own
+    assert all(path.startswith(student.loss.scaffold) for path in all_weights.keys() - own)
     batch = student.batches(corpus(), ROWS, LENGTH)(0, 1)
     with pytest.raises(ValueError, match="needs a teacher, and the network was built without one"):
-        alone.loss(batch)
+        without_teacher.loss(batch)
 
 
 @pytest.mark.parametrize("size", ["tiny", "mini", "small", "base"])
@@ -163,6 +165,6 @@ def test_sizes(size):
     assert DUALTRAIN.smaller(30_522) == 5087 and DUALTRAIN.smaller(300) == 256 and DUALTRAIN.smaller(200) == 200
 
 
-def test_the_base_student_is_as_large_as_its_file_says():
+def test_base_student_has_as_many_parameters_as_its_file_says():
     parameters = DUALTRAIN.describe(DUALTRAIN.SIZES["base"], Vocabulary(size=4928)).parameters().total
     assert parameters == pytest.approx(6.4e6, rel=0.01)

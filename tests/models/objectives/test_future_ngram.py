@@ -1,4 +1,4 @@
-"""Future n-gram prediction: one span hidden in each 64 tokens, and streams that see so far and no further."""
+"""Tests of future n-gram prediction: one hidden span in each block of 64 tokens, and what each stream attends to."""
 
 import math
 
@@ -17,11 +17,11 @@ SMALL = Vocabulary(size=120)
 def test_nine_of_each_64_tokens_are_hidden():
     assert future_ngram.plan(512) == [(64, 9)] * 8
     assert future_ngram.plan(100) == [(64, 9), (36, 5)]
-    assert future_ngram.plan(66) == [(64, 9), (2, 0)]  # too short a rest for a span
-    assert future_ngram.plan(4) == [(4, 1)]  # but a text has one
+    assert future_ngram.plan(66) == [(64, 9), (2, 0)]  # the rest is too short for a span
+    assert future_ngram.plan(4) == [(4, 1)]  # every text has at least one hidden token
 
 
-def test_spans_are_anywhere_in_their_block():
+def test_spans_are_uniform_within_their_block():
     rows = 3000
     where = future_ngram.spans(rows, 100, np.random.default_rng(0))
     assert where.shape == (rows, 14)
@@ -29,10 +29,10 @@ def test_spans_are_anywhere_in_their_block():
     assert (np.diff(first, axis=1) == 1).all()
     assert (np.diff(second, axis=1) == 1).all()
     for begins, places in ((first[:, 0], 56), (second[:, 0] - 64, 32)):
-        found = np.bincount(begins, minlength=places)
-        assert len(found) == places
+        result = np.bincount(begins, minlength=places)
+        assert len(result) == places
         share = 1 / places
-        assert np.abs(found / rows - share).max() < 4.5 * math.sqrt(share * (1 - share) / rows)
+        assert np.abs(result / rows - share).max() < 4.5 * math.sqrt(share * (1 - share) / rows)
 
 
 def corpus(total: int = 1200) -> Corpus:
@@ -42,7 +42,7 @@ def corpus(total: int = 1200) -> Corpus:
     )
 
 
-def test_batches_give_each_hidden_token_the_one_before_it():
+def test_batches_contain_the_token_before_each_hidden_one():
     make = future_ngram.batches(corpus(), VOCABULARY, 4, 102)
     assert all(np.array_equal(value, make(3, 1)[key]) for key, value in make(3, 1).items())
     assert not np.array_equal(make(3, 1)["positions"], make(3, 2)["positions"])
@@ -57,17 +57,17 @@ def test_batches_give_each_hidden_token_the_one_before_it():
         whole = tokens.copy()
         np.put_along_axis(whole, where, targets, axis=1)
         steps = np.diff(whole[:, 1:-1])
-        assert np.isin(steps, (1, 1 - 1200)).all()  # put back in their places, the spans make the text whole
+        assert np.isin(steps, (1, 1 - 1200)).all()  # with the spans put back, the text is complete
         assert np.array_equal(batch["previous"], np.take_along_axis(whole, where - 1, axis=1))
         shown = np.take_along_axis(tokens, where, axis=1)
-        assert shown[shown != MASK].min() >= FIRST  # no special token is ever a random one
+        assert shown[shown != MASK].min() >= FIRST  # random replacements are never special tokens
         masks, same, total = masks + (shown == MASK).sum(), same + (shown == targets).sum(), total + shown.size
     error = 4 * math.sqrt(0.16 / total)
     assert abs(masks / total - 0.8) < error
     assert abs(same / total - 0.1) < error
 
 
-def test_too_short_rows_are_a_sentence():
+def test_too_short_rows_raise_an_error():
     with pytest.raises(ValueError, match="at least 4"):
         future_ngram.batches(corpus(), VOCABULARY, 4, 3)
 
@@ -91,51 +91,51 @@ def case():
 
 
 def streams(built, batch):
-    """The last layer, [B, 3, S, D]: the main stream, then two predicting ones."""
+    """The last layer, [B, 3, S, D]: the main stream, then the two predicting streams."""
     memory = built.encoder({"tokens": batch["tokens"]}).tokens
     hidden = built.loss.decoder.hidden(batch["previous"], memory, batch["tokens"], positions=batch["positions"])
     return np.asarray(hidden[-1])
 
 
-def test_each_stream_sees_so_far_and_no_further(built):
+def test_each_stream_attends_only_to_the_tokens_it_may_see(built):
     batch = case()
     before = streams(built, batch)
     for place in range(7):
         changed = batch["previous"].copy()
         changed[0, place] = 37 + (changed[0, place] - 36) % 83
-        moved = np.abs(streams(built, batch | {"previous": changed}) - before).max(axis=3)  # [B, 3, S]
-        assert moved[1].max() == 0
-        main, first, second = moved[0] > 1e-5
+        change = np.abs(streams(built, batch | {"previous": changed}) - before).max(axis=3)  # [B, 3, S]
+        assert change[1].max() == 0
+        main, first, second = change[0] > 1e-5
         assert main.tolist() == first.tolist() == [query >= place for query in range(7)]
-        # The second stream is without the last token; the first token of all is there for every one.
+        # The second stream does not see the last token. Every query sees the first token of all.
         assert second.tolist() == [query > place or place == 0 for query in range(7)]
-        assert moved[0][:, :place].max(initial=0) < 1e-6
-        assert place == 0 or moved[0][2, place] < 1e-6
+        assert change[0][:, :place].max(initial=0) < 1e-6
+        assert place == 0 or change[0][2, place] < 1e-6
 
 
-def test_streams_do_not_see_each_other(built):
+def test_streams_do_not_attend_to_each_other(built):
     batch = case()
     before, table = streams(built, batch), built.loss.decoder.streams.table
     kept = np.array(table)
     table.assign(kept + np.array([[1.0], [0.0]], np.float32) * np.random.default_rng(1).normal(size=kept.shape))
-    moved = np.abs(streams(built, batch) - before).max(axis=(0, 2, 3))
+    change = np.abs(streams(built, batch) - before).max(axis=(0, 2, 3))
     table.assign(kept)
-    assert moved[0] == moved[1] == 0
-    assert moved[2] > 1e-3  # the first row of the table is the second stream's, as in the authors' code
+    assert change[0] == change[1] == 0
+    assert change[2] > 1e-3  # the first row of the table is the second stream's, as in the authors' code
 
 
-def test_source_padding_is_hidden_and_positions_count(built):
+def test_source_padding_is_masked_and_positions_matter(built):
     batch = case()
     before = streams(built, batch)
     wider = batch | {"tokens": np.pad(batch["tokens"], [(0, 0), (0, 5)])}
     assert np.abs(streams(built, wider) - before).max() < 1e-5
-    moved = np.abs(streams(built, batch | {"positions": batch["positions"] + [[0, 0, 0, 0, 1, 1, 1]]}) - before)
-    assert moved[:, :, :4].max() < 1e-6
-    assert moved[:, :, 4:].max(axis=(0, 3)).min() > 1e-4
+    change = np.abs(streams(built, batch | {"positions": batch["positions"] + [[0, 0, 0, 0, 1, 1, 1]]}) - before)
+    assert change[:, :, :4].max() < 1e-6
+    assert change[:, :, 4:].max(axis=(0, 3)).min() > 1e-4
 
 
-def test_one_layer_of_one_stream_by_the_equations(built):
-    """Attention of the second stream in the first layer, spelled out for one query and one head."""
+def test_attention_of_one_stream_matches_the_equations(built):
+    """Attention of the second stream in the first layer, computed for one query and one head."""
     batch = case()
     decoder = built.loss.decoder
     memory = built.encoder({"tokens": batch["tokens"]}).tokens
@@ -147,7 +147,7 @@ def test_one_layer_of_one_stream_by_the_equations(built):
         x @ kernel[:, i * 32 : i * 32 + 16] + bias[i * 32 : i * 32 + 16] for i in range(3)
     )  # first head: [3, S, K]
     near = distances.reshape(3, 7, 32, 2)[..., 0]
-    query = 5  # predicts what stands at 22 and may see what stands at 2, 3, 4, 5 and 20
+    query = 5  # predicts the token at 22 and may see the tokens at 2, 3, 4, 5 and 20
     apart = [22 - 2, 22 - 3, 22 - 4, 22 - 5, 22 - 20]
     bucket = [16 + int(16 * math.log(d / 16) / math.log(8)) if d >= 16 else d for d in apart]
     scores = [q[2, query] @ k[0, key] / 4 + near[2, query, bucket[key]] for key in range(5)]
@@ -161,14 +161,14 @@ def test_one_layer_of_one_stream_by_the_equations(built):
     flat = [np.asarray(part) for part in (x @ kernel + bias).reshape(1, 3, 7, 3, 2, 16).transpose(3, 0, 4, 1, 2, 5)]
     values = distances.reshape(1, 3, 7, 32, 2)
     view = network.Streams(network.visibility(2, 7), *network.distances(batch["positions"][:1], "float32"))
-    found = network.stream_attention(flat[0] / np.float32(4), flat[1], flat[2], values, view, NO_DROP)
-    found = np.asarray(found).reshape(3, 7, 2, 16)[2, query, 0]
-    assert np.allclose(found, expected, atol=1e-5)
+    result = network.stream_attention(flat[0] / np.float32(4), flat[1], flat[2], values, view, NO_DROP)
+    result = np.asarray(result).reshape(3, 7, 2, 16)[2, query, 0]
+    assert np.allclose(result, expected, atol=1e-5)
 
 
 def test_loss_is_the_mean_of_both_streams_over_the_targets(built):
     batch = case()
-    batch["targets"][1, 5:] = 0  # no targets, and not counted
+    batch["targets"][1, 5:] = 0  # padding, which is not counted
     memory = built.encoder({"tokens": batch["tokens"]}).tokens
     logits = built.loss.decoder(batch["previous"], memory, batch["tokens"], positions=batch["positions"])
     logits = np.asarray(logits, np.float64)
@@ -189,7 +189,7 @@ def test_loss_is_the_mean_of_both_streams_over_the_targets(built):
     assert sum(float(half["loss"]) for half in halves) == pytest.approx(float(values["loss"]), abs=1e-5)
 
 
-def test_decode_is_the_first_stream(built):
+def test_decode_returns_the_logits_of_the_first_stream(built):
     batch = case()
     logits = built.decode({"tokens": batch["tokens"], "targets": batch["previous"]})
     memory = built.encoder({"tokens": batch["tokens"]}).tokens
@@ -207,6 +207,6 @@ def test_one_trace_of_decode_serves_every_shape(built):
         assert np.allclose(graph(batch), built.decode(batch), atol=1e-5)
 
 
-def test_decoder_too_long_is_a_sentence(built):
+def test_too_long_targets_raise_an_error(built):
     with pytest.raises(ValueError, match="39"):
         built.decode({"tokens": np.full((1, 8), FIRST), "targets": np.full((1, 40), FIRST)})

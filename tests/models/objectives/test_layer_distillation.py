@@ -1,4 +1,4 @@
-"""TinyBERT's loss of layers: its equations in NumPy, the map of layers, and padding."""
+"""Tests of TinyBERT's layer losses: the equations in NumPy, the map of layers, and padding."""
 
 from types import SimpleNamespace
 
@@ -14,7 +14,7 @@ B, T, D, WIDE, H = 2, 5, 6, 8, 3
 PRESENT = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])
 
 
-def test_maps_of_layers():
+def test_layer_maps():
     assert map_layers(4, 12, "uniform") == [0, 3, 6, 9, 12]
     assert map_layers(4, 12, "top") == [0, 9, 10, 11, 12] and map_layers(4, 12, "bottom") == [0, 1, 2, 3, 4]
     assert map_layers(2, 3, "top") == [0, 2, 3]
@@ -23,8 +23,9 @@ def test_maps_of_layers():
             map_layers(student, teacher, way)
 
 
-def drawn(seed=0):
-    """Vectors and scores of a student of two layers and of its teacher, with masks, and a projection."""
+def random_states(seed=0):
+    """Random vectors and scores of a student with two layers and of its teacher, a projection, and the attention
+    mask."""
     rng = np.random.default_rng(seed)
     hidden = np.where(PRESENT[:, None, None, :] == 1, 0.0, HIDDEN)
     ours = {"layers": rng.normal(0, 1, (3, B, T, D)), "scores": rng.normal(0, 2, (2, B, H, T, T))}
@@ -37,7 +38,7 @@ def losses(ours, theirs, kernel, bias, hidden):
         layers=[tf.constant(x, tf.float32) for x in ours["layers"]],
         attentions=[SimpleNamespace(scores=tf.constant(x + hidden, tf.float32)) for x in ours["scores"]],
     )
-    told = TeacherOutputs(
+    teacher_outputs = TeacherOutputs(
         [tf.constant(x, tf.float32) for x in theirs["layers"]],
         [tf.constant(x + hidden, tf.float32) for x in theirs["scores"]],
     )
@@ -47,24 +48,24 @@ def losses(ours, theirs, kernel, bias, hidden):
 
     present, counts = tf.constant(PRESENT, tf.float32), PRESENT.sum(1)
     sums = float(counts.sum()), float((counts**2).sum())
-    return layer_distillation.layer_losses(states, told, fit, present, *sums)
+    return layer_distillation.layer_losses(states, teacher_outputs, fit, present, *sums)
 
 
-def test_the_losses_are_means_over_tokens_and_pairs_without_padding():
-    ours, theirs, kernel, bias, hidden = drawn()
-    found = losses(ours, theirs, kernel, bias, hidden)
+def test_losses_are_means_over_tokens_and_pairs_without_padding():
+    ours, theirs, kernel, bias, hidden = random_states()
+    values = losses(ours, theirs, kernel, bias, hidden)
     seen = PRESENT == 1
     fitted = ours["layers"] @ kernel + bias  # [M + 1, B, T, D']
     expected = sum(((fitted[m] - theirs["layers"][m])[seen] ** 2).mean() for m in range(3))
-    assert abs(found["hidden_loss"] - expected) < 2e-5 * expected
+    assert abs(values["hidden_loss"] - expected) < 2e-5 * expected
     both = seen[:, :, None] & seen[:, None, :]
-    gaps = np.moveaxis(ours["scores"] - theirs["scores"], 2, -1)  # [M, B, T, T, H]
-    expected = sum((gaps[m][both] ** 2).mean() for m in range(2))
-    assert abs(found["attention_loss"] - expected) < 2e-5 * expected
+    differences = np.moveaxis(ours["scores"] - theirs["scores"], 2, -1)  # [M, B, T, T, H]
+    expected = sum((differences[m][both] ** 2).mean() for m in range(2))
+    assert abs(values["attention_loss"] - expected) < 2e-5 * expected
 
 
-def test_padding_has_no_gradient_and_no_part():
-    ours, theirs, *rest = drawn()
+def test_padding_has_no_gradient_and_no_effect_on_the_losses():
+    ours, theirs, *rest = random_states()
     before = losses(ours, theirs, *rest)
     for one in (ours, theirs):
         one["layers"][:, PRESENT == 0] += 100.0
@@ -81,7 +82,7 @@ def test_padding_has_no_gradient_and_no_part():
     assert np.isfinite(gradient).all() and not gradient[1, :, :, 3:].any() and gradient[1, :, :3, :3].all()
 
 
-def test_a_student_that_equals_its_teacher_has_no_loss():
-    _, theirs, _, _, hidden = drawn()
-    found = losses(theirs, theirs, np.eye(WIDE), np.zeros(WIDE), hidden)
-    assert float(found["hidden_loss"]) < 1e-10 and float(found["attention_loss"]) == 0
+def test_student_equal_to_its_teacher_has_zero_loss():
+    _, theirs, _, _, hidden = random_states()
+    values = losses(theirs, theirs, np.eye(WIDE), np.zeros(WIDE), hidden)
+    assert float(values["hidden_loss"]) < 1e-10 and float(values["attention_loss"]) == 0

@@ -1,4 +1,4 @@
-"""LightPAFF's loss: its equations in NumPy, what it learns from, and what is frozen."""
+"""Tests of LightPAFF's loss: its equations in NumPy, which weights are trained, and the frozen teacher."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ BERT, LIGHTPAFF = models.load("bert"), models.load("lightpaff")
 
 
 def pair():
-    """A teacher and a student of small networks whose weights differ."""
+    """A small teacher and a small student with different weights."""
     import keras
 
     keras.utils.set_random_seed(3)
@@ -24,7 +24,7 @@ def pair():
 
 
 def padded(student):
-    """A batch whose third row has padding, and no hidden word."""
+    """A batch whose third row has padding and no hidden words."""
     batch = student.batches(corpus(), ROWS, LENGTH)(0, 1)
     batch["tokens"] = batch["tokens"].copy()
     batch["tokens"][2, 6:] = 0
@@ -32,7 +32,7 @@ def padded(student):
     return batch
 
 
-def test_the_loss_is_half_of_the_hidden_words_and_half_of_the_teacher():
+def test_loss_is_the_mean_of_mlm_and_soft_targets():
     teacher, student = pair()
     batch = padded(student)
     used = batch["masked_weights"] > 0
@@ -53,7 +53,7 @@ def test_the_loss_is_half_of_the_hidden_words_and_half_of_the_teacher():
     assert values["loss"] == pytest.approx(0.5 * hard + 0.5 * soft, abs=2e-5)
 
 
-def test_the_weight_of_the_teacher_is_lambda(monkeypatch):
+def test_lambda_is_the_weight_of_the_soft_targets(monkeypatch):
     _, student = pair()
     batch = padded(student)
     for weight in (0.0, 0.25, 1.0):
@@ -63,7 +63,7 @@ def test_the_weight_of_the_teacher_is_lambda(monkeypatch):
         assert values["loss"] == pytest.approx(expected, abs=2e-5)
 
 
-def test_the_student_begins_with_random_weights_and_the_teacher_is_frozen():
+def test_student_starts_with_random_weights_and_teacher_is_frozen():
     import tensorflow as tf
 
     teacher, student = pair()
@@ -80,14 +80,14 @@ def test_the_student_begins_with_random_weights_and_the_teacher_is_frozen():
     assert all(gradient is None for gradient in frozen) and all(gradient is not None for gradient in own)
 
 
-def test_a_loss_without_a_teacher_says_so():
+def test_loss_without_a_teacher_raises_an_error():
     student = LIGHTPAFF.build(small(LIGHTPAFF), VOCABULARY)
     with pytest.raises(ValueError, match="needs a teacher, and the network was built without one"):
         student.loss(padded(student))
 
 
 @pytest.mark.parametrize("size", ["tiny", "mini", "small", "base"])
-def test_the_teacher_has_twice_the_depth_width_and_heads(size):
+def test_teacher_has_twice_the_depth_width_and_heads(size):
     teacher, own = models.teacher("lightpaff"), LIGHTPAFF.SIZES[size]
     assert teacher.size(own) == BERT.SIZES[size]
     theirs = BERT.describe(BERT.SIZES[size], VOCABULARY)

@@ -1,5 +1,5 @@
-"""Masked and permuted language modelling against the written specification of Song et al. (2020), sections 2.2 and
-2.3: each prediction beside a plain encoder that is given exactly what the prediction may see."""
+"""Tests of masked and permuted language modelling against Song et al. (2020), sections 2.2 and 2.3. Each prediction is
+compared with a plain encoder that reads exactly what the prediction may see."""
 
 import math
 
@@ -21,7 +21,7 @@ T, S = 12, 4
 
 @pytest.fixture(scope="module")
 def built():
-    """A network whose weights are all random and large enough for every term to count."""
+    """A network with random weights that are large enough for every term to matter."""
     network = mpnet.build(SIZE, VOCABULARY)
     rng = np.random.default_rng(0)
     for variable in network.loss.variables:
@@ -31,7 +31,8 @@ def built():
 
 
 def drawn(seed: int) -> dict[str, np.ndarray]:
-    """One row, its last two places padding; S hidden tokens in random order, the second of them shown as it is."""
+    """One row whose last two positions are padding. S hidden tokens are in random order; the second one is shown
+    unchanged."""
     rng = np.random.default_rng(seed)
     original = rng.integers(FIRST, VOCABULARY.size, (1, T)).astype(np.int32)
     original[0, 10:] = 0
@@ -56,9 +57,10 @@ def gelu(x):
 
 
 def by_hand(built, batch: dict[str, np.ndarray]) -> np.ndarray:
-    """The queries [S, D]: a network of three kinds of nodes, each with the list of the nodes that it may see.
+    """Returns the queries [S, D] of a network with three kinds of nodes. Each node has a list of the nodes that it may
+    see.
 
-    A node is (token, place): the row as it is shown, then the content of each hidden token, then its query.
+    A node is (token, place). The nodes are the row as shown, then the content of each hidden token, then its query.
     """
     w = {v.path.removeprefix("encoder/"): np.asarray(v, np.float64) for v in built.encoder.variables}
     shown, positions, labels = batch["tokens"][0], batch["masked_positions"][0], batch["masked_labels"][0]
@@ -72,7 +74,7 @@ def by_hand(built, batch: dict[str, np.ndarray]) -> np.ndarray:
             known = [t for t in range(S) if t < s or (itself and t == s)]
             masks = [j for j, (_, place) in enumerate(row) if place not in positions[known]]
             sees.append(masks + [len(row) + t for t in known])
-    assert all(len(nodes_seen) == len(row) for nodes_seen in sees)  # always every position, and each once
+    assert all(len(nodes_seen) == len(row) for nodes_seen in sees)  # every position is visible exactly once
 
     buckets = distance_buckets(16)
     x = norm(
@@ -105,7 +107,7 @@ def by_hand(built, batch: dict[str, np.ndarray]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_each_query_sees_its_own_n_positions(built, seed):
+def test_queries_by_hand(built, seed):
     batch = drawn(seed)
     assert np.allclose(built.encoder.predict(batch)[0], by_hand(built, batch), atol=2e-5)
 
@@ -124,8 +126,8 @@ def test_loss_by_hand(built):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_no_query_sees_its_own_token_or_a_later_one(built, seed):
-    """One row for each change: of a hidden token's content, and of what is shown at each place."""
+def test_queries_do_not_see_their_own_token_or_later_ones(built, seed):
+    """One row for each change: the content of each hidden token, and the shown token at each position."""
     batch = drawn(seed)
     rows = {name: np.repeat(value, 1 + S + 10, axis=0) for name, value in batch.items()}
     for s in range(S):
@@ -134,17 +136,18 @@ def test_no_query_sees_its_own_token_or_a_later_one(built, seed):
         old = batch["tokens"][0, place]
         rows["tokens"][1 + S + place, place] = FIRST if old < FIRST else FIRST + (old + 1 - FIRST) % 40
     queries = np.asarray(built.encoder.predict(rows))
-    moved = np.abs(queries[1:] - queries[:1]).max(axis=2)  # [S + 10, S]
+    change = np.abs(queries[1:] - queries[:1]).max(axis=2)  # [S + 10, S]
     positions = batch["masked_positions"][0].tolist()
     for changed in range(S):
         for s in range(S):
-            assert moved[changed, s] > 1e-5 if changed < s else moved[changed, s] < 1e-6, (changed, s)
-    # What is shown reaches every query: through the row's other tokens where its own place holds the true token.
-    assert moved[S:].min() > 1e-6
-    assert moved[[S + positions[s] for s in range(S)], range(S)].min() > 1e-4  # its own mask above all
+            assert change[changed, s] > 1e-5 if changed < s else change[changed, s] < 1e-6, (changed, s)
+    # Every shown token affects every query. If the position of a query shows the true token, this token affects it
+    # through the other tokens of the row.
+    assert change[S:].min() > 1e-6
+    assert change[[S + positions[s] for s in range(S)], range(S)].min() > 1e-4  # above all its own mask
 
 
-def test_unused_slots_change_nothing(built):
+def test_unused_slots_do_not_change_the_output(built):
     batch = drawn(1)
     short = {name: value[:, :2] if name.startswith("masked") else value for name, value in batch.items()}
     wide = batch | {name: batch[name].copy() for name in masked_permuted.SLOTS}
@@ -168,7 +171,7 @@ def test_batches_hide_whole_words_in_random_order():
         assert batch["masked_positions"].shape == (16, 10)
         for row in range(16):
             used = batch["masked_weights"][row] > 0
-            assert (np.diff(used.astype(int)) <= 0).all()  # unused slots stand last
+            assert (np.diff(used.astype(int)) <= 0).all()  # unused slots are last
             positions, labels = batch["masked_positions"][row, used], batch["masked_labels"][row, used]
             original = batch["tokens"][row].copy()
             original[positions] = labels
@@ -178,7 +181,7 @@ def test_batches_hide_whole_words_in_random_order():
             assert not hidden[~text].any()
             inside = np.zeros(64, bool)
             inside[1:] = text[1:] & text[:-1] & ~heads[np.maximum(original[1:] - vocabulary.first, 0)]
-            assert np.array_equal(hidden[1:][inside[1:]], hidden[:-1][inside[1:]])  # a word is hidden or not
+            assert np.array_equal(hidden[1:][inside[1:]], hidden[:-1][inside[1:]])  # words are hidden as a whole
             rising.append((np.diff(positions) > 0).mean())
             shown.append(np.stack([batch["tokens"][row, positions], labels]))
     assert np.mean(rising) == pytest.approx(0.5, abs=0.06)

@@ -1,4 +1,5 @@
-"""Masked sentences: which are hidden, how, and what reaches their prediction; HIBERT's equations term by term."""
+"""Tests of masked sentences: which sentences are hidden, how, and what their prediction depends on; HIBERT's equations,
+term by term."""
 
 import math
 
@@ -18,7 +19,7 @@ SMALL = Vocabulary(size=120)
 
 @pytest.fixture(scope="module")
 def corpus() -> Corpus:
-    """480 sentences of 3 to 14 tokens; every token is unique, so an id tells where it stood: id - FIRST."""
+    """480 sentences of 3 to 14 tokens. Every token is unique: id - FIRST is its position in the corpus."""
     sizes = np.random.default_rng(2).integers(3, 15, 480)
     total = int(sizes.sum())
     bounds = np.concatenate([[0], np.cumsum(sizes)])
@@ -26,36 +27,36 @@ def corpus() -> Corpus:
 
 
 def sentences(row: np.ndarray) -> list[list[int]]:
-    """The tokens of each sentence of a row, its mark included; the last one may be without."""
-    found = [[]]
+    """The tokens of each sentence of a row, including its [SEP]. The last sentence may be truncated before it."""
+    result = [[]]
     for token in row[1:].tolist():
-        found[-1].append(token)
+        result[-1].append(token)
         if token == SEP:
-            found.append([])
-    return found if found[-1] else found[:-1]
+            result.append([])
+    return result if result[-1] else result[:-1]
 
 
-def test_rows_are_full_and_made_of_sentences(corpus):
+def test_rows_are_full_and_consist_of_consecutive_sentences(corpus):
     rows = masked_sentences.SentenceRows(corpus, VOCABULARY, 64)
     bounds = set(corpus.sentences.tolist())
-    for step in range(30):  # over the end of the corpus
+    for step in range(30):  # beyond the end of the corpus
         tokens, ends = rows(step, 8, 1)
         assert tokens.shape == (8, 64)
         assert (tokens[:, 0] == CLS).all()
         assert (tokens > 0).all()
         for row, marks in zip(tokens, ends, strict=True):
             assert np.flatnonzero(row == SEP).tolist() == marks[marks < 64].tolist()
-            found, following = sentences(row), None
-            for index, words in enumerate(found):
+            result, following = sentences(row), None
+            for index, words in enumerate(result):
                 offsets = np.array([word for word in words if word != SEP]) - FIRST
                 assert (np.diff(offsets) == 1).all()
                 assert offsets[0] in bounds
-                assert (words[-1] == SEP and offsets[-1] + 1 in bounds) or index == len(found) - 1
+                assert (words[-1] == SEP and offsets[-1] + 1 in bounds) or index == len(result) - 1
                 assert following in (None, offsets[0])
                 following = (offsets[-1] + 1) % corpus.tokens
 
 
-def test_a_share_of_the_sentences_is_chosen_and_at_least_one():
+def test_share_of_the_sentences_is_chosen_and_at_least_one():
     rng = np.random.default_rng(0)
     whole = np.repeat([1, 4, 20], 2000)
     numbers, used = masked_sentences.choose_sentences(whole, rng)
@@ -67,7 +68,7 @@ def test_a_share_of_the_sentences_is_chosen_and_at_least_one():
     assert np.abs(share - 0.15).max() < 4 * math.sqrt(0.15 * 0.85 / 2000)
 
 
-def test_hidden_sentences_are_masked_kept_or_another(corpus):
+def test_hidden_sentences_are_masked_kept_or_replaced(corpus):
     make, plain = (
         masked_sentences.batches(corpus, VOCABULARY, 8, 128),
         masked_sentences.SentenceRows(corpus, VOCABULARY, 128),
@@ -84,7 +85,7 @@ def test_hidden_sentences_are_masked_kept_or_another(corpus):
         for row in range(8):
             shown, true = sentences(batch["tokens"][row]), sentences(whole[row])
             chosen = list(dict.fromkeys(batch["sentences"][row][batch["targets"][row] > 0].tolist()))
-            # 26 places hold the first of those that are drawn, whose number is 15 % of the complete sentences.
+            # 15 % of the complete sentences are drawn. The 26 slots hold the first ones.
             complete = len(true) - (true[-1][-1] != SEP)
             assert 1 <= len(chosen) <= max(1, round(0.15 * complete))
             assert max(chosen) < complete
@@ -107,21 +108,21 @@ def test_hidden_sentences_are_masked_kept_or_another(corpus):
                     assert offsets[0] in bounds
                     assert (np.diff(offsets) % corpus.tokens == 1).all()
             assert not batch["targets"][row, column:].any()
-            if column < 26:  # nothing was cut off, so that all that was hidden is known
+            if column < 26:  # nothing is truncated, so all hidden sentences are known
                 assert all(shown[i] == true[i] for i in range(len(true)) if i not in chosen)
     total = sum(kinds.values())
     assert abs(kinds["masked"] / total - 0.8) < 4 * math.sqrt(0.16 / total)
     assert abs(kinds["kept"] / total - 0.1) < 4 * math.sqrt(0.09 / total)
 
 
-def test_batches_follow_from_step_and_seed(corpus):
+def test_batches_are_determined_by_step_and_seed(corpus):
     make = masked_sentences.batches(corpus, VOCABULARY, 4, 64)
     assert all(np.array_equal(value, make(3, 1)[key]) for key, value in make(3, 1).items())
     assert not np.array_equal(make(3, 1)["targets"], make(3, 2)["targets"])
     assert not np.array_equal(make(3, 1)["targets"], make(4, 1)["targets"])
 
 
-def test_a_sentence_that_fills_the_row_is_the_one_to_hide():
+def test_sentence_that_fills_the_row_is_hidden():
     corpus = Corpus(np.arange(FIRST, FIRST + 900), np.array([0, 300, 600, 900]), np.array([0, 3]), np.ones(900, bool))
     batch = masked_sentences.batches(corpus, VOCABULARY, 16, 40)(0, 1)
     assert (batch["targets"] > 0).all()
@@ -130,33 +131,33 @@ def test_a_sentence_that_fills_the_row_is_the_one_to_hide():
     assert (batch["tokens"][:, 1:] == MASK).all(axis=1).mean() > 0.5
 
 
-def test_too_short_rows_are_a_sentence(corpus):
+def test_too_short_rows_raise_an_error(corpus):
     with pytest.raises(ValueError, match="at least 8"):
         masked_sentences.batches(corpus, VOCABULARY, 4, 7)
 
 
-def test_structure_numbers_sentences_by_their_marks():
+def test_structure_numbers_sentences_by_their_separators():
     tokens = np.array([[CLS, 40, 41, SEP, 42, SEP, 43, 44, 0, 0], [CLS, 40, 41, 42, 43, 44, 45, SEP, 0, 0]])
-    found = network.structure(tokens, SEP)
-    assert found.number.numpy()[0, :8].tolist() == [0, 0, 0, 0, 1, 1, 2, 2]
-    assert found.number.numpy()[1, :8].tolist() == [0] * 8
-    assert found.place.numpy()[0, :8].tolist() == [0, 1, 2, 3, 0, 1, 0, 1]
-    assert found.place.numpy()[1, :8].tolist() == list(range(8))
-    assert found.filled.numpy().tolist() == [[True] * 3 + [False] * 3, [True] + [False] * 5]
-    assert found.last.numpy()[0, :3].tolist() == [3, 5, 7]
-    assert found.last.numpy()[1, 0] == 7
-    words = found.words.numpy()[0, 0] == 0
+    result = network.structure(tokens, SEP)
+    assert result.number.numpy()[0, :8].tolist() == [0, 0, 0, 0, 1, 1, 2, 2]
+    assert result.number.numpy()[1, :8].tolist() == [0] * 8
+    assert result.place.numpy()[0, :8].tolist() == [0, 1, 2, 3, 0, 1, 0, 1]
+    assert result.place.numpy()[1, :8].tolist() == list(range(8))
+    assert result.filled.numpy().tolist() == [[True] * 3 + [False] * 3, [True] + [False] * 5]
+    assert result.last.numpy()[0, :3].tolist() == [3, 5, 7]
+    assert result.last.numpy()[1, 0] == 7
+    words = result.words.numpy()[0, 0] == 0
     assert words[4].tolist() == [False] * 4 + [True] * 2 + [False] * 4
     assert words[7].tolist() == [False] * 6 + [True] * 2 + [False] * 2
-    assert (found.sentences.numpy()[:, 0, 0] == 0).tolist() == found.filled.numpy().tolist()
+    assert (result.sentences.numpy()[:, 0, 0] == 0).tolist() == result.filled.numpy().tolist()
 
 
-def test_sentences_beyond_the_last_place_share_it():
+def test_sentences_beyond_the_last_position_share_it():
     tokens = np.full((1, 80), SEP)
     tokens[0, ::2] = 40  # 40 sentences
-    found = network.structure(tokens, SEP)
-    assert found.number.numpy()[0].tolist() == [min(index // 2, 31) for index in range(80)]
-    assert found.last.numpy()[0, -2:].tolist() == [61, 79]
+    result = network.structure(tokens, SEP)
+    assert result.number.numpy()[0].tolist() == [min(index // 2, 31) for index in range(80)]
+    assert result.last.numpy()[0, -2:].tolist() == [61, 79]
 
 
 @pytest.fixture(scope="module")
@@ -167,15 +168,16 @@ def built():
     from ptmbench.models.card import Size
 
     keras.utils.set_random_seed(2)
-    made = models.load("hibert").build(Size(layers=2, width=32, heads=2, inner=64, length=40), SMALL)
+    model = models.load("hibert").build(Size(layers=2, width=32, heads=2, inner=64, length=40), SMALL)
     rng = np.random.default_rng(3)
-    for variable in made.loss.variables:  # biases and norms too, so that no term can hide
+    for variable in model.loss.variables:  # including biases and norms, so that every term matters
         variable.assign_add(0.2 * rng.normal(size=variable.shape))
-    return made
+    return model
 
 
 def case():
-    """Two rows of three sentences, the second one hidden in the first row, the first and the third in the second."""
+    """Two rows of three sentences. In the first row, the second sentence is hidden; in the second row, the first and
+    the third."""
     tokens = np.array(
         [
             [CLS, 50, 51, 52, SEP, MASK, MASK, MASK, SEP, 57, 58, SEP, 0, 0],
@@ -196,39 +198,40 @@ def logits(built, batch):
     return np.asarray(built.loss.logits(batch))
 
 
-def moved(built, batch, key, row, place, to=99):
-    """How far each of the logits moves when one number of the batch changes: [B, S]."""
+def logit_change(built, batch, key, row, place, to=99):
+    """Returns the change of the logits, [B, S], when one number of the batch changes."""
     changed = batch[key].copy()
     changed[row, place] = to
     return np.abs(logits(built, batch | {key: changed}) - logits(built, batch)).max(axis=2)
 
 
-def test_a_word_is_written_from_the_words_before_it_in_its_sentence(built):
+def test_words_are_generated_from_the_previous_words_of_their_sentence(built):
     batch = case()
     for place in range(6):
-        found = moved(built, batch, "previous", 1, place)
-        assert found[0].max() < 1e-6
+        result = logit_change(built, batch, "previous", 1, place)
+        assert result[0].max() < 1e-6
         same = batch["sentences"][1] == batch["sentences"][1, place]
-        assert ((found[1] > 1e-4) == (same & (np.arange(6) >= place))).all()
-        assert found[1][~same].max() < 1e-6
+        assert ((result[1] > 1e-4) == (same & (np.arange(6) >= place))).all()
+        assert result[1][~same].max() < 1e-6
 
 
-def test_what_is_written_does_not_reach_the_encoder(built):
-    """The first word of a hidden sentence has nothing to go by but the text around it: its own words are nowhere."""
+def test_hidden_sentences_do_not_reach_the_encoder(built):
+    """The encoder never reads the words of a hidden sentence, so its first word is predicted from the surrounding text
+    alone."""
     batch = case()
     for row, number in ((0, 1), (1, 0), (1, 2)):
         words = set(batch["targets"][row][batch["sentences"][row] == number].tolist()) - {SEP, 0}
         assert not words & set(batch["tokens"][row].tolist())
     other = np.where((batch["targets"] > SEP), batch["targets"] + 20, batch["targets"])
     assert (logits(built, batch | {"targets": other}) == logits(built, batch)).all()
-    # All that is around it does reach it, a word of a sentence before or after and of the same row only.
+    # Words of the sentences before and after it reach it, but only those of the same row.
     for place in (1, 3, 10):
-        found = moved(built, batch, "tokens", 0, place)
-        assert found[0, :4].min() > 1e-5
-        assert found[1].max() < 1e-6
+        result = logit_change(built, batch, "tokens", 0, place)
+        assert result[0, :4].min() > 1e-5
+        assert result[1].max() < 1e-6
 
 
-def test_words_see_their_sentence_and_sentences_their_document(built):
+def test_words_attend_within_sentences_and_sentences_within_documents(built):
     batch = case()
     changed = batch["tokens"].copy()
     changed[0, 2] = 99
@@ -242,11 +245,12 @@ def test_words_see_their_sentence_and_sentences_their_document(built):
     assert np.abs(new[0] - old[0])[0, 1:].max() < 1e-6
     assert np.abs(new[-1] - old[-1])[0, :3].max(axis=1).min() > 1e-4
     tokens = [built.encoder({"tokens": tokens}).tokens.numpy() for tokens in (batch["tokens"], changed)]
-    assert np.abs(tokens[1] - tokens[0])[0, :12].max(axis=1).min() > 1e-4  # through its sentence, each word of the row
+    assert np.abs(tokens[1] - tokens[0])[0, :12].max(axis=1).min() > 1e-4  # each word of the row, through its sentence
 
 
-def test_sentence_vectors_and_what_a_task_sees(built):
-    """A sentence is its end mark's vector and its position; a task's word vector is its own and its sentence's."""
+def test_sentence_vectors_and_the_encoding_for_tasks(built):
+    """A sentence is the vector of its [SEP] plus a position. A task gets each word's vector plus that of its
+    sentence."""
     tokens = case()["tokens"]
     words, documents, _ = (part for part in built.encoder.hidden(tokens))
     last = np.reshape(words[-1], (2, 14, 32))
@@ -266,8 +270,9 @@ def norm(x, scale, bias):
     return (x - x.mean()) / np.sqrt(x.var() + 1e-5) * np.array(scale) + np.array(bias)
 
 
-def test_decoder_by_the_equations(built):
-    """The second word of a sentence, section 3.3: attention over the words so far, d added, a layer with ReLU."""
+def test_decoder_matches_the_equations(built):
+    """The second word of a sentence, section 3.3: attention over the words so far, d is added, then a layer with
+    ReLU."""
     batch = case()
     encoder, decoder = built.encoder, built.loss.decoder
     d = encoder.hidden(batch["tokens"])[1][-1].numpy()[0, 1]
@@ -292,7 +297,7 @@ def test_decoder_by_the_equations(built):
     assert np.allclose(logits(built, batch)[0, :2], np.stack(x) @ table.T, atol=2e-4)
 
 
-def test_loss_is_the_mean_over_written_tokens(built):
+def test_loss_is_the_mean_over_target_tokens(built):
     batch = case()
     scores = logits(built, batch).astype(np.float64)
     logp = scores - np.log(np.exp(scores - scores.max(-1, keepdims=True)).sum(-1, keepdims=True))

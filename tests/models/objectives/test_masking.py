@@ -1,4 +1,5 @@
-"""The variants of masking against their specification: what is hidden together, how often, and what never is."""
+"""Tests of the variants of masking against their specification: which tokens are hidden together, how often, and which
+never are."""
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ FIRST = VOCABULARY.first
 
 
 def corpus() -> Corpus:
-    """40 documents of 12 sentences of words of 1 to 3 pieces; an id tells where it stands: id - FIRST is its offset."""
+    """40 documents of 12 sentences, with words of 1 to 3 pieces. id - FIRST is the position of a token in the
+    corpus."""
     rng = np.random.default_rng(2)
     words = np.cumsum(rng.choice([1, 2, 3], 2000, p=[0.6, 0.3, 0.1]))
     ends = np.concatenate([[0], np.sort(rng.choice(words[:-1], 479, replace=False)), words[-1:]])
@@ -23,7 +25,7 @@ def corpus() -> Corpus:
 
 
 def drawn(noise, length: int = 128, count: int = 40):
-    """(rows, heads, what ``noise`` made of them) for ``count`` batches of 16 rows."""
+    """Yields (tokens, heads, the output of ``noise``) for ``count`` batches of 16 rows."""
     text = corpus()
     texts = sampling.FullSentences(text, VOCABULARY, length)
     for step in range(count):
@@ -33,7 +35,7 @@ def drawn(noise, length: int = 128, count: int = 40):
 
 
 def hidden_of(tokens: np.ndarray, noisy: dict[str, np.ndarray]) -> np.ndarray:
-    """Bool [B, T]: the positions in slots that count; also checks that the slots say the truth."""
+    """Returns bool [B, T]: the positions in used slots. Also checks that the slots agree with the tokens."""
     hidden = np.zeros(tokens.shape, bool)
     used = noisy["masked_weights"] > 0
     row = np.nonzero(used)[0]
@@ -45,7 +47,7 @@ def hidden_of(tokens: np.ndarray, noisy: dict[str, np.ndarray]) -> np.ndarray:
     return hidden
 
 
-def test_full_sentences_are_full_and_marked_between_documents():
+def test_full_sentences_fill_rows_and_have_separators_between_documents():
     text = corpus()
     starts, ends = set(text.sentences.tolist()), set(text.sentences[text.documents].tolist())
     for step in range(30):
@@ -76,7 +78,7 @@ def test_full_sentences_of_tiny_documents():
 
 
 @pytest.mark.parametrize("noise", [masking.whole_words, masking.ngrams, lambda *a: masking.spans(*a)[0]])
-def test_fifteen_percent_in_whole_words_and_80_10_10(noise):
+def test_fifteen_percent_is_hidden_in_whole_words_with_80_10_10_replacement(noise):
     share, kinds = [], []
     for tokens, heads, noisy in drawn(noise):
         hidden, text = hidden_of(tokens, noisy), tokens >= FIRST
@@ -89,11 +91,11 @@ def test_fifteen_percent_in_whole_words_and_80_10_10(noise):
         shown = noisy["tokens"][hidden]
         kinds.append([(shown == VOCABULARY.mask).mean(), (shown == tokens[hidden]).mean()])
         assert (shown[shown != VOCABULARY.mask] >= FIRST).all()
-    assert np.mean(share) == pytest.approx(0.15, abs=0.004)  # what remains behind a cut run stays as it is
+    assert np.mean(share) == pytest.approx(0.15, abs=0.004)  # the rest of a truncated run stays unchanged
     assert np.mean(kinds, axis=0) == pytest.approx([0.8, 0.1], abs=0.025)
 
 
-def test_every_word_is_as_likely_as_another():
+def test_all_words_are_equally_likely_to_be_hidden():
     counts = np.zeros(128)
     for tokens, _, noisy in drawn(masking.whole_words, count=120):
         counts += hidden_of(tokens, noisy).sum(axis=0)
@@ -103,18 +105,18 @@ def test_every_word_is_as_likely_as_another():
 
 
 def runs_of(chosen: masking.Chosen, heads: np.ndarray) -> list[list[int]]:
-    """The runs of each row in words, from left to right."""
-    found = []
+    """Returns the lengths in words of each row's runs, from left to right."""
+    result = []
     for row, used in enumerate(chosen.used):
         pairs = sorted(set(zip(chosen.begins[row][used].tolist(), chosen.ends[row][used].tolist(), strict=True)))
         assert all(sooner[1] <= later[0] for sooner, later in zip(pairs, pairs[1:], strict=False))
-        found.append([int(heads[row, a:b].sum()) for a, b in pairs])
-    return found
+        result.append([int(heads[row, a:b].sum()) for a, b in pairs])
+    return result
 
 
 def expected_runs(budget: int, chances) -> np.ndarray:
-    """How many runs of 1, 2, ... words a row has on average, where each is drawn and the last one cut to fill
-    ``budget`` words."""
+    """Returns the expected number of runs of 1, 2, ... words in a row. Runs are drawn until they fill ``budget`` words,
+    and the last one is truncated."""
     counts = np.zeros((budget + 1, len(chances)))
     for left in range(1, budget + 1):
         for size, chance in enumerate(chances, 1):
@@ -128,8 +130,8 @@ PSEUDO = (0.6, 0.08, 0.08, 0.08, 0.08, 0.08)
 
 @pytest.mark.parametrize("length", [128, 512])
 @pytest.mark.parametrize("chances", [masking.NGRAMS, PSEUDO], ids=["albert", "unilm_v2"])
-def test_what_is_hidden_has_the_lengths_that_are_drawn(chances, length):
-    """In rows of one-piece words what comes out is known in closed form: draws, of which the last one is cut."""
+def test_hidden_runs_have_the_drawn_lengths(chances, length):
+    """In rows of one-piece words the expected counts have a closed form: only the last draw is truncated."""
     tokens = np.full((2000, length), FIRST, np.int32)
     tokens[:, 0], tokens[:, length // 2], tokens[:, -1] = VOCABULARY.cls, VOCABULARY.sep, VOCABULARY.sep
     heads = tokens >= FIRST
@@ -140,15 +142,19 @@ def test_what_is_hidden_has_the_lengths_that_are_drawn(chances, length):
     error = per_row.std(axis=0) / np.sqrt(len(per_row))
     assert (np.abs(per_row.mean(axis=0) - expected_runs(budget, chances)) < 4 * error).all()
     shares = per_row.sum(axis=0) / per_row.sum()
-    assert shares == pytest.approx(chances, abs=0.6 / budget)  # the cut of the last run is all that is missing
+    assert shares == pytest.approx(chances, abs=0.6 / budget)  # only the truncation of the last run differs
 
 
 def spans_by_the_definition(tokens, heads, rng, chances) -> list[int]:
-    """Merged spans of one row in words, one draw after the other, as SpanBERT's authors lay them: a length, a token
-    that is not hidden yet, its whole word, and on to the right through what is hidden already; spans that meet are
-    one. The 15 % end the last span, here at the end of a word."""
+    """Returns the lengths in words of the merged spans of one row, drawn one after the other as in the code of
+    SpanBERT's authors.
+
+    A draw takes a length and a token that is not hidden yet. The span begins with the whole word of this token and
+    extends to the right, through words that are hidden already. Spans that meet are one span. The last span ends when
+    15 % of the tokens are hidden, here at the end of a word.
+    """
     text = tokens >= FIRST
-    word = np.cumsum(heads | ~text)  # a mark is a word that is never hidden
+    word = np.cumsum(heads | ~text)  # a special token is a word that is never hidden
     left, hidden = round(0.15 * text.sum()), np.zeros(len(tokens), bool)
     while left:
         size = 1 + rng.choice(len(chances), p=np.array(chances))
@@ -168,8 +174,8 @@ def spans_by_the_definition(tokens, heads, rng, chances) -> list[int]:
 
 
 @pytest.mark.parametrize("chances", [masking.SPANS, (0.8, 0.1, 0.1)], ids=["spanbert", "unilm"])
-def test_spans_that_meet_are_one_as_in_the_authors_code(chances):
-    """Means and shares of rows, against draws made one by one, in rows of 128 tokens of words of 1 to 3 pieces."""
+def test_spans_that_meet_are_merged_as_in_the_authors_code(chances):
+    """Compares means and shares per row with sequential draws, in rows of 128 tokens with words of 1 to 3 pieces."""
     ours, theirs, rng = [], [], np.random.default_rng(3)
     for tokens, heads, chosen in drawn(
         lambda rows, heads, rng, vocabulary: masking.choose(
@@ -189,7 +195,7 @@ def test_spans_that_meet_are_one_as_in_the_authors_code(chances):
     )
     error = np.sqrt((one.var(axis=0) + other.var(axis=0)) / len(one))
     assert (np.abs(one.mean(axis=0) - other.mean(axis=0)) < 4 * error + 1e-9).all()
-    assert max(map(max, ours)) > len(chances)  # some have met
+    assert max(map(max, ours)) > len(chances)  # some spans have merged
 
 
 def test_geometric_spans_have_the_mean_of_the_paper():
@@ -198,30 +204,30 @@ def test_geometric_spans_have_the_mean_of_the_paper():
     assert [round(11 * p, 6) for p in masking.NGRAMS] == [6, 3, 2]
 
 
-def test_a_span_shares_its_fate():
-    fates = []
+def test_all_tokens_of_a_span_are_replaced_alike():
+    replacements = []
     for tokens, _, noisy in drawn(lambda *a: masking.spans(*a)[0], count=20):
         hidden = hidden_of(tokens, noisy)
         for row in range(len(tokens)):
             edges = np.flatnonzero(np.diff(np.concatenate([[0], hidden[row].astype(int), [0]])))
             for a, b in edges.reshape(-1, 2):
                 shown, true = noisy["tokens"][row, a:b], tokens[row, a:b]
-                fates.append([(shown == VOCABULARY.mask).all(), np.array_equal(shown, true)])
+                replacements.append([(shown == VOCABULARY.mask).all(), np.array_equal(shown, true)])
                 assert (shown == VOCABULARY.mask).all() or not (shown == VOCABULARY.mask).any()
-    masked, kept = np.mean(fates, axis=0)
-    assert masked == pytest.approx(0.8, abs=4 * np.sqrt(0.16 / len(fates)))
-    assert kept == pytest.approx(0.1, abs=4 * np.sqrt(0.09 / len(fates)))
+    masked, kept = np.mean(replacements, axis=0)
+    assert masked == pytest.approx(0.8, abs=4 * np.sqrt(0.16 / len(replacements)))
+    assert kept == pytest.approx(0.1, abs=4 * np.sqrt(0.09 / len(replacements)))
 
 
 def test_padding_and_texts_of_one_word():
     tokens = np.array([[2, 60, 61, 3, 0, 0], [2, 70, 3, 71, 3, 0], [2, 3, 0, 0, 0, 0]], np.int32)
     heads = np.array([[0, 1, 0, 0, 0, 0], [0, 1, 0, 1, 0, 0], [0, 0, 0, 0, 0, 0]], bool)
     noisy = masking.ngrams({"tokens": tokens}, heads, np.random.default_rng(0), VOCABULARY)
-    assert noisy["masked_weights"].sum(axis=1).tolist() == [0, 1, 0]  # a word of two pieces is more than one token
+    assert noisy["masked_weights"].sum(axis=1).tolist() == [0, 1, 0]  # two pieces exceed one token
     assert hidden_of(tokens, noisy)[1].nonzero()[0].tolist() in ([1], [3])
 
 
-def test_static_masks_come_back_and_dynamic_ones_do_not():
+def test_static_masks_repeat_and_dynamic_masks_do_not():
     text = corpus()
     texts = sampling.FullSentences(text, VOCABULARY, 64)
 
@@ -229,17 +235,17 @@ def test_static_masks_come_back_and_dynamic_ones_do_not():
         return mlm.noise(texts(step, 8, seed)[0], sampling.generator(seed, step), VOCABULARY)
 
     rows = texts.runs.count
-    frozen = masking.static(dynamic, rows, 8, copies=2)
+    fixed = masking.static(dynamic, rows, 8, copies=2)
     period = -(-2 * rows // 8)
     for step in (0, 3, period - 1):
-        for key, value in frozen(step, 1).items():
-            assert np.array_equal(value, frozen(step + period, 1)[key])
+        for key, value in fixed(step, 1).items():
+            assert np.array_equal(value, fixed(step + period, 1)[key])
             assert np.array_equal(value, dynamic(step, 1)[key])
-    assert not np.array_equal(frozen(0, 1)["tokens"], frozen(-(-rows // 8), 1)["tokens"])  # another copy
+    assert not np.array_equal(fixed(0, 1)["tokens"], fixed(-(-rows // 8), 1)["tokens"])  # another copy
     assert not np.array_equal(dynamic(0, 1)["tokens"], dynamic(period, 1)["tokens"])
 
 
-def test_masks_follow_from_seed_and_step():
+def test_masks_are_determined_by_seed_and_step():
     first, again = (list(drawn(masking.ngrams, count=3)) for _ in range(2))
     for (_, _, one), (_, _, other) in zip(first, again, strict=True):
         assert all(np.array_equal(one[key], other[key]) for key in one)

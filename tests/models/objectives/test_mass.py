@@ -1,4 +1,4 @@
-"""MASS: one fragment, hidden from the encoder, and the only thing that the decoder sees."""
+"""Tests of MASS: one fragment is hidden from the encoder, and the decoder reads only this fragment."""
 
 import math
 
@@ -13,13 +13,13 @@ VOCABULARY = Vocabulary(size=5000)
 FIRST, MASK = VOCABULARY.first, VOCABULARY.mask
 
 
-def test_half_of_the_text_is_hidden_in_one_piece_often_at_an_edge():
+def test_one_fragment_of_half_the_text_is_hidden_often_at_an_end():
     rows, length = 3000, 20
     text = np.tile(np.arange(FIRST, FIRST + length, dtype=np.int32), (rows, 1))
     hidden, first = mass.hide(text, np.random.default_rng(0), VOCABULARY)
     inside = (np.arange(length) >= first[:, None]) & (np.arange(length) < first[:, None] + 10)
     assert (hidden[~inside] == text[~inside]).all()
-    # A fifth at either end, and the other three fifths spread over all eleven places.
+    # A fifth of the fragments is at each end. The other three fifths are spread over all eleven positions.
     expected = np.full(11, 0.6 / 11)
     expected[[0, -1]] += 0.2
     places = np.bincount(first, minlength=11)
@@ -29,7 +29,7 @@ def test_half_of_the_text_is_hidden_in_one_piece_often_at_an_edge():
     error = 4 * math.sqrt(0.16 / inside.sum())
     assert abs(masks - 0.8) < error
     assert abs(same - 0.1) < error
-    assert hidden[inside & (hidden != MASK)].min() >= FIRST  # no special token is ever a random one
+    assert hidden[inside & (hidden != MASK)].min() >= FIRST  # random replacements are never special tokens
 
 
 def corpus(total: int = 1200) -> Corpus:
@@ -39,7 +39,7 @@ def corpus(total: int = 1200) -> Corpus:
     )
 
 
-def test_batches_give_the_decoder_the_fragment_and_its_place():
+def test_batches_give_the_decoder_the_fragment_and_its_position():
     make = mass.batches(corpus(), VOCABULARY, 8, 26)
     batch = make(3, 1)
     assert all(np.array_equal(batch[key], make(3, 1)[key]) for key in batch)
@@ -52,13 +52,13 @@ def test_batches_give_the_decoder_the_fragment_and_its_place():
         assert targets[0] == MASK
         whole = tokens.copy()
         whole[first : first + 12] = targets[1:]
-        assert (np.diff(whole[1:-1]) == 1).all()  # put back in its place, the fragment makes the text whole
+        assert (np.diff(whole[1:-1]) == 1).all()  # with the fragment put back, the text is complete
 
 
-def test_fragments_in_batches_of_usual_length_open_and_end_the_text():
+def test_fragments_often_start_or_end_the_text_in_batches_of_usual_length():
     make = mass.batches(corpus(), VOCABULARY, 64, 128)
     first = np.concatenate([make(step, 1)["first"] for step in range(60)])
-    last = 1 + 126 - mass.fragment(126)  # places count from [CLS]
+    last = 1 + 126 - mass.fragment(126)  # positions are counted from [CLS]
     for place in (1, last):
         share = 0.2 + 0.6 / last
         assert abs((first == place).mean() - share) < 4 * math.sqrt(share * (1 - share) / len(first))
@@ -85,7 +85,7 @@ def case():
     return {"tokens": tokens, "targets": targets, "first": np.array([3, 8], np.int32)}
 
 
-def test_a_fragment_token_sees_those_before_it_and_the_source(built):
+def test_fragment_tokens_depend_on_previous_ones_and_on_their_positions(built):
     batch = case()
     memory = built.encoder({"tokens": batch["tokens"]}).tokens
 
@@ -95,19 +95,19 @@ def test_a_fragment_token_sees_those_before_it_and_the_source(built):
 
     changed = batch["targets"].copy()
     changed[:, 4] += 1 - 2 * (changed[:, 4] == 119)
-    moved = np.abs(logits() - logits(targets=changed)).max(axis=(0, 2))
-    assert moved[:4].max() < 1e-6
-    assert moved[4:].min() > 1e-5
-    assert np.abs(logits() - logits(first=batch["first"] + 1)).max() > 1e-4  # positions are kept
-    # A fragment at position 0 is a text of its own.
+    change = np.abs(logits() - logits(targets=changed)).max(axis=(0, 2))
+    assert change[:4].max() < 1e-6
+    assert change[4:].min() > 1e-5
+    assert np.abs(logits() - logits(first=batch["first"] + 1)).max() > 1e-4  # positions matter
+    # A fragment at position 0 is decoded like a separate text.
     start = np.zeros(2, np.int32)
     assert np.allclose(logits(first=start), built.decode(batch), atol=1e-6)
 
 
-def test_loss_is_the_mean_over_the_fragments_at_their_own_places(built):
+def test_loss_is_the_mean_over_the_fragments_at_their_own_positions(built):
     batch = case()
     memory = built.encoder({"tokens": batch["tokens"]}).tokens
-    # By the definition: one row after the other, in a decoder whose table of positions begins at the fragment.
+    # By the definition: one row at a time, in a decoder whose position table begins at the fragment.
     table, nll = built.loss.decoder.embeddings.positions.table, []
     whole = np.array(table)
     for row, first in enumerate(batch["first"]):

@@ -1,5 +1,5 @@
-"""Permuted language modelling: what is predicted, in which order, who sees whom, and the loss, each against the
-written specification of Yang et al. (2019), sections 2.2 to 2.5."""
+"""Tests of permuted language modelling against Yang et al. (2019), sections 2.2 to 2.5: which tokens are predicted, in
+which order, the attention masks, and the loss."""
 
 import math
 
@@ -20,7 +20,7 @@ T, M, S = 12, 5, 4
 
 @pytest.fixture(scope="module")
 def built():
-    """A network whose weights are all random and large enough for every term to count."""
+    """A network with random weights that are large enough for every term to matter."""
     network = xlnet.build(SIZE, VOCABULARY)
     rng = np.random.default_rng(0)
     for variable in network.loss.variables:
@@ -30,7 +30,8 @@ def built():
 
 
 def drawn(seed: int) -> dict[str, np.ndarray]:
-    """One row of two segments, S targets at random places in random order, and a memory with two empty places."""
+    """One row of two segments, with S targets at random positions in random order, and a memory with two empty
+    positions."""
     rng = np.random.default_rng(seed)
     tokens, memory = (rng.integers(FIRST, VOCABULARY.size, (1, size)).astype(np.int32) for size in (T, M))
     positions = rng.permutation(np.arange(1, T))[:S].astype(np.int32)
@@ -48,8 +49,9 @@ def drawn(seed: int) -> dict[str, np.ndarray]:
     }
 
 
-def changed(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Row 0 as it is, then one row for each place of the text, and of the memory, with another token there."""
+def replace_each_token(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Returns the row unchanged, then one row for each position of the text and of the memory, with another token
+    there."""
     rows = {name: np.repeat(value, 1 + T + M, axis=0) for name, value in batch.items()}
     for name, begin, size in (("tokens", 1, T), ("memory", 1 + T, M)):
         row = np.arange(begin, begin + size)
@@ -58,7 +60,7 @@ def changed(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return rows
 
 
-# what is predicted
+# targets
 
 
 def test_one_token_in_six_is_predicted_in_spans():
@@ -73,41 +75,42 @@ def test_one_token_in_six_is_predicted_in_spans():
     assert sizes.max() <= 10
     assert (sizes <= 5).mean() > 0.9
     assert len(sizes) / 300 == pytest.approx(20 / 3, abs=0.6)
-    # A span lies anywhere in its window, so no place is rare: 50 is 5 standard deviations of a binomial's 300 / 6.
+    # A span may be anywhere in its window, so no position is rare. 300 / 6 = 50 targets are expected at each; the
+    # bounds are more than 5 standard deviations of a binomial away.
     assert full[:, 5:110].sum(axis=0).min() > 15
     assert full[:, 5:110].sum(axis=0).max() < 100
 
 
-def test_targets_have_ranks_and_nothing_else_has():
+def test_only_targets_have_ranks():
     rng = np.random.default_rng(1)
     tokens = rng.integers(FIRST, VOCABULARY.size, (400, 64)).astype(np.int32)
     tokens[:, 0], tokens[:, 20], tokens[:, -1] = VOCABULARY.cls, VOCABULARY.sep, VOCABULARY.sep
     tokens[::2, 50:] = 0
-    made = plm.add_prediction_order({"tokens": tokens.copy()}, rng, VOCABULARY)
-    assert np.array_equal(made["tokens"], tokens)  # nothing is masked
-    assert made["predicted_positions"].shape == (400, 11)
+    ordered = plm.add_prediction_order({"tokens": tokens.copy()}, rng, VOCABULARY)
+    assert np.array_equal(ordered["tokens"], tokens)  # nothing is masked
+    assert ordered["predicted_positions"].shape == (400, 11)
     firsts = []
     for row in range(400):
-        used = made["predicted_weights"][row] > 0
-        positions = made["predicted_positions"][row, used]
+        used = ordered["predicted_weights"][row] > 0
+        positions = ordered["predicted_positions"][row, used]
         assert used.sum() == round((tokens[row] >= FIRST).sum() / 6)
         assert (np.diff(positions) > 0).all()
         assert (tokens[row, positions] >= FIRST).all()
-        assert np.array_equal(made["predicted_labels"][row, used], tokens[row, positions])
-        assert np.array_equal(np.flatnonzero(made["ranks"][row]), positions)
-        assert np.array_equal(np.sort(made["ranks"][row, positions]), np.arange(1, used.sum() + 1))
-        firsts.append(int(np.argmin(made["ranks"][row, positions])) / (used.sum() - 1))
+        assert np.array_equal(ordered["predicted_labels"][row, used], tokens[row, positions])
+        assert np.array_equal(np.flatnonzero(ordered["ranks"][row]), positions)
+        assert np.array_equal(np.sort(ordered["ranks"][row, positions]), np.arange(1, used.sum() + 1))
+        firsts.append(int(np.argmin(ordered["ranks"][row, positions])) / (used.sum() - 1))
     assert np.mean(firsts) == pytest.approx(0.5, abs=0.08)  # the order does not go from left to right
 
 
 def corpus() -> Corpus:
-    """30 documents of 8 sentences of 9 tokens; an id tells where its token stood."""
+    """30 documents of 8 sentences of 9 tokens. An id tells the position of its token."""
     ends = np.arange(0, 2161, 9)
     ids = np.arange(FIRST, FIRST + 2160, dtype=np.int32)
     return Corpus(ids=ids, sentences=ends, documents=np.arange(0, 241, 8), heads=np.ones(2160, bool))
 
 
-def test_a_row_brings_the_text_before_it():
+def test_memory_is_the_text_before_the_row():
     vocabulary = Vocabulary(size=2200)
     make, whole = plm.batches(corpus(), vocabulary, 8, 32), 0
     for step in range(20):
@@ -123,47 +126,47 @@ def test_a_row_brings_the_text_before_it():
     assert whole > 60
 
 
-# who sees whom
+# attention
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_no_stream_sees_what_it_should_not(built, seed):
+def test_streams_attend_only_to_what_they_may_see(built, seed):
     batch = drawn(seed)
     ranks = batch["ranks"][0]
-    rows = changed(batch)
+    rows = replace_each_token(batch)
     contents, queries = (np.reshape(x[-1], (1 + T + M, -1, SIZE.width)) for x in built.encoder.predict(rows))
     content_moved, query_moved = (np.abs(x[1:] - x[:1]).max(axis=2) for x in (contents, queries))
     for place in range(T):
-        for i in range(T):  # content: context, what comes before in the order, and itself
+        for i in range(T):  # content stream: the context, earlier targets, and itself
             sees = ranks[place] == 0 or ranks[place] < ranks[i] or place == i
             assert content_moved[place, i] > 1e-5 if sees else content_moved[place, i] < 1e-6, (place, i)
-        for s, position in enumerate(batch["predicted_positions"][0]):  # queries: the same without itself
+        for s, position in enumerate(batch["predicted_positions"][0]):  # query stream: without itself
             sees = ranks[place] == 0 or ranks[place] < ranks[position]
             assert query_moved[place, s] > 1e-5 if sees else query_moved[place, s] < 1e-6, (place, position)
-    for moved in (content_moved, query_moved):  # all see the memory
-        assert moved[T + 2 :].min() > 1e-5
+    for change in (content_moved, query_moved):  # all positions attend to the memory
+        assert change[T + 2 :].min() > 1e-5
 
 
-def test_an_empty_place_of_the_memory_is_nobody_s_key(built):
+def test_empty_positions_of_the_memory_are_masked(built):
     batch = drawn(0)
     shorter = batch | {"memory": batch["memory"][:, 2:]}
     for ours, other in zip(built.encoder.predict(batch), built.encoder.predict(shorter), strict=True):
         assert np.allclose(ours[-1], other[-1], atol=1e-5)
 
 
-def test_only_the_order_matters_not_where_a_slot_stands(built):
+def test_arrangement_of_the_slots_does_not_matter(built):
     batch = drawn(0)
-    turned = {name: value[:, ::-1] if name.startswith("predicted") else value for name, value in batch.items()}
-    assert np.allclose(built.loss.logits(batch), np.asarray(built.loss.logits(turned))[::-1], atol=1e-5)
+    reversed_slots = {name: value[:, ::-1] if name.startswith("predicted") else value for name, value in batch.items()}
+    assert np.allclose(built.loss.logits(batch), np.asarray(built.loss.logits(reversed_slots))[::-1], atol=1e-5)
 
 
-def test_a_full_order_from_left_to_right_is_a_language_model(built):
-    """With every token a target, query t has seen exactly what stands before it: the tail may be cut off."""
+def test_left_to_right_order_gives_a_language_model(built):
+    """With every token a target, query t depends only on the tokens before it, so the rest can be cut off."""
     batch = drawn(0) | {"ranks": np.arange(1, T + 1, dtype=np.int32)[None]}
     for size in (4, 8):
         cut = {name: batch[name][:, :size] for name in ("tokens", "segments", "ranks")}
-        asked = {"predicted_positions": np.array([[size - 1]], np.int32), "memory": batch["memory"]}
-        ours, other = built.encoder.predict(batch | asked)[1][-1], built.encoder.predict(cut | asked)[1][-1]
+        query = {"predicted_positions": np.array([[size - 1]], np.int32), "memory": batch["memory"]}
+        ours, other = built.encoder.predict(batch | query)[1][-1], built.encoder.predict(cut | query)[1][-1]
         assert np.allclose(ours, other, atol=1e-5)
 
 
@@ -196,7 +199,7 @@ def test_plm_loss_by_hand(built):
     assert float(values["plm_accuracy"]) == pytest.approx(np.mean(hits))
 
 
-def test_parts_of_a_batch_add_up(built):
+def test_losses_of_parts_of_a_batch_add_up_to_the_whole(built):
     rows = [drawn(seed) for seed in range(3)]
     rows[1]["predicted_weights"][0, 1:] = 0.0
     whole = {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}

@@ -1,4 +1,4 @@
-"""MobileBERT's knowledge transfer: which weights learn in which phase, and with what the student begins.
+"""Tests of MobileBERT's knowledge transfer: which weights are trained in each phase, and the student's initial weights.
 
 Its losses are compared with the authors' equations in `tests.models.frozen.progressive_transfer`."""
 
@@ -19,7 +19,7 @@ SIZE, WORDS = Size(layers=2, width=16, heads=2, inner=16, length=24), Vocabulary
 
 @pytest.fixture(scope="module")
 def networks():
-    """Teacher and student, whose weights are large enough to differ in what they compute."""
+    """A teacher and a student with weights large enough for their outputs to differ."""
     student = models.load("mobilebert_pkt")
     teacher = models.load("ib_bert").build(student.TEACHER.size(SIZE), WORDS)
     rng = np.random.default_rng(0)
@@ -36,62 +36,63 @@ def batch(**more):
     return {"tokens": tokens, "segments": np.zeros_like(tokens), **noise, **more}
 
 
-def learning(networks, progress):
-    """The scalars after this share of the steps, and the paths of the variables that have a gradient."""
+def losses_and_trained_paths(networks, progress):
+    """Returns the scalars when ``progress`` is this share of the steps, and the paths of the variables with a
+    gradient."""
     given = {name: tf.constant(value) for name, value in batch(progress=np.full(2, progress, np.float32)).items()}
     with tf.GradientTape() as tape:
-        found = networks.student.loss(given)
+        values = networks.student.loss(given)
     own = networks.student.loss.trainable_variables
-    gradients = zip(own, tape.gradient(found["loss"], [variable.value for variable in own]), strict=True)
+    gradients = zip(own, tape.gradient(values["loss"], [variable.value for variable in own]), strict=True)
     pairs = {variable.path: tf.convert_to_tensor(gradient) for variable, gradient in gradients if gradient is not None}
-    return found, {path for path, gradient in pairs.items() if np.abs(gradient).max() > 1e-9}
+    return values, {path for path, gradient in pairs.items() if np.abs(gradient).max() > 1e-9}
 
 
-def test_the_phases_follow_from_the_share_of_the_steps():
+def test_phase_depends_on_the_share_of_the_steps():
     shares = np.array(
         [0.0, 0.9 * TRANSFER / 24, 1.1 * TRANSFER / 24, 0.99 * TRANSFER, 1.01 * TRANSFER, 1.0], np.float32
     )
     assert [int(phase_of(tf.constant(share), 24)) for share in shares] == [0, 0, 1, 23, 24, 24]
 
 
-def test_each_layer_learns_alone_and_then_everything(networks):
+def test_layers_are_trained_one_by_one_and_then_all_weights(networks):
     for phase in (0, 1):
-        found, paths = learning(networks, (phase + 0.5) / 2 * TRANSFER)
+        values, paths = losses_and_trained_paths(networks, (phase + 0.5) / 2 * TRANSFER)
         assert paths and all(path.startswith(f"encoder/stack/layer_{phase}/") for path in paths), paths
-        assert float(found["feature_loss"]) > 0 and float(found["mlm_loss"]) == 0
-    found, paths = learning(networks, 1.0)
+        assert float(values["feature_loss"]) > 0 and float(values["mlm_loss"]) == 0
+    values, paths = losses_and_trained_paths(networks, 1.0)
     own = {variable.path for variable in networks.student.loss.trainable_variables}
-    assert not any("teacher" in path for path in own) and float(found["feature_loss"]) == 0
+    assert not any("teacher" in path for path in own) and float(values["feature_loss"]) == 0
     assert {path for path in own - paths if "positions" not in path and "segments" not in path} <= {
         path for path in own if path.endswith("bias")
     }
-    parts = (float(found[name]) for name in ("mlm_loss", "soft_loss", "nsp_loss"))
+    parts = (float(values[name]) for name in ("mlm_loss", "soft_loss", "nsp_loss"))
     mlm, soft, nsp = parts
-    assert float(found["loss"]) == pytest.approx(0.5 * mlm + 0.5 * soft + nsp, rel=1e-5) and soft > 0
+    assert float(values["loss"]) == pytest.approx(0.5 * mlm + 0.5 * soft + nsp, rel=1e-5) and soft > 0
 
 
-def test_without_progress_it_is_the_last_phase(networks):
-    found, _ = learning(networks, 1.0)
-    assert float(networks.student.loss(batch())["loss"]) == pytest.approx(float(found["loss"]), rel=1e-5)
+def test_loss_without_progress_is_that_of_the_last_phase(networks):
+    values, _ = losses_and_trained_paths(networks, 1.0)
+    assert float(networks.student.loss(batch())["loss"]) == pytest.approx(float(values["loss"]), rel=1e-5)
 
 
-def test_a_layer_that_equals_its_teachers_has_no_loss(networks):
+def test_layer_equal_to_its_teachers_has_zero_loss(networks):
     teacher = networks.teacher
     same = SimpleNamespace(student=models.load("mobilebert_pkt").build(SIZE, WORDS, teacher))
     same.student.loss.teacher = SimpleNamespace(encoder=same.student.encoder)
-    found, _ = learning(same, 0.0)
-    assert float(found["loss"]) < 1e-6
+    values, _ = losses_and_trained_paths(same, 0.0)
+    assert float(values["loss"]) < 1e-6
 
 
-def test_the_student_begins_with_embeddings_and_head_of_its_teacher(networks):
+def test_student_is_initialised_with_the_teachers_embeddings_and_head(networks):
     ours = {variable.path: variable.numpy() for variable in networks.student.loss.variables}
     theirs = {variable.path: variable.numpy() for variable in networks.teacher.loss.variables}
-    alike = {path for path in ours if path in theirs and np.array_equal(ours[path], theirs[path])}
-    wanted = [path for path in ours if path.startswith(("mlm/", "encoder/embeddings/")) and "norm" not in path]
-    assert set(wanted) <= alike and not any(path.startswith("encoder/stack/") for path in alike), alike
+    equal = {path for path in ours if path in theirs and np.array_equal(ours[path], theirs[path])}
+    expected = [path for path in ours if path.startswith(("mlm/", "encoder/embeddings/")) and "norm" not in path]
+    assert set(expected) <= equal and not any(path.startswith("encoder/stack/") for path in equal), equal
 
 
-def test_batches_of_a_training_say_how_far_it_has_come(networks, monkeypatch):
+def test_training_batches_contain_the_progress(networks, monkeypatch):
     monkeypatch.setattr(objectives, "_batch_mistakes", lambda *_: [])
     network = SimpleNamespace(batches=networks.student.batches, loss=networks.student.loss)
     sampler = type(network.batches)(lambda *_: lambda step, seed: batch(), scheduled=True)

@@ -1,4 +1,5 @@
-"""Pseudo-masked language modelling: what is hidden, who sees whom in the one pass, and its loss by the formula."""
+"""Tests of pseudo-masked language modelling: which tokens are hidden, the attention mask of the single pass, and the
+loss by its formula."""
 
 from functools import cache
 
@@ -20,7 +21,7 @@ FIRST, LENGTH, ROWS, STEPS = VOCABULARY.first, 64, 32, 30
 
 @cache
 def corpus() -> Corpus:
-    """60 documents of 12 sentences; every token is unique, so an id tells where it stood."""
+    """60 documents of 12 sentences. Every token is unique, so an id tells its position."""
     sizes = np.random.default_rng(2).integers(3, 15, 720)
     total = int(sizes.sum())
     return Corpus(
@@ -38,26 +39,26 @@ def drawn() -> dict[str, np.ndarray]:
     return {name: np.concatenate([batch[name] for batch in steps]) for name in steps[0]}
 
 
-def test_all_that_is_hidden_is_masked_and_nothing_else():
-    found = drawn()
-    used, positions, labels = found["masked_weights"] > 0, found["masked_positions"], found["masked_labels"]
+def test_all_hidden_tokens_and_no_others_are_masked():
+    result = drawn()
+    used, positions, labels = result["masked_weights"] > 0, result["masked_positions"], result["masked_labels"]
     assert np.array_equal(used.sum(axis=1), np.full(len(used), round(0.15 * (LENGTH - 3))))
     assert (labels[used] >= FIRST).all() and (labels[~used] == 0).all()
     row = np.broadcast_to(np.arange(len(used))[:, None], used.shape)
-    hidden = np.zeros(found["tokens"].shape, bool)
+    hidden = np.zeros(result["tokens"].shape, bool)
     hidden[row[used], positions[used]] = True
     assert hidden.sum() == used.sum()
-    assert np.array_equal(found["tokens"] == VOCABULARY.mask, hidden)
-    for tokens, place, label in zip(found["tokens"][:50], positions[:50], labels[:50], strict=True):
+    assert np.array_equal(result["tokens"] == VOCABULARY.mask, hidden)
+    for tokens, place, label in zip(result["tokens"][:50], positions[:50], labels[:50], strict=True):
         for at, token in zip(place[label > 0], label[label > 0], strict=True):
             near = tokens[at - 1] if tokens[at - 1] >= FIRST else None
-            assert near is None or near == token - 1  # the label is what stood there
+            assert near is None or near == token - 1  # the label is the original token
 
 
-def test_blocks_are_neighbours_of_one_number_in_random_order():
-    found, sizes, rising, singles, draws = drawn(), [], [], 0, 0
+def test_blocks_are_adjacent_tokens_with_one_number_in_random_order():
+    result, sizes, rising, singles, draws = drawn(), [], [], 0, 0
     for positions, order, weights in zip(
-        found["masked_positions"], found["order"], found["masked_weights"], strict=True
+        result["masked_positions"], result["order"], result["masked_weights"], strict=True
     ):
         positions, order = positions[weights > 0], order[weights > 0]
         ends = [0]
@@ -70,13 +71,13 @@ def test_blocks_are_neighbours_of_one_number_in_random_order():
         rising += (np.diff(by_place)[np.diff(by_place) != 0] > 0).tolist()
         draws, singles = draws + len(ends) - 1, singles + sum(size == 1 for size in sizes[-(len(ends) - 1) :])
     assert max(sizes) <= 6
-    # The last block of a row is cut to what is left of the 15 %, here 9 tokens: that moves some from long to short.
+    # The last block of a row is truncated to what is left of the 15 %, here 9 tokens. This shortens some blocks.
     assert abs(singles / draws - 0.639) < 4 * (0.639 * 0.361 / draws) ** 0.5
     assert sum(size >= 4 for size in sizes) / draws > 0.16
     assert abs(np.mean(rising) - 0.5) < 4 * (0.25 / len(rising)) ** 0.5 + 0.02
 
 
-def test_batches_follow_from_step_and_seed():
+def test_batches_are_determined_by_step_and_seed():
     make = pseudo_masked.batches(corpus(), VOCABULARY, 4, LENGTH)
     again = pseudo_masked.batches(corpus(), VOCABULARY, 4, LENGTH)(7, 1)
     assert all(np.array_equal(value, again[name]) for name, value in make(7, 1).items())
@@ -89,8 +90,9 @@ POSITIONS = np.array([[1, 3, 4, 6]], np.int32)
 WHOLE = TEXT + 8
 
 
-def rule(query: int, key: int) -> bool:
-    """What the docstring of `models.objectives.pseudo_masked` says of two of the 16 places."""
+def may_attend(query: int, key: int) -> bool:
+    """Whether ``query`` may attend to ``key``, two of the 16 positions, by the docstring of
+    `models.objectives.pseudo_masked`."""
 
     def kind(place):
         return "text" if place < TEXT else "original" if place < TEXT + 4 else "pseudo"
@@ -110,9 +112,9 @@ def rule(query: int, key: int) -> bool:
     return False
 
 
-def test_who_sees_whom_is_the_rule():
-    found = np.asarray(pseudo_masked.visible(tf.constant(ORDER), TEXT))[0]
-    assert found.tolist() == [[rule(query, key) for key in range(WHOLE)] for query in range(WHOLE)]
+def test_attention_mask_follows_the_rule():
+    result = np.asarray(pseudo_masked.visible(tf.constant(ORDER), TEXT))[0]
+    assert result.tolist() == [[may_attend(query, key) for key in range(WHOLE)] for query in range(WHOLE)]
 
 
 @pytest.fixture(scope="module")
@@ -123,8 +125,8 @@ def loss():
     return pseudo_masked.PseudoMaskedLm(words, encoder, Vocabulary(size=80))
 
 
-def test_no_place_learns_of_one_that_it_may_not_see(loss):
-    """Every pair of text, [MASK], originals and pseudo masks, through two layers."""
+def test_positions_do_not_depend_on_those_they_may_not_attend_to(loss):
+    """Every pair of positions (text, [MASK], originals and pseudo masks), through two layers."""
     ids = np.arange(40, 40 + WHOLE, dtype=np.int32)[None]
     ids[0, POSITIONS[0]] = VOCABULARY.mask
     positions = np.concatenate([np.arange(TEXT)[None], POSITIONS, POSITIONS], axis=1)
@@ -142,13 +144,13 @@ def test_no_place_learns_of_one_that_it_may_not_see(loss):
 
     changed = np.repeat(ids, WHOLE, axis=0)
     changed[np.arange(WHOLE), np.arange(WHOLE)] += 20
-    moved = np.abs(hidden(changed) - hidden(ids)).max(axis=-1)  # [changed key, query]
+    change = np.abs(hidden(changed) - hidden(ids)).max(axis=-1)  # [changed key, query]
     for key in range(WHOLE):
         for query in range(WHOLE):
-            if rule(query, key):
-                assert moved[key, query] > 1e-6, (query, key)
+            if may_attend(query, key):
+                assert change[key, query] > 1e-6, (query, key)
             else:
-                assert moved[key, query] < 1e-6, (query, key)
+                assert change[key, query] < 1e-6, (query, key)
 
 
 def batch():
@@ -157,7 +159,7 @@ def batch():
     tokens[:, POSITIONS[0]] = VOCABULARY.mask
     weights = np.ones((2, 4), np.float32)
     labels[1, 3], weights[1, 3] = 0, 0.0
-    tokens[1, 6] = 46  # the slot is not used: its token stands in the text
+    tokens[1, 6] = 46  # the slot is unused: its token is in the text
     places = POSITIONS.repeat(2, axis=0)
     places[1, 3] = 0
     return {
@@ -170,18 +172,18 @@ def batch():
     }
 
 
-def test_no_prediction_sees_its_token_and_later_blocks_see_earlier_ones(loss):
-    """As the loss lays them: another original moves the later pseudo masks' scores and nothing else."""
+def test_predictions_depend_on_earlier_blocks_and_not_on_their_own_token(loss):
+    """In the input of the loss, another original token changes only the scores of pseudo masks in later blocks."""
     given = batch()
     before = np.asarray(loss.logits(given))
     for slot in range(4):
         labels = given["masked_labels"].copy()
         labels[0, slot] += 20
-        moved = np.abs(np.asarray(loss.logits(given | {"masked_labels": labels})) - before).max(axis=-1)
-        assert moved[1].max() < 1e-6
-        assert moved[0, :4].max() < 1e-6  # autoencoding sees no original
+        change = np.abs(np.asarray(loss.logits(given | {"masked_labels": labels})) - before).max(axis=-1)
+        assert change[1].max() < 1e-6
+        assert change[0, :4].max() < 1e-6  # autoencoding attends to no original
         later = ORDER[0] > ORDER[0, slot]
-        assert (moved[0, 4:][later] > 1e-6).all() and (moved[0, 4:][~later] < 1e-6).all()
+        assert (change[0, 4:][later] > 1e-6).all() and (change[0, 4:][~later] < 1e-6).all()
 
 
 def test_loss_is_the_sum_of_both_means(loss):

@@ -1,4 +1,5 @@
-"""MiniLM's loss: its equations in NumPy over networks of other widths, and what it leaves as it is."""
+"""Tests of MiniLM's loss: its equations in NumPy for networks of different widths, and which weights it does not
+train."""
 
 from dataclasses import replace
 
@@ -18,7 +19,7 @@ def log_softmax(x):
 
 
 def pair(layers=2):
-    """A student of minilm and its teacher, twice as wide and deep."""
+    """A MiniLM student and its teacher, which is twice as wide and deep."""
     import keras
 
     keras.utils.set_random_seed(3)
@@ -31,15 +32,15 @@ def pair(layers=2):
     return teacher, student
 
 
-def test_the_loss_is_the_divergence_of_attention_and_of_relations_of_values():
+def test_loss_is_the_divergence_of_attention_and_value_relations():
     """Row by row without padding, in float64, from queries, keys and values."""
     teacher, student = pair()
-    looks = [inner_states(one.encoder, {"tokens": TOKENS}).attentions[-1] for one in (teacher, student)]
-    assert looks[0].values.shape[-1] == 2 * looks[1].values.shape[-1]
+    attentions = [inner_states(one.encoder, {"tokens": TOKENS}).attentions[-1] for one in (teacher, student)]
+    assert attentions[0].values.shape[-1] == 2 * attentions[1].values.shape[-1]
     sums, tokens = {"attention_loss": 0.0, "relation_loss": 0.0}, 0
     for row, count in ((0, 5), (1, 7)):
         tokens += count
-        parts = ([look[part] for look in looks] for part in range(3))
+        parts = ([attention[part] for attention in attentions] for part in range(3))
         q, k, v = ([np.asarray(x, np.float64)[row, :, :count] for x in part] for part in parts)
         for name, left, right in (("attention_loss", q, k), ("relation_loss", v, v)):
             scores = [a @ b.transpose(0, 2, 1) for a, b in zip(left, right, strict=True)]  # queries are scaled already
@@ -53,7 +54,7 @@ def test_the_loss_is_the_divergence_of_attention_and_of_relations_of_values():
     assert float(values["loss"]) == pytest.approx(sum(sums.values()) / tokens, abs=2e-5)
 
 
-def test_the_teacher_is_frozen_and_what_follows_the_last_attention_has_no_gradient():
+def test_teacher_is_frozen_and_weights_after_the_last_attention_have_no_gradient():
     import tensorflow as tf
 
     teacher, student = pair()
@@ -65,27 +66,29 @@ def test_the_teacher_is_frozen_and_what_follows_the_last_attention_has_no_gradie
     gradients = tape.gradient(loss, [v.value for v in variables] + [v.value for v in teacher.loss.variables])
     own, theirs = gradients[: len(variables)], gradients[len(variables) :]
     assert all(gradient is None for gradient in theirs)
-    silent = [v.path for v, gradient in zip(variables, own, strict=True) if gradient is None]
-    assert silent and silent == [v.path for v in variables if v.path.startswith(student.loss.unreached)]
-    assert all("/layer_1/" in path for path in silent)
+    without_gradient = [v.path for v, gradient in zip(variables, own, strict=True) if gradient is None]
+    assert without_gradient and without_gradient == [
+        v.path for v in variables if v.path.startswith(student.loss.unreached)
+    ]
+    assert all("/layer_1/" in path for path in without_gradient)
 
 
 @pytest.mark.parametrize("name", ["minilm", "tinybert"])
-def test_a_loss_without_a_teacher_says_so(name):
+def test_loss_without_a_teacher_raises_an_error(name):
     module = models.load(name)
     with pytest.raises(ValueError, match="needs a teacher, and the network was built without one"):
         module.build(small(module), VOCABULARY).loss({"tokens": TOKENS})
 
 
 @pytest.mark.parametrize("name", ["minilm", "tinybert"])
-def test_every_size_has_a_teacher_among_those_of_bert(name):
+def test_every_size_has_a_teacher_among_the_sizes_of_bert(name):
     sizes = models.load("bert").SIZES
     for size in models.load(name).SIZES.values():
         theirs = models.teacher(name).size(size)
         assert theirs in sizes.values() and theirs.heads == size.heads and theirs.layers % size.layers == 0
 
 
-def test_encoders_without_one_attention_in_each_layer_are_refused():
+def test_encoders_without_one_self_attention_per_layer_are_rejected():
     module = models.load("elmo")
     with pytest.raises(NoInnerStates, match="has not one self-attention"):
         inner_states(build(module, small(module)).encoder, {"tokens": TOKENS})

@@ -1,4 +1,5 @@
-"""The span boundary objective: which edges belong to which token, what the head may see, and the loss by hand."""
+"""Tests of the span boundary objective: the boundaries of each token, what the head depends on, and the loss by
+hand."""
 
 import math
 
@@ -21,14 +22,14 @@ def sampled(count: int = 20):
         yield rows["tokens"], noisy | sbo.boundaries(chosen)
 
 
-def test_edges_are_the_seen_tokens_next_to_the_span():
+def test_boundaries_are_the_visible_tokens_next_to_the_span():
     for tokens, batch in sampled():
         used = batch["span_weights"] > 0
-        hides = batch["masked_weights"] > 0
-        assert (used <= hides).all() and used.sum() >= 0.95 * hides.sum()  # few spans are longer than 20 tokens
+        masked = batch["masked_weights"] > 0
+        assert (used <= masked).all() and used.sum() >= 0.95 * masked.sum()  # few spans are longer than 20 tokens
         for row in range(len(tokens)):
             hidden = np.zeros(128, bool)
-            hidden[batch["masked_positions"][row][hides[row]]] = True
+            hidden[batch["masked_positions"][row][masked[row]]] = True
             for place, left, right, offset in zip(
                 *(
                     batch[key][row][used[row]]
@@ -47,7 +48,7 @@ def test_edges_are_the_seen_tokens_next_to_the_span():
             assert (batch[key][~used] == 0).all()
 
 
-def test_tokens_far_inside_a_span_do_not_count():
+def test_only_the_first_20_tokens_of_a_span_count():
     begins, ends = np.full((1, 24), 3), np.full((1, 24), 27)
     arrays = sbo.boundaries(masking.Chosen(begins + np.arange(24), np.ones((1, 24), bool), begins, ends))
     assert arrays["span_weights"].tolist() == [[1.0] * 20 + [0.0] * 4]
@@ -70,7 +71,7 @@ def head_of(vocabulary: int, width: int, places: int):
 
 
 def test_sbo_loss_by_hand():
-    """Term by term as in the paper's equations, for three hidden tokens of two spans."""
+    """Term by term from the paper's equations, for three hidden tokens of two spans."""
     owner, head = head_of(7, 4, 3)
     x = np.random.default_rng(1).normal(size=(2, 6, 4)).astype(np.float32)
     batch = {
@@ -98,7 +99,7 @@ def test_sbo_loss_by_hand():
     assert float(values["sbo_loss"]) == pytest.approx(sum(nll) / 3, rel=1e-5)
 
 
-def test_sbo_sees_the_edges_and_nothing_else():
+def test_sbo_depends_on_the_boundaries_only():
     _, head = head_of(7, 4, 3)
     x = np.random.default_rng(1).normal(size=(1, 6, 4)).astype(np.float32)
     batch = {
@@ -107,7 +108,7 @@ def test_sbo_sees_the_edges_and_nothing_else():
         "span_offsets": np.array([[0, 1]], np.int32),
     }
     before = np.asarray(head.logits(x, batch))
-    assert np.abs(before[0] - before[1]).max() > 1e-3  # the place in the span matters
+    assert np.abs(before[0] - before[1]).max() > 1e-3  # the position in the span matters
     for place in range(6):
         moved = x.copy()
         moved[0, place] += 1.0

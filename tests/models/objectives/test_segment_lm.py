@@ -1,5 +1,5 @@
-"""Language modelling with segment recurrence, and the relative positions under it: against the equations of Dai et al.
-(2019), section 3.3, with every distance's vector written out, and against what the memory may and may not do."""
+"""Tests of language modelling with segment recurrence and relative positions: against the equations of Dai et al.
+(2019), section 3.3, with the vector of every distance computed explicitly, and of what the memory may affect."""
 
 import math
 
@@ -21,7 +21,7 @@ T, M = 7, 5
 
 @pytest.fixture(scope="module")
 def built():
-    """A network whose weights are all random and large enough for every term to count."""
+    """A network with random weights that are large enough for every term to matter."""
     network = transformer_xl.build(SIZE, VOCABULARY)
     rng = np.random.default_rng(0)
     for variable in network.loss.variables:
@@ -35,13 +35,13 @@ def ids(rows: int, length: int, seed: int = 1) -> np.ndarray:
 
 
 def wave(distance: int, width: int) -> np.ndarray:
-    """R of one distance: sines of all frequencies, then cosines."""
+    """R of one distance: the sines of all frequencies, then the cosines."""
     frequency = [10_000 ** (-2 * i / width) for i in range(width // 2)]
     return np.array([math.sin(distance * f) for f in frequency] + [math.cos(distance * f) for f in frequency])
 
 
 def by_hand(built, tokens: np.ndarray, memory: np.ndarray | None = None) -> list[np.ndarray]:
-    """The layers [T, D] for one row: one query, one head and one key at a time."""
+    """Returns the layers [T, D] of one row, computed for one query, one head and one key at a time."""
     w = {v.path.removeprefix("encoder/"): np.asarray(v, np.float64) for v in built.encoder.variables}
     D, H = SIZE.width, SIZE.heads
     K = D // H
@@ -63,7 +63,7 @@ def by_hand(built, tokens: np.ndarray, memory: np.ndarray | None = None) -> list
                 q = (own @ p["attention/query/kernel"])[part]
                 u, v = w["content_bias"][h, 0], w["position_bias"][h, 0]
                 scores, values = [], []
-                for j in range(before + i + 1):  # nothing after itself
+                for j in range(before + i + 1):  # no key after the query
                     key, value = np.split(whole[j] @ p["attention/key_value/kernel"], 2)
                     place = (wave(before + i - j, D) @ p["attention/distance/kernel"])[part]
                     terms = q @ key[part], q @ place, u @ key[part], v @ place  # (a), (b), (c), (d) of the paper
@@ -81,17 +81,17 @@ def by_hand(built, tokens: np.ndarray, memory: np.ndarray | None = None) -> list
     return layers
 
 
-def test_layers_are_the_equations_term_by_term(built):
+def test_layers_match_the_equations_term_by_term(built):
     tokens, memory = ids(2, T), ids(2, M, 2)
-    alone, remembering = built.encoder.hidden(tokens), built.encoder.hidden(tokens, memory=memory)
+    alone, with_memory = built.encoder.hidden(tokens), built.encoder.hidden(tokens, memory=memory)
     for row in range(2):
-        for ours, old in ((alone, None), (remembering, memory[row])):
+        for ours, old in ((alone, None), (with_memory, memory[row])):
             for x, expected in zip(ours, by_hand(built, tokens[row], old), strict=True):
                 assert np.allclose(np.reshape(x, (2, T, -1))[row], expected, atol=2e-5)
 
 
 @pytest.mark.parametrize("ahead", [1, T])
-def test_relative_shift_puts_each_distance_under_its_key(ahead):
+def test_relative_shift_aligns_each_distance_with_its_key(ahead):
     keys = M + T
     distance = np.arange(keys, keys - (keys + ahead), -1, dtype=np.float32)  # U, U - 1, ... down to 1 - ahead
     shifted = relative_shift(tf.constant(np.tile(distance, (2, 3, T, 1))), keys).numpy()
@@ -104,15 +104,15 @@ def test_waves_are_sines_and_cosines():
     assert np.allclose(waves(tf.constant([3, 0, -2]), 8), [wave(d, 8) for d in (3, 0, -2)], atol=1e-6)
 
 
-def test_a_memory_is_the_text_before(built):
-    """A segment with its memory is the end of the whole text: nothing is lost at the cut."""
+def test_memory_acts_as_the_preceding_text(built):
+    """A segment with its memory has the same likelihoods as at the end of the whole text."""
     text = ids(2, M + T)
     whole = built.log_likelihood({"tokens": text})
-    parted = built.log_likelihood({"tokens": text[:, M:], "memory": text[:, :M]})
-    assert np.allclose(whole[:, M + 1 :], parted[:, 1:], atol=1e-5)
+    segmented = built.log_likelihood({"tokens": text[:, M:], "memory": text[:, :M]})
+    assert np.allclose(whole[:, M + 1 :], segmented[:, 1:], atol=1e-5)
 
 
-def test_who_sees_whom(built):
+def test_tokens_attend_to_themselves_and_earlier_ones_of_their_document(built):
     rng, tokens, memory = np.random.default_rng(3), ids(1, T), ids(1, M, 2)
     documents = np.array([[0] * 3 + [1] * (M + 4 - 3) + [2] * (T - 4)], np.int32)
     before = np.asarray(built.encoder.hidden(tokens, memory=memory, documents=documents)[-1])
@@ -121,10 +121,10 @@ def test_who_sees_whom(built):
         place = int(rng.integers(M + T))
         text[0, place] = VOCABULARY.first + (text[0, place] + 1 - VOCABULARY.first) % 40
         after = np.asarray(built.encoder.hidden(text[:, M:], memory=text[:, :M], documents=documents)[-1])
-        moved = np.abs(after - before).max(axis=1)
+        change = np.abs(after - before).max(axis=1)
         for i in range(T):
             sees = documents[0, place] == documents[0, M + i] and place <= M + i
-            assert moved[i] > 1e-4 if sees else moved[i] < 1e-6
+            assert change[i] > 1e-4 if sees else change[i] < 1e-6
 
 
 def test_no_gradient_reaches_the_memory(built):
@@ -151,7 +151,7 @@ def test_loss_by_hand(built):
     assert float(built.loss({"tokens": tokens, "memory": memory})["loss"]) == pytest.approx(np.mean(nll), abs=2e-5)
 
 
-def test_decoding_goes_on_where_each_source_ends(built):
+def test_decoding_continues_where_each_source_ends(built):
     tokens, targets = ids(2, 6), ids(2, 4, 2)
     tokens[1, 4:] = 0
     logits = np.asarray(built.decode({"tokens": tokens, "targets": targets}), np.float64)
@@ -170,7 +170,7 @@ def corpus() -> Corpus:
     )
 
 
-def test_rows_bring_the_text_before_them():
+def test_memory_of_a_row_is_the_text_before_it():
     vocabulary = Vocabulary(size=500)
     make, text = segment_lm.batches(corpus(), vocabulary, 4, 16), sampling.stream(corpus(), vocabulary)
     place = {int(token): where for where, token in enumerate(text) if token >= vocabulary.first}

@@ -1,4 +1,4 @@
-"""The rows of T5's table of objectives, each against what the table says."""
+"""Tests of the rows of T5's table of objectives, each against the table."""
 
 import math
 from dataclasses import replace
@@ -20,45 +20,45 @@ def text() -> np.ndarray:
     return np.tile(np.arange(FIRST, FIRST + LENGTH, dtype=np.int32), (ROWS, 1))
 
 
-def made(name: str):
+def corrupted(name: str):
     return seq2seq_noises.NOISES[name](text(), np.random.default_rng(0), VOCABULARY)
 
 
-def close(share: float, expected: float, count: int) -> bool:
+def is_share_close(share: float, expected: float, count: int) -> bool:
     return abs(share - expected) < 4 * math.sqrt(expected * (1 - expected) / count)
 
 
-def test_prefix_lm_cuts_the_text_in_two():
-    source, target = made("prefix_lm")
+def test_prefix_lm_splits_the_text_in_two():
+    source, target = corrupted("prefix_lm")
     assert np.array_equal(np.concatenate([source, target], axis=1), text())
     assert source.shape == target.shape
 
 
 def test_bert_style_masks_nine_of_ten_drawn_tokens():
-    source, target = made("bert_style")
+    source, target = corrupted("bert_style")
     assert np.array_equal(target, text())
-    assert close((source == MASK).mean(), 0.15 * 0.9, source.size)
+    assert is_share_close((source == MASK).mean(), 0.15 * 0.9, source.size)
     changed = (source != target) & (source != MASK)
-    assert close(changed.mean(), 0.15 * 0.1, source.size)
+    assert is_share_close(changed.mean(), 0.15 * 0.1, source.size)
     assert source[changed].min() >= FIRST
 
 
-def test_deshuffling_keeps_every_token_and_no_order():
-    source, target = made("deshuffling")
+def test_deshuffling_keeps_all_tokens_in_random_order():
+    source, target = corrupted("deshuffling")
     assert np.array_equal(target, text())
     assert np.array_equal(np.sort(source, axis=1), target)
-    assert close((source == target).mean(), 1 / LENGTH, source.size)
+    assert is_share_close((source == target).mean(), 1 / LENGTH, source.size)
 
 
-def test_mask_tokens_masks_all_that_is_drawn():
-    source, target = made("mask_tokens")
+def test_mask_tokens_masks_all_drawn_tokens():
+    source, target = corrupted("mask_tokens")
     assert np.array_equal(target, text())
     assert ((source == MASK).sum(axis=1) == NOISY).all()
     assert np.array_equal(source[source != MASK], target[source != MASK])
 
 
-def test_drop_tokens_writes_what_is_missing():
-    source, target = made("drop_tokens")
+def test_drop_tokens_has_the_missing_tokens_as_target():
+    source, target = corrupted("drop_tokens")
     assert source.shape == (ROWS, LENGTH - NOISY)
     assert target.shape == (ROWS, NOISY)
     assert np.array_equal(np.sort(np.concatenate([source, target], axis=1), axis=1), text())
@@ -66,12 +66,12 @@ def test_drop_tokens_writes_what_is_missing():
     assert (np.diff(target, axis=1) > 0).all()
 
 
-def test_replace_spans_puts_one_sentinel_for_neighbours_and_can_be_undone():
-    source, target = made("replace_spans")
+def test_replace_spans_uses_one_sentinel_per_span_and_is_reversible():
+    source, target = corrupted("replace_spans")
     neighbours = 0
-    for given, wanted in zip(source.tolist(), target.tolist(), strict=True):
+    for source_row, target_row in zip(source.tolist(), target.tolist(), strict=True):
         hidden, current = {}, None
-        for token in filter(None, wanted):
+        for token in filter(None, target_row):
             if token in VOCABULARY.sentinels:
                 current = hidden.setdefault(token, [])
             else:
@@ -80,22 +80,22 @@ def test_replace_spans_puts_one_sentinel_for_neighbours_and_can_be_undone():
         assert sum(map(len, hidden.values())) == NOISY
         assert all(hidden.values())
         assert list(hidden) == list(VOCABULARY.sentinels[: len(hidden)])
-        assert [token for token in given if token in VOCABULARY.sentinels] == list(hidden)
-        whole = [part for token in filter(None, given) for part in hidden.get(token, [token])]
+        assert [token for token in source_row if token in VOCABULARY.sentinels] == list(hidden)
+        whole = [part for token in filter(None, source_row) for part in hidden.get(token, [token])]
         assert whole == text()[0].tolist()
-        positions = [i for i, token in enumerate(given) if token in VOCABULARY.sentinels]
-        assert 1 not in np.diff(positions)  # two sentinels side by side would be one
+        positions = [i for i, token in enumerate(source_row) if token in VOCABULARY.sentinels]
+        assert 1 not in np.diff(positions)  # adjacent sentinels would be a single one
     assert neighbours > 0
 
 
-def test_drawn_tokens_are_anywhere():
+def test_drawn_tokens_are_uniform():
     drawn = seq2seq_noises.draw_hidden(text(), np.random.default_rng(0))
     assert (drawn.sum(axis=1) == NOISY).all()
     assert np.abs(drawn.mean(axis=0) - 0.15).max() < 4.5 * math.sqrt(0.15 * 0.85 / ROWS)
 
 
 @pytest.mark.parametrize("name", seq2seq_noises.NOISES)
-def test_batches_are_full_and_train_t5(name):
+def test_batches_are_full_and_the_untrained_t5_has_a_loss_near_chance(name):
     from ptmbench import models
     from ptmbench.models.card import Size
 
@@ -122,7 +122,7 @@ def test_batches_are_full_and_train_t5(name):
     assert abs(float(built.loss(batch)["loss"]) - math.log(150)) < 1.2
 
 
-def test_wrong_requests_are_sentences():
+def test_wrong_arguments_raise_an_error():
     ids = np.arange(40, 2040, dtype=np.int32)
     corpus = Corpus(ids, np.arange(0, 2001, 10), np.arange(0, 201, 10), np.ones(2000, bool))
     with pytest.raises(ValueError, match="blur"):

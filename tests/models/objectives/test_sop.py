@@ -1,4 +1,4 @@
-"""Sentence order prediction: what is swapped, how often, and the loss by hand."""
+"""Tests of sentence order prediction: which texts are swapped, how often, and the loss by hand."""
 
 import math
 
@@ -11,13 +11,13 @@ from ptmbench.models.pretrainable import Encoding
 from tests.models.objectives.test_masking import FIRST, VOCABULARY, corpus
 
 
-def test_half_of_the_pairs_are_swapped_and_the_cut_does_not_tell():
+def test_half_of_the_pairs_are_swapped_and_truncation_does_not_reveal_it():
     text, swapped, whole = corpus(), [], []
     starts = set(text.sentences.tolist())
     texts = sampling.Pairs(text, VOCABULARY, 64, 0.0)
     for step in range(40):
         rows, where, _ = sop.pairs(texts, step, 16, 1)
-        straight, _ = texts(step, 16, 1)
+        unswapped, _ = texts(step, 16, 1)
         assert rows["tokens"].dtype == rows["segments"].dtype == rows["swapped"].dtype == np.int32
         for row, (tokens, segments, label) in enumerate(
             zip(rows["tokens"], rows["segments"], rows["swapped"], strict=True)
@@ -29,9 +29,9 @@ def test_half_of_the_pairs_are_swapped_and_the_cut_does_not_tell():
             first, second = tokens[1 : marks[0]] - FIRST, tokens[marks[0] + 1 : 63] - FIRST
             assert int(first[0]) in starts and int(second[0]) in starts
             whole.append((label, int(first[-1]) + 1 in starts))
-            # Put in order, they are the consecutive texts that the sampler gives without swapping; but the end of the
-            # second is cut off with the row.
-            ordered = straight["tokens"][row]
+            # In order, they are the consecutive texts that the sampler gives without swapping. The end of the second
+            # one is truncated with the row.
+            ordered = unswapped["tokens"][row]
             if label:
                 begin, after = np.flatnonzero(ordered >= FIRST)[0], (first[0] - second[0]) % text.tokens
                 assert second[0] == ordered[begin] - FIRST and len(second) <= after < 61
@@ -42,7 +42,7 @@ def test_half_of_the_pairs_are_swapped_and_the_cut_does_not_tell():
             assert np.array_equal(tokens[where[row] >= 0] - FIRST, where[row][where[row] >= 0] % text.tokens)
         swapped.append(rows["swapped"].mean())
     assert np.mean(swapped) == pytest.approx(0.5, abs=4 * 0.5 / math.sqrt(640))
-    # Whether the first text ends with a sentence tells little: where documents are short, not all do.
+    # Whether the first text ends with a sentence reveals little. In short documents, not all do.
     labels, ends = np.array(whole).T
     assert ends[labels == 0].all() and ends[labels == 1].mean() > 0.8
 

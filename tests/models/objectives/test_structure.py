@@ -1,4 +1,4 @@
-"""StructBERT's two objectives: which trigrams move and where to, which texts are paired, and the losses by hand."""
+"""Tests of StructBERT's two objectives: which trigrams are shuffled, which texts are paired, and the losses by hand."""
 
 import math
 
@@ -12,7 +12,7 @@ from tests.models.objectives.test_masking import FIRST, VOCABULARY, corpus
 
 
 def shuffled(length: int = 128, count: int = 40):
-    """(masked rows, the same with shuffled trigrams); every piece of text is unique."""
+    """Yields (masked rows, the same rows with shuffled trigrams). Every piece of text is unique."""
     texts = sampling.FullSentences(corpus(), VOCABULARY, length)
     for step in range(count):
         rng = sampling.generator(1, step)
@@ -20,7 +20,7 @@ def shuffled(length: int = 128, count: int = 40):
         yield masked, word_structure.shuffle(masked, rng, VOCABULARY)
 
 
-def test_five_percent_of_the_seen_trigrams_move():
+def test_five_percent_of_the_visible_trigrams_are_shuffled():
     orders, moved, seen = [], 0, 0
     for masked, batch in shuffled():
         tokens, used = masked["tokens"], batch["shuffled_weights"] > 0
@@ -53,7 +53,7 @@ def test_five_percent_of_the_seen_trigrams_move():
     assert counts / len(orders) == pytest.approx(1 / 6, abs=4 * math.sqrt(5 / 36 / len(orders)))
 
 
-def test_rows_without_a_trigram_stay_as_they_are():
+def test_rows_without_a_trigram_are_unchanged():
     tokens = np.array([[2, 60, 61, 3, 62, 63, 3], [2, 70, 71, 72, 3, 0, 0]], np.int32)
     masked = {
         "tokens": tokens,
@@ -90,7 +90,7 @@ def test_word_structure_loss_by_hand():
     assert float(values["word_structure_accuracy"]) == pytest.approx(2 / 3)
 
 
-def test_shuffled_words_are_predicted_by_the_head_of_the_masked_ones():
+def test_shuffled_words_are_predicted_by_the_mlm_head():
     from ptmbench.models.card import Size
     from ptmbench.models.masked_language_modeling import structbert
 
@@ -109,7 +109,7 @@ def test_shuffled_words_are_predicted_by_the_head_of_the_masked_ones():
     assert float(whole["loss"]) == pytest.approx(sum(parts), rel=1e-6)
 
 
-def test_second_texts_are_next_previous_or_from_elsewhere():
+def test_second_texts_are_next_previous_or_from_other_documents():
     text, orders, whole = corpus(), [], []
     starts = set(text.sentences.tolist())
     document = np.repeat(np.arange(40), np.diff(text.sentences[text.documents]))  # of each token
@@ -128,7 +128,7 @@ def test_second_texts_are_next_previous_or_from_elsewhere():
                 assert second[0] == (first[-1] + 1) % text.tokens
                 assert document[second[0]] == document[first[0]]
             elif order == sentence_order.PREVIOUS:
-                # The second text is cut with the row: what stood between the two is its end.
+                # The second text is truncated with the row. Its end was between the two.
                 assert len(second) <= (first[0] - second[0]) % text.tokens < 61
                 assert document[second[0]] == document[first[0]]
                 whole.append(int(first[-1]) + 1 in starts)
@@ -136,7 +136,7 @@ def test_second_texts_are_next_previous_or_from_elsewhere():
                 assert document[second[0]] != document[first[0]]
             orders.append(int(order))
     assert np.bincount(orders) / 640 == pytest.approx(1 / 3, abs=4 * math.sqrt(2 / 9 / 640))
-    assert np.mean(whole) > 0.8  # as in the other orders, but where documents are short: how it ends does not tell
+    assert np.mean(whole) > 0.8  # as in the other orders, except in short documents
 
 
 def test_sentence_order_loss_by_hand():

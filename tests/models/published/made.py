@@ -1,4 +1,4 @@
-"""Small published folders as others write them, for the tests of reading them."""
+"""Small published folders in the layouts of other programs. The tests of `models.published` read them."""
 
 import json
 from pathlib import Path
@@ -32,17 +32,17 @@ HARD = [
     "\u2581 \u2581\u2581under \u0120dog ##ing </w>",
 ]
 SPELLED = ["[MASK] and [CLS]x[SEP]", "a<s> b </s>c <mask> <pad>d <unk>", "<extra_id_0> x <|endoftext|> <sep><cls>"]
-"""Texts that spell special tokens."""
+"""Texts that contain the spellings of special tokens."""
 
 
 def wordpiece(folder: Path, *, lowercase: bool = True) -> tokenizers.Tokenizer:
-    """BERT's, with unused pieces and special tokens at its own places."""
+    """Writes a tokenizer like BERT's, with unused pieces and with BERT's ids of special tokens."""
     impl = tokenizers.Tokenizer(algorithms.WordPiece(unk_token="[UNK]"))
     impl.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
     impl.pre_tokenizer, impl.decoder = pre_tokenizers.BertPreTokenizer(), decoders.WordPiece()
     special = ["[PAD]", *(f"[unused{i}]" for i in range(40)), "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     impl.train_from_iterator(TEXT, trainers.WordPieceTrainer(vocab_size=400, special_tokens=special))
-    # BERT's own are special, those without use are pieces like others.
+    # As in BERT, [CLS] and the like are special tokens, and unused pieces are ordinary pieces.
     spec = json.loads(impl.to_str())
     spec["added_tokens"] = [token for token in spec["added_tokens"] if "unused" not in token["content"]]
     cls, sep = (spec["model"]["vocab"][name] for name in ("[CLS]", "[SEP]"))
@@ -52,11 +52,11 @@ def wordpiece(folder: Path, *, lowercase: bool = True) -> tokenizers.Tokenizer:
         pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
         special_tokens=[("[CLS]", cls), ("[SEP]", sep)],
     )
-    return _saved(impl, folder, dict(zip(_ROLES, ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"), strict=True)))
+    return _save(impl, folder, dict(zip(_ROLES, ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"), strict=True)))
 
 
 def bytewise(folder: Path) -> tokenizers.Tokenizer:
-    """RoBERTa's."""
+    """Writes a byte-level BPE tokenizer like RoBERTa's."""
     impl = tokenizers.Tokenizer(algorithms.BPE())
     impl.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     impl.decoder = decoders.ByteLevel()
@@ -68,11 +68,11 @@ def bytewise(folder: Path) -> tokenizers.Tokenizer:
     impl.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), add_prefix_space=False)
     impl.enable_truncation(16)
     impl.enable_padding()
-    return _saved(impl, folder, dict(zip(_ROLES, ("<pad>", "<unk>", "<s>", "</s>", "<mask>"), strict=True)))
+    return _save(impl, folder, dict(zip(_ROLES, ("<pad>", "<unk>", "<s>", "</s>", "<mask>"), strict=True)))
 
 
 def endings(folder: Path) -> tokenizers.Tokenizer:
-    """GPT's, which marks the ends of words."""
+    """Writes a BPE tokenizer like GPT's, which marks the ends of words."""
     impl = tokenizers.Tokenizer(algorithms.BPE(unk_token="<unk>", end_of_word_suffix="</w>"))
     impl.normalizer = normalizers.BertNormalizer(lowercase=True)
     impl.pre_tokenizer, impl.decoder = pre_tokenizers.BertPreTokenizer(), decoders.BPEDecoder(suffix="</w>")
@@ -80,11 +80,11 @@ def endings(folder: Path) -> tokenizers.Tokenizer:
     impl.train_from_iterator(
         TEXT, trainers.BpeTrainer(vocab_size=300, special_tokens=special, end_of_word_suffix="</w>")
     )
-    return _saved(impl, folder, {"unk_token": "<unk>"})
+    return _save(impl, folder, {"unk_token": "<unk>"})
 
 
 def unigram(folder: Path) -> tokenizers.Tokenizer:
-    """T5's."""
+    """Writes a unigram tokenizer like T5's."""
     impl = tokenizers.Tokenizer(algorithms.Unigram())
     impl.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Replace(tokenizers.Regex(" {2,}"), " ")])
     impl.pre_tokenizer = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="always")
@@ -94,14 +94,14 @@ def unigram(folder: Path) -> tokenizers.Tokenizer:
         TEXT, trainers.UnigramTrainer(vocab_size=300, special_tokens=special, unk_token="<unk>", show_progress=False)
     )
     impl.add_special_tokens([f"<extra_id_{i}>" for i in range(40)])
-    return _saved(impl, folder, {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"})
+    return _save(impl, folder, {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"})
 
 
 KINDS = {"wordpiece": wordpiece, "bytewise": bytewise, "endings": endings, "unigram": unigram}
 _ROLES = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
 
 
-def _saved(impl: tokenizers.Tokenizer, folder: Path, settings: dict) -> tokenizers.Tokenizer:
+def _save(impl: tokenizers.Tokenizer, folder: Path, settings: dict) -> tokenizers.Tokenizer:
     folder.mkdir(parents=True, exist_ok=True)
     impl.save(str(folder / "tokenizer.json"))
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
@@ -109,8 +109,8 @@ def _saved(impl: tokenizers.Tokenizer, folder: Path, settings: dict) -> tokenize
 
 
 def plain(impl: tokenizers.Tokenizer, texts: list[str]) -> list[list[int]]:
-    """The original's ids for ``texts`` as text: nothing added, nothing cut, special tokens that are spelled no more
-    than their letters."""
+    """Returns the original's ids of ``texts`` as plain text: without added special tokens, without truncation, and with
+    spelled special tokens read as letters."""
     impl = tokenizers.Tokenizer.from_str(impl.to_str())
     impl.no_truncation(), impl.no_padding()
     impl.encode_special_tokens = True

@@ -1,4 +1,4 @@
-"""Small presets as keras-hub saves them: random weights, and vocabularies of a few sentences."""
+"""Writes small keras-hub presets with random weights and with vocabularies that are trained on a few sentences."""
 
 import json
 from pathlib import Path
@@ -16,14 +16,21 @@ BACKBONES = {
     "bart": "BartBackbone",
     "t5": "T5Backbone",
 }
-"""The classes whose presets our networks compute, by the models' names here."""
+"""The keras-hub classes whose presets our networks can compute, by the names of our models."""
 
 
 def save(name: str, path: Path, pieces: int | None = None) -> Any:
-    """Save a preset of the model ``name`` in the folder ``path``, where a tokenizer of so many ``pieces`` lies, or None
-    to train one. Returns the backbone."""
+    """Saves a preset of the model ``name`` in the folder ``path``. Returns the backbone.
+
+    ``path`` already has a tokenizer with this number of ``pieces``. If it is None, a tokenizer is trained.
+    """
     hub = pytest.importorskip("keras_hub")
-    settings = {"vocabulary_size": pieces or _vocabulary(name, path), "num_layers": 2, "num_heads": 2, "hidden_dim": 16}
+    settings = {
+        "vocabulary_size": pieces or _write_vocabulary(name, path),
+        "num_layers": 2,
+        "num_heads": 2,
+        "hidden_dim": 16,
+    }
     settings |= {"intermediate_dim": 24} | {
         "albert": {"embedding_dim": 8, "max_sequence_length": 40},
         "t5": {"use_gated_activation": False},
@@ -33,12 +40,12 @@ def save(name: str, path: Path, pieces: int | None = None) -> Any:
     return network
 
 
-def _vocabulary(name: str, path: Path) -> int:
-    """Write the files of a tokenizer below ``path``. Returns how many pieces it has."""
+def _write_vocabulary(name: str, path: Path) -> int:
+    """Writes the files of a tokenizer below ``path``. Returns its number of pieces."""
     assets = path / "assets" / "tokenizer"
     assets.mkdir(parents=True)
     if name in ("albert", "t5"):
-        return _unigram(name, assets / "vocabulary.spm")
+        return _train_unigram(name, assets / "vocabulary.spm")
     if name == "distilbert":
         model = json.loads(made.wordpiece(path / "original").to_str())["model"]
         pieces = sorted(model["vocab"], key=model["vocab"].get)
@@ -55,8 +62,8 @@ def _vocabulary(name: str, path: Path) -> int:
     return len(model["vocab"])
 
 
-def _unigram(name: str, file: Path) -> int:
-    """Train a model of sentencepiece. Unicode is not normalised: the table for that would be 200 KB."""
+def _train_unigram(name: str, file: Path) -> int:
+    """Trains a sentencepiece model. It does not normalise Unicode, because the table for that would take 200 KB."""
     import sentencepiece
 
     places = {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1}

@@ -1,4 +1,4 @@
-"""Ids that a published vocabulary has no token for get no probability, wherever a model is asked for one."""
+"""Absent ids, for which a published vocabulary has no token, get no probability in any output of a model."""
 
 from dataclasses import replace
 
@@ -20,8 +20,8 @@ ABSENT = (0, 1, *range(5, 37))
 READ = published.names()
 
 
-def built(name, vocabulary, seed=0):
-    """The network with weights that are random everywhere."""
+def random_network(name, vocabulary, seed=0):
+    """Returns the network ``name`` with random weights in all variables."""
     network, rng = build(models.load(name), SIZE, vocabulary), np.random.default_rng(seed)
     for variable in network.loss.variables:
         variable.assign(rng.normal(0, 0.2, variable.shape))
@@ -29,42 +29,44 @@ def built(name, vocabulary, seed=0):
 
 
 def distributions(network):
-    """Every array of logits [..., V] that the network gives to those who ask."""
-    rng, found = np.random.default_rng(1), {}
+    """Returns every array of logits [..., V] that the network can compute, by name."""
+    rng, outputs = np.random.default_rng(1), {}
     tokens = rng.integers(37, WHOLE.size, (2, 9)).astype(np.int32)
     targets = np.pad(rng.integers(37, WHOLE.size, (2, 4)).astype(np.int32), [(0, 0), (1, 0)], constant_values=2)
     places = np.array([3, 5], np.int32)
     if network.fill is not None:
-        found["fill"] = network.fill({"tokens": tokens, "segments": 0 * tokens, "places": places})
-    if network.fill is not None and network.decode is None:  # decoders begin after a mark in the first place
-        found["fill the first place"] = network.fill({"tokens": tokens, "segments": 0 * tokens, "places": 0 * places})
+        outputs["fill"] = network.fill({"tokens": tokens, "segments": 0 * tokens, "places": places})
+    if network.fill is not None and network.decode is None:  # decoders have a mark at the first position
+        outputs["fill the first place"] = network.fill({"tokens": tokens, "segments": 0 * tokens, "places": 0 * places})
     if network.decode is not None:
-        found["decode"] = network.decode({"tokens": tokens, "targets": targets})
+        outputs["decode"] = network.decode({"tokens": tokens, "targets": targets})
     if network.writer is not None:
         memory, past = network.writer.begin(tokens)
-        found["step"], _ = network.writer.step(memory, past, targets[:, None, :1], np.ones((2, 1, 1), bool))
+        outputs["step"], _ = network.writer.step(memory, past, targets[:, None, :1], np.ones((2, 1, 1), bool))
     if hasattr(network.loss, "generate"):
         batch = {"tokens": tokens, "segments": 0 * tokens, "masked_positions": places[:, None]}
-        found["generator"] = network.loss.generate(batch)
-    return {name: np.asarray(logits, np.float32) for name, logits in found.items()}
+        outputs["generator"] = network.loss.generate(batch)
+    return {name: np.asarray(logits, np.float32) for name, logits in outputs.items()}
 
 
 @pytest.mark.parametrize("name", READ)
 def test_absent_ids_have_no_probability(name):
-    """-1e9 at absent ids, and at all others what the same weights give without any absent."""
-    masked = distributions(built(name, replace(WHOLE, absent=ABSENT)))
-    plain = distributions(built(name, WHOLE))
+    """The logits are -1e9 at absent ids. At all other ids they equal those of the same weights without absent ids."""
+    masked = distributions(random_network(name, replace(WHOLE, absent=ABSENT)))
+    plain = distributions(random_network(name, WHOLE))
     assert masked.keys() == plain.keys() and masked, name
-    here = np.setdiff1d(np.arange(WHOLE.size), ABSENT)
-    for asked, logits in masked.items():
-        assert (logits[..., ABSENT] == np.float32(-1e9)).all(), asked
-        np.testing.assert_array_equal(logits[..., here], plain[asked][..., here], err_msg=asked)
+    present = np.setdiff1d(np.arange(WHOLE.size), ABSENT)
+    for output, logits in masked.items():
+        assert (logits[..., ABSENT] == np.float32(-1e9)).all(), output
+        np.testing.assert_array_equal(logits[..., present], plain[output][..., present], err_msg=output)
 
 
 @pytest.mark.parametrize("name", READ)
-def test_the_loss_is_over_the_tokens_that_are_there(name):
-    """A batch of pre-training whose labels are all present: the loss is finite, and less than with the absent ids in
-    its denominator. ELECTRA's samples differ with the mask, which is why only its generator's loss is compared."""
+def test_loss_normalises_over_present_tokens_only(name):
+    """All labels of the batch are present. The loss is finite, and lower than with absent ids in the denominator.
+
+    ELECTRA's samples depend on which ids are absent. Therefore only its generator's loss is compared.
+    """
     vocabulary = replace(WHOLE, absent=tuple(n for n in ABSENT if n > 12))
     rng = np.random.default_rng(2)
     ids = rng.integers(37, WHOLE.size, 4000).astype(np.int32)
@@ -72,7 +74,7 @@ def test_the_loss_is_over_the_tokens_that_are_there(name):
     corpus = Corpus(ids, begins, np.arange(0, len(begins), 4), np.ones(len(ids), bool))
     losses = []
     for words in (vocabulary, WHOLE):
-        network = built(name, words)
+        network = random_network(name, words)
         batch = network.batches(corpus, 2, 32)(0, 0)
         values = network.loss(batch)
         losses.append(float(values.get("mlm_loss", values["loss"])))
@@ -80,17 +82,16 @@ def test_the_loss_is_over_the_tokens_that_are_there(name):
     assert np.isfinite(masked) and 0 < plain - masked < 1, losses
 
 
-def test_where_a_text_has_an_absent_id_nothing_is_predicted():
-    """Of a language model: the start symbol of GPT-2 is its end symbol, so the two marks between texts are one token,
-    and GPT has neither."""
+def test_language_model_does_not_predict_absent_ids():
+    """GPT-2 has the same token as start and end symbol, so there is only one mark between texts. GPT has neither."""
     tokens = np.array([[2, 40, 41, 3, 2, 42, 43, 3]], np.int32)
-    network = built("gpt2", replace(WHOLE, absent=(2, 5)))
-    found = network.log_likelihood({"tokens": tokens}).numpy()[0]
-    assert found[4] == 0 and (found[[1, 2, 3, 5, 6, 7]] < 0).all() and np.isfinite(found).all()
-    assert float(network.loss({"tokens": tokens})["loss"]) == pytest.approx(-found.sum() / 6, rel=1e-6)
+    network = random_network("gpt2", replace(WHOLE, absent=(2, 5)))
+    outputs = network.log_likelihood({"tokens": tokens}).numpy()[0]
+    assert outputs[4] == 0 and (outputs[[1, 2, 3, 5, 6, 7]] < 0).all() and np.isfinite(outputs).all()
+    assert float(network.loss({"tokens": tokens})["loss"]) == pytest.approx(-outputs.sum() / 6, rel=1e-6)
 
 
-def test_fine_tuning_teaches_the_end_but_no_other_absent_id():
+def test_ending_vocabulary_makes_sep_present_and_no_other_absent_id():
     vocabulary = replace(WHOLE, absent=(0, 3, 5, 6))
     assert vocabulary.ending().absent == (0, 5, 6)
     assert WHOLE.ending() == WHOLE
@@ -106,8 +107,9 @@ def test_fine_tuning_teaches_the_end_but_no_other_absent_id():
     ],
     ids=["BERT", "GPT-2", "GPT-2 as transformers saves it", "T5"],
 )
-def test_which_ids_are_absent(rows, absent, tmp_path):
-    """Those without an original, and all but one that share an original; [SEP] stays, since models predict it."""
+def test_absent_ids_of_imported_vocabularies(rows, absent, tmp_path):
+    """Ids without an original are absent. If ids share an original, only one is present: [SEP] if it is among them,
+    since models predict it."""
     made.wordpiece(tmp_path)
     tokenizer = _vocabulary.read(tmp_path, {})
     note = tokenizer.imported | {"rows": rows + list(range(100, 132))}
@@ -115,7 +117,7 @@ def test_which_ids_are_absent(rows, absent, tmp_path):
     assert tokenizer.vocabulary.absent == ()
 
 
-def test_they_stay_absent_in_a_checkpoint(tmp_path):
+def test_absent_ids_survive_saving_the_tokenizer(tmp_path):
     made.bytewise(tmp_path)
     tokenizer = _vocabulary.read(tmp_path, {})
     assert tokenizer.vocabulary.absent == tuple(range(5, 37))
@@ -124,7 +126,7 @@ def test_they_stay_absent_in_a_checkpoint(tmp_path):
 
 
 def test_rows_beyond_the_vocabulary_are_kept(tmp_path):
-    """T5's tables have 28 rows more than there are pieces; they count in its softmax, so they count here."""
+    """T5's tables have 28 more rows than there are pieces. They are in its softmax, so they are in ours."""
     original = made.unigram(tmp_path)
     size = original.get_vocab_size()
     tokenizer = _vocabulary.read(tmp_path, {"model_type": "t5", "vocab_size": size + 28})
@@ -138,8 +140,8 @@ def test_rows_beyond_the_vocabulary_are_kept(tmp_path):
         _vocabulary.read(tmp_path, {"vocab_size": 10**12})
 
 
-def test_special_tokens_beyond_the_tables_are_absent(tmp_path):
-    """A mask token that somebody added to the tokenizer but not to the model has no logit there."""
+def test_special_tokens_without_a_table_row_are_absent(tmp_path):
+    """A special token that was added to the tokenizer but not to the model has no logit in the original model."""
     original = made.bytewise(tmp_path)
     size = original.get_vocab_size()
     original.add_special_tokens(["<extra_id_0>"])

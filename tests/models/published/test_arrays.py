@@ -1,4 +1,4 @@
-"""Tensors that say of themselves where they lie: none may reach beyond the file or the storage that it names."""
+"""Tensors in checkpoint files name their own offset, shape and strides. None may reach outside its file or storage."""
 
 import json
 import struct
@@ -9,20 +9,20 @@ import pytest
 from ptmbench.models.published import PublishedError, _arrays, _pickles, folder
 
 
-def made(offset, shape, strides):
+def read_tensor(offset, shape, strides):
     tensor = _pickles.Tensor(_pickles.Storage("0", "<f4", 6), offset, shape, strides)
-    found = _arrays._tensors({"a": tensor}, lambda storage: np.arange(6, dtype=np.float32), "x.bin")
-    return found["a"]()
+    tensors = _arrays._tensors({"a": tensor}, lambda storage: np.arange(6, dtype=np.float32), "x.bin")
+    return tensors["a"]()
 
 
 @pytest.mark.parametrize(
     ("offset", "shape", "strides"),
     [(0, (2, 3), (3, 1)), (0, (3, 2), (1, 3)), (2, (2, 2), (2, 1)), (5, (4,), (0,)), (9, (0, 2), (2, 1)), (3, (), ())],
 )
-def test_views_of_a_storage(offset, shape, strides):
-    """Entry (i, j, ...) stands at offset + i s_0 + j s_1 + ..."""
+def test_strided_views_of_a_storage(offset, shape, strides):
+    """Entry (i, j, ...) is at offset + i s_0 + j s_1 + ..."""
     expected = np.array([offset + np.dot(place, strides) for place in np.ndindex(shape)]).reshape(shape)
-    np.testing.assert_array_equal(made(offset, shape, strides), expected)
+    np.testing.assert_array_equal(read_tensor(offset, shape, strides), expected)
 
 
 @pytest.mark.parametrize(
@@ -38,10 +38,11 @@ def test_views_of_a_storage(offset, shape, strides):
         (5, (7,), (0,)),
     ],
 )
-def test_what_lies_outside_is_damage(offset, shape, strides):
-    """A negative stride reaches before the storage though the last entry lies inside: (1, 0) of the fourth is at -1."""
+def test_view_outside_its_storage_is_refused(offset, shape, strides):
+    """With a negative stride, an entry can be before the storage although the last one is inside. In the fourth case,
+    entry (1, 0) is at -1."""
     with pytest.raises(PublishedError, match="damaged or cut short"):
-        made(offset, shape, strides)
+        read_tensor(offset, shape, strides)
 
 
 @pytest.mark.parametrize(
@@ -53,14 +54,14 @@ def test_what_lies_outside_is_damage(offset, shape, strides):
         "[" * 200_000,
     ],
 )
-def test_a_table_that_does_not_fit_is_damage(header, tmp_path):
+def test_invalid_safetensors_header_is_refused(header, tmp_path):
     path = tmp_path / "model.safetensors"
     path.write_bytes(struct.pack("<Q", len(header)) + header.encode() + bytes(16))
     with pytest.raises(PublishedError, match="damaged or cut short"):
         _arrays.safetensors(path)
 
 
-def test_an_index_without_arrays_is_a_sentence(tmp_path):
+def test_index_without_arrays_is_refused(tmp_path):
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {}}))
     with pytest.raises(PublishedError, match="does not name files of this folder"):
         folder._open(tmp_path)

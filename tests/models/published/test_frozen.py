@@ -1,7 +1,8 @@
-"""Our networks against arrays that `transformers` gave once (see `tests.models.published.frozen.make`), without torch.
+"""Compares our networks with stored outputs of `transformers` (`tests.models.published.frozen.make`), without torch.
 
-Both streams of XLNet, and BERT with both of its heads: the scores of each class of next-sentence prediction, not only
-the loss, which tells nothing of swapped classes where a batch has as many of one as of the other.
+The outputs are those of both streams of XLNet, and of BERT with both heads. They include the scores of each class of
+next-sentence prediction: if a batch has as many examples of one class as of the other, the loss cannot reveal swapped
+classes.
 """
 
 import json
@@ -18,12 +19,12 @@ TOLERANCE = 2e-5
 
 
 @pytest.fixture(scope="module", params=["xlnet", "bert"])
-def any_model(request):
+def frozen_model(request):
     return request.param, *read(request.param)
 
 
 def read(name):
-    """Our network with the frozen weights, the batch, and what is expected of it."""
+    """Returns our network with the frozen weights, the batch, and the expected outputs."""
     with np.load(make.HERE / f"{name}.npz") as file:
         parts = {kind: {} for kind in ("weights", "batch", "expected")}
         for key in file.files:
@@ -46,12 +47,12 @@ def check(ours, theirs, where=None):
     assert (gap if where is None else gap[where]).max() < TOLERANCE * max(1.0, np.abs(theirs).max())
 
 
-def test_the_loss(any_model):
-    _, network, batch, expected = any_model
+def test_loss_matches_transformers(frozen_model):
+    _, network, batch, expected = frozen_model
     check(network.loss(batch)["loss"], expected["loss"])
 
 
-def test_both_streams_of_xlnet():
+def test_both_streams_of_xlnet_match_transformers():
     network, batch, expected = read("xlnet")
     contents, queries = network.encoder.predict(batch)
     present = batch["tokens"] > 0
@@ -63,15 +64,15 @@ def test_both_streams_of_xlnet():
     check(np.reshape(network.loss.logits(batch), expected["logits"].shape), expected["logits"])
 
 
-def test_the_classes_of_next_sentence_prediction():
-    """Ours has "follows" as class 1, theirs as class 0."""
+def test_class_order_of_next_sentence_prediction():
+    """The class "follows" is 1 in our network and 0 in `transformers`."""
     network, batch, expected = read("bert")
     encoding = network.encoder(batch)
     masked, follows = network.loss.heads
     scores = np.asarray(follows.scores(encoding.pooled))
     check(scores[:, 1], expected["follows"])
     check(scores[:, 0], expected["random"])
-    assert np.abs(expected["follows"] - expected["random"]).min() > 0.01  # so that a swap shows
+    assert np.abs(expected["follows"] - expected["random"]).min() > 0.01  # otherwise swapped classes would go unnoticed
     logits = np.reshape(masked.logits(encoding.tokens, batch["masked_positions"]), (2, 3, -1))
     check(logits, np.take_along_axis(expected["prediction_logits"], batch["masked_positions"][:, :, None], axis=1))
 
@@ -89,16 +90,17 @@ FREE = (
     "vocab_size",
     "model_type",
 )
-"""What no number of an encoder, a decoder or a head depends on, or what an array tells the size of."""
+"""Parts of the names of settings that change no output of an encoder, decoder or head, or that follow from the shape of
+an array."""
 
 
 WORKED_OUT = {("t5", "num_decoder_layers"), ("t5_1_1", "num_decoder_layers"), ("xlnet", "d_head")}
-"""What the configuration class takes from other settings."""
+"""Settings whose default the configuration class derives from other settings."""
 
 
 @pytest.mark.parametrize("name", published.names())
-def test_a_setting_that_is_missing_has_the_default_of_transformers(name):
-    """Without a setting a folder is refused, or it is read as if the default stood there."""
+def test_missing_setting_is_refused_or_has_the_default_of_transformers(name):
+    """A folder that lacks a setting is refused, or it is read as if the setting had its default."""
     table, defaults = published.load(name), json.loads((make.HERE / "defaults.json").read_text())
     config = table.config(replace(make.SIZE, inner=4 * make.SIZE.width), make.VOCABULARY)
     if config["model_type"] not in table.MODEL_TYPES:
@@ -107,14 +109,14 @@ def test_a_setting_that_is_missing_has_the_default_of_transformers(name):
     settings = [setting for setting in config if setting in known and not any(part in setting for part in FREE)]
     assert len(settings) > 3
     for setting in {*settings, "pad_token_id"} & set(config):
-        without = {key: value for key, value in config.items() if key != setting}
-        read = outcome(table, without)
+        incomplete = {key: value for key, value in config.items() if key != setting}
+        read = size_or_none(table, incomplete)
         if read and (name, setting) not in WORKED_OUT:
-            assert read == outcome(table, config | {setting: known[setting]}), setting
+            assert read == size_or_none(table, config | {setting: known[setting]}), setting
 
 
-def outcome(table, config):
-    """The size that ``config`` is read as, None where it is refused."""
+def size_or_none(table, config):
+    """Returns the size that is read from ``config``, or None if ``config`` is refused."""
     try:
         return table.size(config)
     except (published.Unsupported, KeyError):
@@ -122,7 +124,7 @@ def outcome(table, config):
 
 
 def test_unilm_has_the_epsilon_of_its_authors():
-    """The variance of a vector as small as 1e-5 counts half."""
+    """A vector with the variance 1e-5 shows the epsilon: layer normalisation halves its variance if epsilon is 1e-5."""
     import tensorflow as tf
 
     from ptmbench.models.architectures import masked_encoder

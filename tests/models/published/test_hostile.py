@@ -1,7 +1,7 @@
-"""Files that were made to take all memory or all time end in a sentence, within little of either.
+"""Files that are made to exhaust memory or time are refused with a message, and cost little memory and time.
 
-Each is read in a process of its own whose address space is limited. No parser of `models.published` needs TensorFlow,
-so the limit can be low.
+Each file is read in a separate process with a limited address space. The limit can be low, because no parser of
+`models.published` needs TensorFlow.
 """
 
 import gzip
@@ -47,7 +47,7 @@ except PublishedError as error:
 
 
 def read(path):
-    """What a reader says of ``path``: "refused: ..." or "it was read"."""
+    """Returns the output of a process that reads ``path``: "refused: ..." or "it was read"."""
     code = CODE.format(memory=MEMORY)
     done = subprocess.run(
         [sys.executable, "-c", code, str(path)], cwd=ROOT, capture_output=True, text=True, timeout=300
@@ -66,22 +66,22 @@ BERT = {
 }
 
 
-def a_folder(path, config=BERT):
-    """A small BERT that lacks its weights."""
+def write_folder(path, config=BERT):
+    """Writes a folder with a small BERT without weights, or with another ``config``."""
     made.wordpiece(path)
     (path / "config.json").write_text(json.dumps(config))
     return path
 
 
-def archive(path, program, compression=zipfile.ZIP_STORED, storages=()):
+def write_archive(path, program, compression=zipfile.ZIP_STORED, storages=()):
     with zipfile.ZipFile(path / "pytorch_model.bin", "w", compression) as file:
         file.writestr("archive/data.pkl", program)
         for name, content in storages:
             file.writestr(f"archive/data/{name}", content)
 
 
-def tensor(shape, strides, count=4, key=b"0"):
-    """A program that makes {"a": tensor}."""
+def tensor_program(shape, strides, count=4, key=b"0"):
+    """Returns a pickle program that creates {"a": tensor}."""
 
     def number(n):
         raw = n.to_bytes(9, "little", signed=True)
@@ -96,19 +96,19 @@ def tensor(shape, strides, count=4, key=b"0"):
     return b"\x80\x02}" + text(b"a") + b"ctorch._utils\n_rebuild_tensor_v2\n" + arguments + b"Rs."
 
 
-def doubled(times=200):
-    """A tuple of two tuples of two tuples ...: hashing it takes 2^200 steps."""
+def nested_tuples(times=200):
+    """Returns a pickle program for a tuple of two tuples of two tuples, and so on. Hashing it takes 2^200 steps."""
     return b")" + b"q\x00h\x00\x86" * times
 
 
 PROGRAMS = {
     "a memo with a huge index": b"}r\xff\xff\xff\x1f.",
     "a memo with a huge index, protocol 4": b"\x80\x04}r\xff\xff\xff\x7f.",
-    "doubled tuples as a key": b"\x80\x02}" + doubled() + b"K\x01s.",
+    "doubled tuples as a key": b"\x80\x02}" + nested_tuples() + b"K\x01s.",
     "doubled tuples as the name of a storage": b"\x80\x02}(X\x07\x00\x00\x00storagectorch\nFloatStorage\n"
-    + doubled()
+    + nested_tuples()
     + b"X\x03\x00\x00\x00cpuK\x01tQ.",
-    "doubled tuples as what to call": b"\x80\x04" + doubled() + b"\x8c\x01a\x93.",
+    "doubled tuples as what to call": b"\x80\x04" + nested_tuples() + b"\x8c\x01a\x93.",
     "a string of 4 GB": b"\x80\x02X\xff\xff\xff\xff.",
     "a string of 2^63": b"\x80\x04\x8d" + b"\xff" * 7 + b"\x7f.",
     "a long of 2 GB": b"\x80\x02\x8b\xff\xff\xff\x7f.",
@@ -118,33 +118,33 @@ PROGRAMS = {
     "an integer": b"\x80\x02K\x01.",
     "nothing": b"",
     "code": pickle.dumps(print),
-    "strides of 0": tensor((10**6, 10**6), (0, 0)),
-    "a huge shape": tensor((10**12,), (1,), count=10**12),
-    "a negative shape": tensor((-1, -4), (1, 1)),
-    "many axes": tensor((1,) * 1000, (1,) * 1000),
+    "strides of 0": tensor_program((10**6, 10**6), (0, 0)),
+    "a huge shape": tensor_program((10**12,), (1,), count=10**12),
+    "a negative shape": tensor_program((-1, -4), (1, 1)),
+    "many axes": tensor_program((1,) * 1000, (1,) * 1000),
 }
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_pickles(name, tmp_path):
-    archive(a_folder(tmp_path / "zipped"), PROGRAMS[name], storages=[("0", bytes(16))])
+def test_hostile_pickles_are_refused(name, tmp_path):
+    write_archive(write_folder(tmp_path / "zipped"), PROGRAMS[name], storages=[("0", bytes(16))])
     assert read(tmp_path / "zipped").startswith("refused:")
-    legacy = a_folder(tmp_path / "legacy")
+    legacy = write_folder(tmp_path / "legacy")
     head = b"".join(pickle.dumps(part, 2) for part in (0x1950A86A20F9469CFC6C, 1001, {}))
     (legacy / "pytorch_model.bin").write_bytes(head + PROGRAMS[name] + b"\x80\x02].")
     assert read(legacy).startswith("refused:")
 
 
-def test_compressed_archives(tmp_path):
-    """4 GB of zeros are 4 MB."""
-    small = tensor((4,), (1,))
-    archive(a_folder(tmp_path / "program"), b"\x80\x02(" + b"}" * (1 << 26) + b"t.", zipfile.ZIP_DEFLATED)
+def test_compressed_archives_are_refused(tmp_path):
+    """Compression makes zeros a thousand times smaller: 4 GB become 4 MB. An uncompressed archive is read."""
+    small = tensor_program((4,), (1,))
+    write_archive(write_folder(tmp_path / "program"), b"\x80\x02(" + b"}" * (1 << 26) + b"t.", zipfile.ZIP_DEFLATED)
     assert "compressed" in read(tmp_path / "program")
-    archive(a_folder(tmp_path / "storage"), small, zipfile.ZIP_DEFLATED, [("0", bytes(1 << 28))])
+    write_archive(write_folder(tmp_path / "storage"), small, zipfile.ZIP_DEFLATED, [("0", bytes(1 << 28))])
     assert "compressed" in read(tmp_path / "storage")
-    archive(a_folder(tmp_path / "plain"), small, storages=[("0", bytes(16))])
+    write_archive(write_folder(tmp_path / "plain"), small, storages=[("0", bytes(16))])
     assert read(tmp_path / "plain") == "it was read\n"
-    archive(a_folder(tmp_path / "short"), small, storages=[("0", bytes(12))])
+    write_archive(write_folder(tmp_path / "short"), small, storages=[("0", bytes(12))])
     assert "damaged" in read(tmp_path / "short")
 
 
@@ -159,31 +159,31 @@ def test_compressed_archives(tmp_path):
     ],
     ids=["10^12 rows", "a number of 4,000 digits", "thousands of them", "deep nesting", "90 MB of {}"],
 )
-def test_safetensors(header, tmp_path):
-    path = a_folder(tmp_path / "f")
+def test_hostile_safetensors_headers_are_refused(header, tmp_path):
+    path = write_folder(tmp_path / "f")
     (path / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + bytes(16))
     assert read(path).startswith("refused:")
 
 
 @pytest.mark.parametrize("setting", ["num_hidden_layers", "max_position_embeddings", "hidden_size", "vocab_size"])
 @pytest.mark.parametrize("number", [10**12, 10**400])
-def test_configurations(setting, number, tmp_path):
-    path = a_folder(tmp_path / "f", BERT | {setting: number})
-    archive(path, tensor((4,), (1,)), storages=[("0", bytes(16))])
+def test_configurations_with_huge_numbers_are_refused(setting, number, tmp_path):
+    path = write_folder(tmp_path / "f", BERT | {setting: number})
+    write_archive(path, tensor_program((4,), (1,)), storages=[("0", bytes(16))])
     assert read(path).startswith("refused:")
 
 
-def test_a_length_that_is_computed_takes_no_memory(tmp_path):
-    """PEGASUS computes its positions."""
+def test_huge_table_of_computed_positions_takes_no_memory(tmp_path):
+    """PEGASUS computes its position vectors, so the file has no array that limits their number."""
     halves = {f"{half}_{part}": 1 for half in ("encoder", "decoder") for part in ("layers", "attention_heads")}
     config = {"model_type": "pegasus", "d_model": 4, "activation_function": "relu", "scale_embedding": True} | halves
     config |= {"encoder_ffn_dim": 4, "decoder_ffn_dim": 4, "max_position_embeddings": 10**10}
-    path = a_folder(tmp_path / "f", config)
-    archive(path, tensor((4,), (1,)), storages=[("0", bytes(16))])
+    path = write_folder(tmp_path / "f", config)
+    write_archive(path, tensor_program((4,), (1,)), storages=[("0", bytes(16))])
     assert read(path).startswith("refused:")
 
 
-def changed(path, change):
+def edit_tokenizer(path, change):
     spec = json.loads((path / "tokenizer.json").read_text())
     change(spec)
     (path / "tokenizer.json").write_text(json.dumps(spec))
@@ -202,27 +202,27 @@ TOKENIZERS = {
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)
-def test_tokenizers(name, tmp_path):
-    path = a_folder(tmp_path / "f")
-    archive(path, tensor((4,), (1,)), storages=[("0", bytes(16))])
-    changed(path, TOKENIZERS[name])
+def test_hostile_tokenizers_are_refused(name, tmp_path):
+    path = write_folder(tmp_path / "f")
+    write_archive(path, tensor_program((4,), (1,)), storages=[("0", bytes(16))])
+    edit_tokenizer(path, TOKENIZERS[name])
     assert read(path).startswith("refused:")
 
 
 @pytest.mark.parametrize("map_", ["/////w==", "AAAA", "", "CAAAAP////8AAAAAAAAA"])
-def test_a_charsmap_that_says_what_it_likes(map_, tmp_path):
-    """The package panics over some of them."""
-    path = a_folder(tmp_path / "f")
-    archive(path, tensor((4,), (1,)), storages=[("0", bytes(16))])
-    changed(path, lambda spec: spec.update(normalizer={"type": "Precompiled", "precompiled_charsmap": map_}))
+def test_invalid_charsmap_does_not_crash_the_process(map_, tmp_path):
+    """The `tokenizers` package panics on some of these maps of characters."""
+    path = write_folder(tmp_path / "f")
+    write_archive(path, tensor_program((4,), (1,)), storages=[("0", bytes(16))])
+    edit_tokenizer(path, lambda spec: spec.update(normalizer={"type": "Precompiled", "precompiled_charsmap": map_}))
     assert read(path).startswith(("refused:", "it was read"))
 
 
 @pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "tokenizer_config.json"])
-def test_json_files(name, tmp_path):
-    """Deep nesting, and more text than any such file has."""
-    path = a_folder(tmp_path / "f")
-    archive(path, tensor((4,), (1,)), storages=[("0", bytes(16))])
+def test_hostile_json_files_are_refused(name, tmp_path):
+    """Deeply nested JSON, and a file of 4 GB."""
+    path = write_folder(tmp_path / "f")
+    write_archive(path, tensor_program((4,), (1,)), storages=[("0", bytes(16))])
     (path / name).write_bytes(b"[" * 1_000_000)
     assert read(path).startswith("refused:")
     with (path / name).open("wb") as file:
@@ -231,11 +231,11 @@ def test_json_files(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["vocab.txt", "vocab.json", "spiece.model"])
-def test_vocabularies(name, tmp_path):
-    path = a_folder(tmp_path / "f", BERT | {"model_type": "t5"} if name == "spiece.model" else BERT)
+def test_hostile_vocabularies_are_refused(name, tmp_path):
+    path = write_folder(tmp_path / "f", BERT | {"model_type": "t5"} if name == "spiece.model" else BERT)
     (path / "tokenizer.json").unlink()
     (path / "merges.txt").write_text("#version: 0.2\n")
-    archive(path, tensor((4,), (1,)), storages=[("0", bytes(16))])
+    write_archive(path, tensor_program((4,), (1,)), storages=[("0", bytes(16))])
     for content in (b"\xff" * 1000, b"[" * 1_000_000, b"\x0a\xff\xff\xff\xff\x07"):
         (path / name).write_bytes(content)
         assert read(path).startswith("refused:")
@@ -244,7 +244,7 @@ def test_vocabularies(name, tmp_path):
     assert read(path).startswith("refused:")
 
 
-def test_sentencepiece_asks_for_no_more_special_tokens_than_there_can_be(tmp_path):
+def test_impossible_number_of_sentencepiece_special_tokens_is_refused(tmp_path):
     import sentencepiece
 
     from ptmbench.models.published import PublishedError, _slow
@@ -259,18 +259,18 @@ def test_sentencepiece_asks_for_no_more_special_tokens_than_there_can_be(tmp_pat
                 _slow.read_legacy_vocabulary(tmp_path, {"model_type": model_type}, {setting: number})
 
 
-def zipped(content):
+def gzipped(content):
     return gzip.compress(content)
 
 
 VECTORS = {
     "10^12 rows": lambda: b"1000000000000 300\na " + b"1 " * 300 + b"\n",
-    "10^12 rows, gzipped": lambda: zipped(b"1000000000000 300\na " + b"1 " * 300 + b"\n"),
+    "10^12 rows, gzipped": lambda: gzipped(b"1000000000000 300\na " + b"1 " * 300 + b"\n"),
     "10^12 columns": lambda: b"1 1000000000000\na 1 2\n",
-    "10^9 columns, gzipped": lambda: zipped(b"1 1000000000\na " + bytes(1 << 28)),
+    "10^9 columns, gzipped": lambda: gzipped(b"1 1000000000\na " + bytes(1 << 28)),
     "sizes of 5,000 digits": lambda: b"9" * 5000 + b" 3\na 1 2 3\n",
-    "a line of 1 GB, gzipped": lambda: zipped(b"a 1 2\nb 1 2" + bytes(1 << 28)),
-    "ten million words of nothing, gzipped": lambda: zipped(b"a 1\n" * 20_000_000),
+    "a line of 256 MB, gzipped": lambda: gzipped(b"a 1 2\nb 1 2" + bytes(1 << 28)),
+    "20 million words without vectors, gzipped": lambda: gzipped(b"a 1\n" * 20_000_000),
     "a fastText model": lambda: struct.pack("<i", 793712314) + bytes(100),
     "a safetensors file": lambda: struct.pack("<Q", 2) + b"{}",
     "zeros": lambda: bytes(1 << 20),
@@ -279,14 +279,14 @@ VECTORS = {
 
 
 @pytest.mark.parametrize("name", VECTORS)
-def test_word_vectors(name, tmp_path):
+def test_hostile_word_vectors_are_refused(name, tmp_path):
     path = tmp_path / "vectors"
     path.write_bytes(VECTORS[name]())
     assert read(path).startswith("refused:")
 
 
 @pytest.mark.parametrize("name", ["array.npz", "model.keras", "model.h5"])
-def test_other_files_are_no_word_vectors(name, tmp_path):
+def test_other_file_formats_are_refused_as_word_vectors(name, tmp_path):
     path = tmp_path / name
     if name.endswith(".h5"):
         import h5py
@@ -301,8 +301,8 @@ def test_other_files_are_no_word_vectors(name, tmp_path):
     assert read(path).startswith("refused:")
 
 
-def test_arrays_of_presets(tmp_path):
-    """A data set of 4 TB that has no chunks yet, and one that gzip made small: refused before Keras reads them."""
+def test_hostile_arrays_of_presets_are_refused(tmp_path):
+    """An HDF5 data set of 4 TB without any written chunk, and a compressed one, are refused before Keras reads them."""
     import h5py
 
     from ptmbench.models.published import PublishedError, _keras_hub

@@ -1,6 +1,6 @@
-"""Presets of keras-hub: imported, encoded with and exported; and presets that cannot be read.
+"""Importing presets of keras-hub, encoding with them and exporting them, and refusing presets that cannot be read.
 
-`tests/models/references/test_keras_hub.py` compares what our networks compute with what keras-hub does.
+`tests/models/references/test_keras_hub.py` compares the outputs of our networks with those of keras-hub.
 """
 
 import json
@@ -14,11 +14,11 @@ from ptmbench.models.published import PublishedError, Unsupported, folder
 from tests.models.published.presets import save
 
 
-def test_import_and_encode_take_a_preset(tmp_path):
+def test_import_encode_and_export_of_a_preset(tmp_path):
     save("roberta", tmp_path / "p")
-    with h5py.File(tmp_path / "p" / "model.weights.h5", "a") as file:  # as older releases of Keras spell it
-        place = "layers/transformer_encoder_1/_self_attention_layer/"
-        file.move(f"{place}query_dense", f"{place}_query_dense")
+    with h5py.File(tmp_path / "p" / "model.weights.h5", "a") as file:  # the name in older releases of Keras
+        group = "layers/transformer_encoder_1/_self_attention_layer/"
+        file.move(f"{group}query_dense", f"{group}_query_dense")
     assert main(["import", str(tmp_path / "p"), "--out", str(tmp_path / "c")]) == 0
     (tmp_path / "lines").write_text("The dog sleeps.\n")
     files = ("--input", str(tmp_path / "lines"), "--out", str(tmp_path / "v.npz"))
@@ -27,15 +27,15 @@ def test_import_and_encode_take_a_preset(tmp_path):
     assert folder.read(tmp_path / "back").model == "roberta"
 
 
-def test_weights_in_shards_are_the_same(tmp_path):
+def test_sharded_weights_equal_unsharded_weights(tmp_path):
     network = save("distilbert", tmp_path / "p")
     whole = dict(folder.read(tmp_path / "p").arrays)
     (tmp_path / "p" / "model.weights.h5").unlink()
     network.save_weights(str(tmp_path / "p" / "model.weights.json"), max_shard_size=2e-5)
     shards = sorted((tmp_path / "p").glob("*.h5"))
-    found = folder.read(tmp_path / "p")
-    assert len(shards) > 1 and whole.keys() == found.arrays.keys()
-    assert all(np.array_equal(array, found.arrays[name]) for name, array in whole.items())
+    sharded = folder.read(tmp_path / "p")
+    assert len(shards) > 1 and whole.keys() == sharded.arrays.keys()
+    assert all(np.array_equal(array, sharded.arrays[name]) for name, array in whole.items())
     shards[1].unlink()
     with pytest.raises(PublishedError, match=f"lacks {shards[1].name}, one of its shards"):
         folder.read(tmp_path / "p")
@@ -44,8 +44,8 @@ def test_weights_in_shards_are_the_same(tmp_path):
         folder.read(tmp_path / "p")
 
 
-def test_classes_that_files_name_are_not_made(tmp_path):
-    """Neither the class of the configuration nor the one of its dtype."""
+def test_classes_named_in_files_are_not_instantiated(tmp_path):
+    """Neither the class that the configuration names nor the class of its dtype is instantiated."""
     save("distilbert", tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
     config |= {"module": "antigravity", "class_name": "Popen"}
@@ -58,7 +58,7 @@ def test_classes_that_files_name_are_not_made(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["BertBackbone", "ElectraBackbone"])
-def test_the_tanh_form_of_gelu_is_refused(name, tmp_path):
+def test_tanh_approximation_of_gelu_is_refused(name, tmp_path):
     shape = {"vocabulary_size": 9, "num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 8}
     config = shape | {"max_sequence_length": 8, "num_segments": 2}
     (tmp_path / "config.json").write_text(json.dumps({"registered_name": f"keras_hub>{name}", "config": config}))
@@ -66,7 +66,7 @@ def test_the_tanh_form_of_gelu_is_refused(name, tmp_path):
         folder.read(tmp_path)
 
 
-def test_damaged_and_foreign_presets_are_sentences(tmp_path):
+def test_damaged_and_unsupported_presets_are_refused(tmp_path):
     save("roberta", tmp_path)
     file = tmp_path / "model.weights.h5"
     content, config = file.read_bytes(), (tmp_path / "config.json").read_text()
@@ -79,8 +79,8 @@ def test_damaged_and_foreign_presets_are_sentences(tmp_path):
     with pytest.raises(PublishedError, match="RobertaBackbone that config.json describes .*token_embedding"):
         weights()
     with h5py.File(file, "a") as opened:
-        place = "layers/token_and_position_embedding/token_embedding/vars/0"
-        opened[place] = h5py.ExternalLink(str(tmp_path / "other.h5"), "/secret")
+        group = "layers/token_and_position_embedding/token_embedding/vars/0"
+        opened[group] = h5py.ExternalLink(str(tmp_path / "other.h5"), "/secret")
     with h5py.File(tmp_path / "other.h5", "w") as opened:
         opened["secret"] = np.zeros((5, 5))
     with pytest.raises(PublishedError, match="config.json describes .token_embedding: Layer"):

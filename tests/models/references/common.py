@@ -1,4 +1,4 @@
-"""What the comparisons with the `transformers` package share: a reference with random weights, ours with the same."""
+"""Helpers of the comparisons with `transformers`: references with random weights, and our models with the same ones."""
 
 import numpy as np
 import pytest
@@ -15,10 +15,10 @@ torch = pytest.importorskip("torch", reason="the reference needs torch")
 transformers = pytest.importorskip("transformers", reason="the reference needs transformers")
 
 ABOUT = f"transformers {transformers.__version__}, torch {torch.__version__}"
-"""What computed the arrays that are kept."""
+"""The packages that compute the stored arrays."""
 SIZE = Size(layers=2, width=32, heads=4, inner=64, length=160)
 VOCABULARY = Vocabulary(size=101)
-_DROPOUTS = (
+_DROPOUT_SETTINGS = (
     "hidden_dropout_prob",
     "attention_probs_dropout_prob",
     "dropout_rate",
@@ -33,7 +33,7 @@ _DROPOUTS = (
 
 
 def batch(length: int = 150) -> dict[str, np.ndarray]:
-    """Two rows of two segments, the second row padded after 110 tokens."""
+    """Returns two rows of two segments. The second row has 110 tokens and padding."""
     rng = np.random.default_rng(0)
     tokens = rng.integers(1, VOCABULARY.size, (2, length)).astype(np.int32)
     tokens[1, 110:] = 0
@@ -43,15 +43,18 @@ def batch(length: int = 150) -> dict[str, np.ndarray]:
 
 
 def long(array: np.ndarray) -> "torch.Tensor":
-    """An integer array as the reference wants it."""
+    """Returns an integer array as the int64 tensor that references expect."""
     return torch.tensor(np.asarray(array).astype(np.int64))
 
 
 def reference(kind, config, **settings):
-    """A `transformers` model of class ``kind`` without dropout, its weights random everywhere, norms and biases too."""
+    """Returns a `transformers` model of class ``kind`` without dropout.
+
+    All weights are random, also norms and biases.
+    """
     torch.manual_seed(0)
     made = config(**settings)
-    for name in _DROPOUTS:
+    for name in _DROPOUT_SETTINGS:
         if hasattr(made, name):
             setattr(made, name, 0.0)
     network = kind(made).eval()
@@ -62,8 +65,10 @@ def reference(kind, config, **settings):
 
 
 def seeded(network, prefix: str = "", deviation: float = 0.1) -> dict:
-    """Give ``network`` the weights that their names stand for, and turn dropout off. Returns their shapes by name,
-    ``prefix`` included."""
+    """Turns dropout off and draws each weight of ``network`` with ``prefix`` and its name as the seed.
+
+    Returns the shapes by these names.
+    """
     shapes = {}
     with torch.no_grad():
         for key, parameter in network.eval().named_parameters():
@@ -74,8 +79,10 @@ def seeded(network, prefix: str = "", deviation: float = 0.1) -> dict:
 
 
 def ours(name: str, network: "torch.nn.Module", size: Size = SIZE) -> Pretrainable:
-    """The model ``name`` with the weights of ``network``, by the table in ``models/published``; every variable has to
-    be in the table and every array of the table in the network."""
+    """Returns our model ``name`` with the weights of ``network``, by the table in ``models/published``.
+
+    Every variable must be in the table, and every array of the table in the network.
+    """
     arrays = {key: value.detach().numpy() for key, value in network.state_dict().items()}
     table = published.load(name)
     built = models.load(name).build(size, VOCABULARY)
@@ -85,18 +92,18 @@ def ours(name: str, network: "torch.nn.Module", size: Size = SIZE) -> Pretrainab
 
 
 def difference(ours, theirs, where: np.ndarray | None = None) -> float:
-    """Largest absolute difference, at the positions that ``where`` [B, T] names."""
+    """Returns the largest absolute difference, at all positions or where ``where`` [B, T] is True."""
     gap = np.abs(np.asarray(ours) - theirs.detach().numpy())
     return noted("vectors", float((gap if where is None else gap[where]).max()))
 
 
 def check_loss(ours, theirs, allowed: float = TOLERANCE) -> None:
-    """A loss within ``allowed`` of the reference's."""
+    """Checks that a loss is within ``allowed`` of the reference's."""
     gap = noted("loss", abs(float(ours) - theirs.item()))
     assert gap <= allowed, f"{float(ours)} here, {theirs.item()} there"
 
 
 def check_layers(encoding, hidden_states, present: np.ndarray) -> None:
-    """Every layer of ``encoding`` within `TOLERANCE` of the reference's, at the tokens that are ``present`` [B, T]."""
+    """Checks every layer of ``encoding`` against the reference where ``present`` [B, T] is True, with `TOLERANCE`."""
     gaps = [difference(*pair, present) for pair in zip(encoding.layers, hidden_states, strict=True)]
     assert max(gaps) < TOLERANCE, gaps

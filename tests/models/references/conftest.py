@@ -1,4 +1,4 @@
-"""The table at the end: how far our networks are from their references; and the arrays that are kept of references."""
+"""A fixture that compares with references and stores their outputs, and a table of differences at the end of a run."""
 
 import numpy as np
 import pytest
@@ -12,10 +12,13 @@ _COLUMNS = ("vectors", "gradient", "loss")
 
 @pytest.fixture
 def hold(request):
-    """``hold(name, about, shapes, expected, **given)`` compares our network with what the reference computed just now,
-    and that with what is kept under ``name``; with ``--freeze`` it is kept instead (`tests.models.frozen`)."""
+    """Returns ``hold(name, about, shapes, expected, **given)``, which makes two comparisons (`tests.models.frozen`).
 
-    def held(
+    It compares our outputs with ``expected``, the reference's current outputs, and these with the stored ones of the
+    comparison ``name``. With ``--freeze``, it first stores the current outputs.
+    """
+
+    def compare(
         name: str, about: str, shapes: dict, expected: dict, deviation=0.1, tolerance=frozen.TOLERANCE, **given
     ) -> None:
         script = request.node.nodeid.partition("[")[0]
@@ -23,7 +26,7 @@ def hold(request):
             about=f"{about}; python -m pytest --freeze {script}",
             shapes={key: tuple(shape) for key, shape in shapes.items()},
             given={key: np.asarray(value) for key, value in given.items()},
-            expected={key: _small(value) for key, value in expected.items()},
+            expected={key: _as_float32(value) for key, value in expected.items()},
             deviation=deviation,
             tolerance=tolerance,
         )
@@ -34,11 +37,11 @@ def hold(request):
         assert {key: tuple(shape) for key, shape in kept.shapes.items()} == new.shapes
         frozen.compare(new.expected, kept.expected, tolerance)
 
-    return held
+    return compare
 
 
-def _small(value) -> np.ndarray:
-    """Floating point numbers as float32."""
+def _as_float32(value) -> np.ndarray:
+    """Returns ``value`` as an array, with floating-point numbers as float32."""
     array = np.asarray(value)
     return array.astype(np.float32) if array.dtype.kind == "f" else array
 
@@ -48,6 +51,6 @@ def pytest_terminal_summary(terminalreporter) -> None:
         return
     terminalreporter.write_sep("=", f"largest differences in float32: {', '.join(_COLUMNS)}")
     for test in sorted({test for test, _ in LARGEST}):
-        found = [LARGEST.get((test, what)) for what in _COLUMNS]
-        shown = "  ".join("       " if gap is None else f"{gap:.1e}" for gap in found)
+        gaps = [LARGEST.get((test, what)) for what in _COLUMNS]
+        shown = "  ".join("       " if gap is None else f"{gap:.1e}" for gap in gaps)
         terminalreporter.write_line(f"{shown}  {test.removeprefix('tests/models/references/')}")

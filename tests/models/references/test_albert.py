@@ -1,4 +1,4 @@
-"""ALBERT against `transformers.AlbertForPreTraining`: hidden states, pooled vector, both heads and the loss."""
+"""Compares ALBERT with `transformers.AlbertForPreTraining`: hidden states, pooled vector, MLM logits and the loss."""
 
 import numpy as np
 import pytest
@@ -47,7 +47,7 @@ def test_albert(length):
         assert LABELS.max() < chosen.shape[-1]
 
 
-def test_albert_names_its_configuration():
+def test_albert_configuration():
     table = published.load("albert")
     config = table.config(common.SIZE, common.VOCABULARY)
     assert table.size(config) == common.SIZE

@@ -1,5 +1,7 @@
-"""ELMo that reads letters against PyTorch's own convolution and LSTM with projection. That one has no bounds: here
-they are out of reach, and `tests.models.test_character_lstm` has them."""
+"""Compares character-based ELMo with PyTorch's convolution and LSTM with projection.
+
+PyTorch's LSTM does not clip, so clipping is off here. `tests.models.test_character_lstm` checks it.
+"""
 
 import keras
 import numpy as np
@@ -20,13 +22,13 @@ def tensor(value) -> "torch.Tensor":
 
 
 def gates(value, axis) -> "torch.Tensor":
-    """PyTorch has the gates in the order i, f, g, o, and outputs first."""
+    """Converts a weight to PyTorch's layout: gates in the order i, f, g, o, and outputs as the first axis."""
     g, i, f, o = np.split(np.asarray(value), 4, axis=axis)
     return tensor(np.concatenate([i, f, g, o], axis=axis).T)
 
 
 def recurrent(layer, x: "torch.Tensor") -> "torch.Tensor":
-    """One direction over x [B, T, P]."""
+    """Computes one direction of one layer over x [B, T, P] with PyTorch."""
     width, cells = layer.config.width, layer.config.cells
     network = torch.nn.LSTM(width, cells, batch_first=True, proj_size=width)
     weights = {
@@ -53,14 +55,14 @@ def test_encoder(monkeypatch):
         spelled = symbols((), VOCABULARY.size, VOCABULARY.first)[tokens]  # [B, T, 50]
         z = tensor(speller.letters.table)[torch.tensor(spelled.astype(np.int64))]  # [B, T, 50, 16]
         z = z.reshape(-1, 50, 16).transpose(1, 2)
-        found = []
+        pooled = []
         for wide, number in FILTERS:
             layer = getattr(speller, f"filters_{wide}")
             convolution = torch.nn.Conv1d(16, number, wide)
             convolution.weight.copy_(tensor(np.asarray(layer.kernel).transpose(2, 1, 0)))
             convolution.bias.copy_(tensor(layer.bias))
-            found.append(torch.relu(convolution(z).max(dim=-1).values))
-        y = torch.cat(found, dim=-1)
+            pooled.append(torch.relu(convolution(z).max(dim=-1).values))
+        y = torch.cat(pooled, dim=-1)
         for layer in (speller.highway_0.gates, speller.highway_1.gates):
             gate, new = (y @ tensor(layer.kernel) + tensor(layer.bias)).chunk(2, dim=-1)
             y = torch.sigmoid(gate) * torch.relu(new) + (1 - torch.sigmoid(gate)) * y

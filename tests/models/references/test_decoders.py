@@ -1,4 +1,4 @@
-"""Left-to-right decoders beside the GPT family: against `transformers` on the same random weights."""
+"""Compares GPT-2 and CTRL with `transformers` on the same random weights."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ from tests.models.references.common import (
 
 
 def check_language_model(built, network, tokens, present):
-    """Hidden states, log-likelihoods, loss, and continuations of a padded source."""
+    """Compares hidden states, log-likelihoods, the loss, and logits of a text that continues a padded source."""
     theirs = network(input_ids=long(tokens), output_hidden_states=True)
     check_layers(built.encoder({"tokens": tokens}), theirs.hidden_states, present)
     expected = torch.log_softmax(theirs.logits, -1)[:, :-1].gather(2, long(tokens[:, 1:, None]))[:, :, 0]
@@ -58,7 +58,7 @@ def test_ctrl():
     check_language_model(ours("ctrl", network), network, tokens, tokens > 0)
 
 
-def test_gpt2_of_another_kind_is_refused():
+def test_gpt2_with_unsupported_settings_is_refused():
     settings = published.load("gpt2").config(SIZE, VOCABULARY) | {"scale_attn_by_inverse_layer_idx": True}
     with pytest.raises(published.Unsupported, match="scale_attn_by_inverse_layer_idx is True"):
         published.load("gpt2").size(settings)

@@ -1,4 +1,4 @@
-"""The losses of DistilBERT's authors over networks of `transformers`, their equations with torch's own losses."""
+"""Compares DistilBERT's triple loss with the authors' equations, computed by torch over networks of `transformers`."""
 
 import numpy as np
 
@@ -23,10 +23,10 @@ def test_the_triple_loss(hold):
     for row in range(2):
         used = given["masked_weights"][row] > 0
         labels[row, given["masked_positions"][row][used]] = given["masked_labels"][row][used]
-    seen = {"input_ids": long(given["tokens"]), "attention_mask": long(given["tokens"] > 0)}
-    ours = student(**seen, output_hidden_states=True)
+    inputs = {"input_ids": long(given["tokens"]), "attention_mask": long(given["tokens"] > 0)}
+    ours = student(**inputs, output_hidden_states=True)
     with torch.no_grad():
-        theirs = teacher(**seen, output_hidden_states=True)
+        theirs = teacher(**inputs, output_hidden_states=True)
     present = torch.tensor(given["tokens"] > 0)
     y, z = ours.logits[present], theirs.logits[present]  # [P, V]
     h, g = ours.hidden_states[-1][present], theirs.hidden_states[-1][present]  # [P, D]

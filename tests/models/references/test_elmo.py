@@ -1,4 +1,4 @@
-"""ELMo with characters against AllenNLP's, from the letters to the last layer: weights in a file that it loads."""
+"""Compares character-based ELMo with AllenNLP's in all layers, with weights in a file that AllenNLP loads."""
 
 import importlib
 import json
@@ -27,7 +27,7 @@ h5py = pytest.importorskip("h5py", reason="the reference needs h5py")
 
 
 class Blank(ModuleType):
-    """Whatever is asked of it is a class that does nothing: what ELMo's modules import, and never compute with."""
+    """A module whose attributes are all classes that do nothing, for modules that ELMo imports but does not use."""
 
     def __getattr__(self, name: str) -> type:
         if name.startswith("__"):
@@ -37,11 +37,11 @@ class Blank(ModuleType):
 
 @pytest.fixture
 def elmo(monkeypatch):
-    """AllenNLP's module of ELMo. The package as a whole wants an older torch, spaCy and more, and is not imported."""
-    found = util.find_spec("allennlp")
-    if found is None:
+    """Imports AllenNLP's ELMo module alone. The whole package requires an older torch, spaCy and other packages."""
+    result = util.find_spec("allennlp")
+    if result is None:
         pytest.skip("the reference needs allennlp (--no-deps is enough)")
-    root = Path(found.submodule_search_locations[0])
+    root = Path(result.submodule_search_locations[0])
     before = set(sys.modules)
     for name in ("", ".common", ".data", ".data.token_indexers", ".modules", ".nn"):
         package = Blank(f"allennlp{name}")
@@ -59,11 +59,11 @@ def elmo(monkeypatch):
 
 
 DEVIATION = 1.5
-"""Weights are large enough for cells and projections to reach their bounds."""
+"""The standard deviation of weights, large enough for cells and projections to be clipped."""
 
 
-def written(shapes: dict, folder: Path) -> tuple[str, str]:
-    """The options and the weights, in the files that the authors published theirs in."""
+def write_files(shapes: dict, folder: Path) -> tuple[str, str]:
+    """Writes options and weights in the formats of the authors' published files. Returns the two paths."""
     char = {"activation": "relu", "embedding": {"dim": 16}, "filters": FILTERS, "n_highway": 2}
     char |= {"max_characters_per_token": 50, "n_characters": 261}
     lstm = {"cell_clip": 3, "proj_clip": 3, "dim": ELMO.inner, "n_layers": 2, "projection_dim": ELMO.width // 2}
@@ -79,26 +79,25 @@ def about() -> str:
 
 
 def test_all_layers_are_allennlps(elmo, tmp_path, hold):
-    """The sentence's ends, which are added there, are our [CLS] and [SEP]; padding, which is 0 there, is not looked
-    at."""
+    """Our [CLS] and [SEP] are the sentence boundaries that AllenNLP adds. Vectors of padding are not compared."""
     shapes = mappings.elmo_shapes(elmo_network())
-    theirs = elmo._ElmoBiLm(*written(shapes, tmp_path)).eval()
+    theirs = elmo._ElmoBiLm(*write_files(shapes, tmp_path)).eval()
     mapper = importlib.import_module("allennlp.data.token_indexers.elmo_indexer").ELMoCharacterMapper()
     spelled, tokens = np.zeros((3, 5, 50), np.int64), elmo_tokens()
     for row, text in enumerate(TEXTS):
         spelled[row, : len(text)] = [mapper.convert_word_to_char_ids(word) for word in text]
-        lie = symbols(VOCABULARY.pieces, VOCABULARY.size, VOCABULARY.first)[tokens[row, 1 : len(text) + 1]]
-        assert np.array_equal(np.where(lie > 255, lie - VOCABULARY.first + 2, lie) + 1, spelled[row, : len(text)])
+        codes = symbols(VOCABULARY.pieces, VOCABULARY.size, VOCABULARY.first)[tokens[row, 1 : len(text) + 1]]
+        assert np.array_equal(np.where(codes > 255, codes - VOCABULARY.first + 2, codes) + 1, spelled[row, : len(text)])
     with torch.no_grad():
-        found = theirs(torch.tensor(spelled))
-    assert np.array_equal(found["mask"].numpy(), tokens > 0)
-    layers = np.stack([layer.numpy() for layer in found["activations"]]) * (tokens > 0)[..., None]
+        result = theirs(torch.tensor(spelled))
+    assert np.array_equal(result["mask"].numpy(), tokens > 0)
+    layers = np.stack([layer.numpy() for layer in result["activations"]]) * (tokens > 0)[..., None]
     assert (np.abs(layers[1]) == 3.0).any()
     hold("elmo", about(), shapes, {"layers": layers}, deviation=DEVIATION)
 
 
 def test_the_mix_of_layers_is_allennlps(elmo, hold):
-    """Equation 1, of layers that normalising does not change."""
+    """Equation 1, for layers that normalisation does not change."""
     mix = importlib.import_module("allennlp.modules.scalar_mix").ScalarMix(3)
     scalars = weight("scalars", (3,), DEVIATION)
     for scalar, value in zip(mix.scalar_parameters, scalars, strict=True):

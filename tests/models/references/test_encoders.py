@@ -1,4 +1,4 @@
-"""BERT, DistilBERT and ELECTRA against `transformers` on the same random weights."""
+"""Compares BERT, DistilBERT and ELECTRA with `transformers` on the same random weights."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -36,7 +36,7 @@ def inputs(given):
 
 
 def masked(given):
-    """``given`` with `LABELS` to be found at `POSITIONS`, and the labels as the reference wants them."""
+    """Returns ``given`` with `LABELS` at `POSITIONS`, and the labels in the reference's format."""
     full = np.full(given["tokens"].shape, -100)
     np.put_along_axis(full, POSITIONS, LABELS, axis=1)
     noise = {"masked_positions": POSITIONS, "masked_labels": LABELS, "masked_weights": np.ones((2, 3), np.float32)}
@@ -58,7 +58,7 @@ def test_bert(length):
         return
     noised, labels = masked(given)
     loss = built.loss({**noised, "next": np.array([0, 1], np.int32)})
-    # The classes of NSP stand the other way round there: 0 is "follows".
+    # The reference has the classes of NSP in the other order: 0 is "follows".
     theirs = network(**inputs(given), labels=labels, next_sentence_label=torch.tensor([1, 0]))
     check_loss(loss["loss"], theirs.loss)
 
@@ -82,22 +82,22 @@ def test_distilbert():
 
 @pytest.mark.parametrize("embedding", [0, 16])
 def test_electra(embedding):
-    """With embeddings as wide as the layers, and narrower ones, as ELECTRA-small has them."""
+    """Token vectors are as wide as the layers, or narrower as in ELECTRA-small."""
     size = replace(SIZE, embedding=embedding)
     small = electra.generator(size)
     config = published.load("electra").config(size, VOCABULARY)
     narrow = {"hidden_size": small.width, "intermediate_size": small.inner, "num_attention_heads": small.heads}
     network = reference(transformers.ElectraForPreTraining, transformers.ElectraConfig, **config)
     generator = reference(transformers.ElectraForMaskedLM, transformers.ElectraConfig, **(config | narrow))
-    # A third and fourth network share the place of one: the table names the generator's weights behind "generator.".
-    if not hasattr(generator.electra, "embeddings_project"):  # as wide as the discriminator: no projection there
+    # Two networks are passed as one: in the table, the generator's weights have the prefix "generator.".
+    if not hasattr(generator.electra, "embeddings_project"):  # no projection, because all widths are equal
         identity = {
             "embeddings_project.weight": torch.eye(SIZE.width),
             "embeddings_project.bias": torch.zeros(SIZE.width),
         }
     else:
         identity = {}
-    with torch.no_grad():  # as the authors train them: one table of embeddings for both
+    with torch.no_grad():  # as in the authors' training, both share one table of embeddings
         generator.electra.embeddings.load_state_dict(network.electra.embeddings.state_dict())
     arrays = network.state_dict() | {f"generator.{name}": value for name, value in generator.state_dict().items()}
     arrays |= {f"generator.electra.{name}": value for name, value in identity.items()}
@@ -116,7 +116,7 @@ def test_electra(embedding):
     chosen = np.take_along_axis(logits.detach().numpy(), POSITIONS[:, :, None], axis=1)
     nll = torch.nn.functional.cross_entropy(torch.tensor(chosen.reshape(6, -1)), long(LABELS.reshape(-1)))
     replaced = original.copy()
-    np.put_along_axis(replaced, POSITIONS, chosen.argmax(-1).astype(np.int32), axis=1)  # no seed: the likeliest piece
+    np.put_along_axis(replaced, POSITIONS, chosen.argmax(-1).astype(np.int32), axis=1)  # no seed: the most likely piece
     theirs = network(**inputs(given | {"tokens": replaced}), labels=long(replaced != original))
     check_loss(loss["mlm_loss"], nll)
     check_loss(loss["rtd_loss"], theirs.loss)
@@ -135,7 +135,7 @@ def test_electra(embedding):
         ("t5", "d_kv", 64),
     ],
 )
-def test_what_our_network_does_not_compute_is_refused(name, setting, value):
+def test_unsupported_settings_are_refused(name, setting, value):
     size = (
         SIZE
         if name != "gpt"

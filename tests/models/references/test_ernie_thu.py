@@ -1,6 +1,6 @@
-"""ERNIE (Tsinghua) against the authors' code, on the same weights: states, scores of all heads, and losses.
+"""Compares ERNIE (Tsinghua) with the authors' code on the same weights: states, scores of all heads, and losses.
 
-Needs torch, and the folder code/ of thunlp/ERNIE (commit 514cbe4) in ``PYTHONPATH``.
+It needs torch, and the folder code/ of thunlp/ERNIE (commit 514cbe4) in ``PYTHONPATH``.
 """
 
 import re
@@ -28,8 +28,11 @@ COMMIT = "thunlp/ERNIE 514cbe4"
 
 @pytest.fixture
 def authors(monkeypatch) -> Any:
-    """Their module of networks. It fixes two widths, 768 and 100, which become the widths of `SIZE`; the module that
-    downloads checkpoints is left out, as it needs more packages."""
+    """Imports the authors' module of networks.
+
+    Its fixed widths, 768 and 100, are replaced by those of our small network. The module that downloads checkpoints is
+    left out, because it needs more packages.
+    """
     package, files = types.ModuleType("knowledge_bert"), types.ModuleType("knowledge_bert.file_utils")
     package.__path__, files.cached_path = [], None
     for module in (package, files):
@@ -49,21 +52,21 @@ def test_states_scores_and_losses_are_the_authors(authors, hold):
         intermediate_size=SIZE.inner, max_position_embeddings=SIZE.length,
         layer_types=["sim"] * half + ["norm"] * half,
     )  # fmt: skip
-    network, seen = authors.BertForPreTraining(config).eval(), []
+    network, aggregated = authors.BertForPreTraining(config).eval(), []
     shapes = {name: tuple(parameter.shape) for name, parameter in network.named_parameters()}
     shapes["entity2vec"] = (len(VOCABULARY.symbols["entities"]), WIDTH)
     vectors = torch.tensor(table({"entity2vec": weight("entity2vec", shapes["entity2vec"])}))
     given = {name: torch.tensor(array) for name, array in inputs().items()}
     tokens, segments, entities, candidates, labels = (given[name].long() for name in list(given)[:5])
     present = (entities > 0).long()
-    present[:, 0] = 1  # their rows begin with a mention of no entity
+    present[:, 0] = 1  # in the authors' rows, the first token mentions no entity
     read = (tokens, segments, (tokens > 0).long())
     known = {"input_ent": vectors[entities.clamp(min=0)], "ent_mask": present}
     losses = []
     with torch.no_grad():
         for name, parameter in network.named_parameters():
             parameter.copy_(torch.tensor(weight(name, shapes[name])))
-        network.bert.encoder.layer[half].register_forward_hook(lambda *found: seen.append(found[2][1]))
+        network.bert.encoder.layer[half].register_forward_hook(lambda *found: aggregated.append(found[2][1]))
         layers, pooled = network.bert(*read, known["input_ent"], known["ent_mask"])
         mlm, nsp, _ = network.cls(layers[-1], pooled, vectors)
         head = network.cls.predictions_ent
@@ -85,8 +88,8 @@ def test_states_scores_and_losses_are_the_authors(authors, hold):
             )
             losses.append([float(plain), float(whole)])
     there = (tokens > 0).numpy()[..., None]
-    states = seen[0].numpy() * there
-    assert np.abs(states[entities.numpy() > 0]).max() > 0.5  # entities are read
+    states = aggregated[0].numpy() * there
+    assert np.abs(states[entities.numpy() > 0]).max() > 0.5  # otherwise entities have no effect
     expected = {
         "layers": torch.stack(layers).numpy() * there,
         "entities": states,

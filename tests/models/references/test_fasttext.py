@@ -1,6 +1,6 @@
-"""fastText's n-grams, buckets and vectors against the authors' program, and its loss against gensim's `FastText`.
+"""Compares fastText's n-grams, buckets and vectors with the authors' program, and its gradient with gensim.
 
-`tests.models.frozen.word_vectors` computes ours.
+`tests.models.frozen.word_vectors` computes our side.
 """
 
 from importlib import metadata
@@ -15,13 +15,13 @@ from tests.models.frozen.word_vectors import BUCKETS, SPELLED, WIDTH, five_lette
 pytestmark = pytest.mark.reference
 
 ROUGH, RATE = 3e-2, 3e-5
-"""As in ``test_word_vectors.py``, and for its reasons."""
+"""As in ``test_word_vectors.py``, for the same reasons."""
 GENSIM = f"gensim {metadata.version('gensim')}"
 
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    """The authors' program on `SPELLED`, its lengths of n-grams those it has by default."""
+    """Trains the authors' program on `SPELLED`, with its default lengths of n-grams."""
     fasttext = pytest.importorskip("fasttext", reason="the reference needs the package fasttext")
     path = tmp_path_factory.mktemp("fasttext") / "train.txt"
     path.write_text(" ".join(SPELLED) + "\n")
@@ -33,7 +33,7 @@ def program(tmp_path_factory):
 @pytest.mark.parametrize("word", [*SPELLED, "unseen", "é"])
 def test_ngrams_and_buckets(program, word):
     parts, ids = program.get_subwords(word)
-    if word in SPELLED:  # it is a part of itself
+    if word in SPELLED:  # a known word is also a part of itself
         assert parts.pop(0) == word
         ids = ids[1:]
     (marked,) = spelled([word])
@@ -42,7 +42,7 @@ def test_ngrams_and_buckets(program, word):
 
 
 def test_hash():
-    """All of its 32 bits, with bytes above 127."""
+    """All 32 bits of the hash agree, also for bytes above 127."""
     gensim = pytest.importorskip("gensim.models.fasttext_inner", reason="the reference needs gensim")
     for word in SPELLED:
         (marked,) = spelled([word])
@@ -54,8 +54,7 @@ def test_hash():
 
 
 def test_vectors(program, hold):
-    """Special tokens, which the program does not have, have no n-grams; its "</s>" is one of them there and no word
-    here."""
+    """Only we have special tokens, which have no n-grams. Only the program has "</s>", which is no word here."""
     gensim = pytest.importorskip("gensim.models.fasttext_inner", reason="the reference needs gensim")
     built, vocabulary = subwords()
     encoder, words, expected = built.encoder, program.get_words(), {}
@@ -72,8 +71,10 @@ def test_vectors(program, hold):
 
 
 def test_gradient(hold):
-    """While it trains, gensim divides the sum of these by 14, which the authors' program does not, nor gensim when it
-    has trained: its vectors are made that much smaller."""
+    """While it trains, gensim divides the sum of a word's 15 parts by 14, and by 15 afterwards.
+
+    The authors' program always divides by 15. gensim therefore gets tables that are smaller by the factor 14 / 15.
+    """
     gensim = pytest.importorskip("gensim.models.fasttext", reason="the reference needs gensim")
     words, contexts, text = five_letters()
     built, vocabulary = subwords(words)
@@ -84,21 +85,24 @@ def test_gradient(hold):
     )  # fmt: skip
     model.build_vocab_from_freq({word: 100 - number for number, word in enumerate(words)})
     assert tuple(model.wv.index_to_key) == words
-    model.cum_table[:noise] = 0  # all that is drawn lies behind
+    model.cum_table[:noise] = 0  # all draws are the word ``noise``
     tables = [model.wv.vectors_vocab, model.wv.vectors_ngrams, model.syn1neg]
     before = [14 / 15 * built.encoder.table[first:], 14 / 15 * built.encoder.ngrams.table, contexts[first:]]
     before = [np.asarray(array, np.float32) for array in before]
     for table, array in zip(tables, before, strict=True):
         table[:] = array
-    said = [[words[word] for word in text]]
-    model.train(said, total_examples=1, epochs=1, start_alpha=RATE, end_alpha=RATE)
-    moved = [(array - table) / RATE for array, table in zip(before, tables, strict=True)]
-    expected = dict(zip(("words", "ngrams", "contexts"), moved, strict=True))
+    sentence = [[words[word] for word in text]]
+    model.train(sentence, total_examples=1, epochs=1, start_alpha=RATE, end_alpha=RATE)
+    gradients = [(array - table) / RATE for array, table in zip(before, tables, strict=True)]
+    expected = dict(zip(("words", "ngrams", "contexts"), gradients, strict=True))
     hold("fasttext_gradient", GENSIM, {}, expected, tolerance=ROUGH)
 
 
 def test_classifier(tmp_path, hold):
-    """Features, first weights and every step: the program's own first weights (a rate of nothing) lead to its last."""
+    """Compares features and training: from the program's initial weights, we reach its final weights.
+
+    A learning rate of 1e-30 reveals the initial weights.
+    """
     program = pytest.importorskip("fasttext", reason="the reference needs the package fasttext")
     texts, answers = labelled()
     path = tmp_path / "train.txt"

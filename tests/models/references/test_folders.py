@@ -1,5 +1,4 @@
-"""Folders between us and `transformers`: what it saved is read, what is written here it loads, with the same vectors
-for the same text."""
+"""We read folders of `transformers`, and it loads ours, with the same vectors for the same text."""
 
 import numpy as np
 import pytest
@@ -24,7 +23,7 @@ CLASSES = {
 
 
 def theirs(network, ids):
-    """The last hidden layer of an encoder (or decoder alone), [1, T, D]."""
+    """Returns the last hidden layer [1, T, D] of the encoder, or of a decoder-only model."""
     network = network.get_encoder() if network.config.is_encoder_decoder else network
     with torch.no_grad():
         return network(input_ids=torch.tensor([ids])).last_hidden_state.numpy()
@@ -32,7 +31,7 @@ def theirs(network, ids):
 
 @pytest.mark.parametrize("name", VOCABULARIES)
 @pytest.mark.parametrize("form", ["safetensors", "bin"])
-def test_what_it_saved_gives_the_same_vectors_here(name, form, tmp_path):
+def test_folders_of_transformers_give_the_same_vectors_here(name, form, tmp_path):
     original = made.KINDS[VOCABULARIES[name]](tmp_path)
     kind, config = (getattr(transformers, cls) for cls in CLASSES[name])
     ours = Tokenizer.train("wordpiece", made.TEXT, 100).vocabulary
@@ -42,23 +41,23 @@ def test_what_it_saved_gives_the_same_vectors_here(name, form, tmp_path):
     if form == "bin":
         (tmp_path / "model.safetensors").unlink()
         torch.save(network.state_dict(), tmp_path / "pytorch_model.bin")
-    found = folder.read(tmp_path)
-    assert found.size == SIZE and found.model == name
-    built = models.load(found.model).build(found.size, found.tokenizer.vocabulary)
-    read, absent, _ = found.weights({v.path: tuple(v.shape) for v in built.loss.variables})
+    imported = folder.read(tmp_path)
+    assert imported.size == SIZE and imported.model == name
+    built = models.load(imported.model).build(imported.size, imported.tokenizer.vocabulary)
+    read, absent, _ = imported.weights({v.path: tuple(v.shape) for v in built.loss.variables})
     assert set(absent) == {v.path for v in built.loss.variables if v.path.startswith(("generator/", "rtd/projection/"))}
     for variable in built.loss.variables:
         variable.assign(read.get(variable.path, variable.numpy()))
     for text, ids in zip(TEXTS, made.plain(original, TEXTS), strict=True):
-        tokens = np.array(found.tokenizer.encode([text]), np.int32)
+        tokens = np.array(imported.tokenizer.encode([text]), np.int32)
         vectors = built.encoder({"tokens": tokens}).tokens.numpy()
         expected = theirs(network.base_model, ids)
         assert np.abs(vectors - expected).max() < TOLERANCE * max(1, np.abs(expected).max())
 
 
 @pytest.mark.parametrize("name", VOCABULARIES)
-def test_it_loads_what_was_trained_here(name, tmp_path):
-    """`AutoModel` and `AutoTokenizer`: the same vectors for the same text, in our template."""
+def test_transformers_loads_models_that_were_trained_here(name, tmp_path):
+    """`AutoModel` and `AutoTokenizer` give the same vectors for the same text, with our template."""
     tokenizer = Tokenizer.train("wordpiece", made.TEXT, 300)
     built = models.load(name).build(SIZE, tokenizer.vocabulary)
     arrays = {v.path: v.numpy() for v in built.loss.variables}
@@ -82,7 +81,7 @@ def test_it_loads_what_was_trained_here(name, tmp_path):
     assert not notes["missing_keys"] and all(key.startswith("generator.") for key in notes["unexpected_keys"]), notes
 
 
-def test_an_imported_vocabulary_goes_back_with_its_own_ids(tmp_path):
+def test_imported_vocabulary_is_exported_with_its_own_ids(tmp_path):
     made.wordpiece(tmp_path / "a")
     tokenizer = published._vocabulary.read(tmp_path / "a", {})
     built = models.load("bert").build(SIZE, tokenizer.vocabulary)
@@ -99,7 +98,7 @@ def test_an_imported_vocabulary_goes_back_with_its_own_ids(tmp_path):
 
 
 @pytest.mark.parametrize("zipped", [True, False])
-def test_files_of_torch_are_read_without_running_them(zipped, tmp_path):
+def test_torch_files_are_read_without_running_code(zipped, tmp_path):
     arrays = {
         "bf16": torch.randn(2, 3).bfloat16(),
         "parameter": torch.nn.Parameter(torch.randn(3)),
@@ -112,11 +111,11 @@ def test_files_of_torch_are_read_without_running_them(zipped, tmp_path):
     arrays["shared"] = arrays["turned"]
     path = tmp_path / "pytorch_model.bin"
     torch.save(arrays, path, _use_new_zipfile_serialization=zipped)
-    found = _arrays.Arrays(_arrays.torch(path))
-    assert found.keys() == arrays.keys()
+    imported = _arrays.Arrays(_arrays.torch(path))
+    assert imported.keys() == arrays.keys()
     for name, array in arrays.items():
         expected = array.detach().float() if array.is_floating_point() else array
-        np.testing.assert_array_equal(found[name], expected.numpy(), err_msg=name)
+        np.testing.assert_array_equal(imported[name], expected.numpy(), err_msg=name)
     content = path.read_bytes()
     path.write_bytes(content[:-9])
     with pytest.raises(PublishedError, match="damaged or cut short"):
@@ -131,15 +130,15 @@ def test_files_of_torch_are_read_without_running_them(zipped, tmp_path):
         _arrays.torch(path)
 
 
-def test_halves_are_read_from_safetensors(tmp_path):
+def test_half_precision_is_read_from_safetensors(tmp_path):
     from safetensors.torch import save_file
 
     arrays = {"a": torch.randn(2, 3).bfloat16(), "b": torch.randn(3).half(), "c": torch.arange(3)}
     save_file(arrays, tmp_path / "x.safetensors")
-    found = _arrays.Arrays(_arrays.safetensors(tmp_path / "x.safetensors"))
+    imported = _arrays.Arrays(_arrays.safetensors(tmp_path / "x.safetensors"))
     for name, array in arrays.items():
         expected = array.float() if array.is_floating_point() else array
-        np.testing.assert_array_equal(found[name], expected.numpy())
+        np.testing.assert_array_equal(imported[name], expected.numpy())
 
 
 @pytest.mark.parametrize(
@@ -150,12 +149,12 @@ def test_halves_are_read_from_safetensors(tmp_path):
         ("xlnet", "XLNetTokenizer", {"pad": "<pad>", "bos": "<s>", "eos": "</s>"}),
     ],
 )
-def test_models_of_sentencepiece_are_used_as_it_uses_them(model_type, cls, marks, tmp_path):
+def test_sentencepiece_models_tokenize_as_in_transformers(model_type, cls, marks, tmp_path):
     import sentencepiece
 
     (tmp_path / "text").write_text("\n".join(made.TEXT), encoding="utf-8")
     places = {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1}
-    if "bos" in marks:  # ALBERT's places
+    if "bos" in marks:  # ALBERT's ids
         places = {"pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": 3}
     symbols = {"albert": "[MASK]", "xlnet": "<sep>,<cls>,<mask>,<eop>,<eod>"}.get(model_type, "")
     sentencepiece.SentencePieceTrainer.train(

@@ -1,4 +1,4 @@
-"""GloVe against `mittens`, a program by Dingwall and Potts (2018), on the same random counts and tables."""
+"""Compares GloVe with `mittens`, a package by Dingwall and Potts (2018), on the same random counts and tables."""
 
 import sys
 from importlib import metadata
@@ -15,7 +15,7 @@ MODEL = "glove"
 
 @pytest.fixture(scope="module")
 def package():
-    """Its NumPy half: the other one would switch eager TensorFlow off for the whole process."""
+    """Imports the NumPy part of mittens. The TensorFlow part would disable eager execution for the whole process."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "mittens.tf_mittens", None)
         yield pytest.importorskip("mittens", reason="the reference needs mittens")
@@ -27,7 +27,7 @@ def test_cost_gradient_and_vectors(package, hold):
     model = package.GloVe(n=WIDTH, max_iter=0, test_mode=True, display_progress=0)
     assert model.framework == "NumPy"
     counts = counts.astype(np.float64)
-    summed = model.fit(counts, {name: array.astype(np.float64) for name, array in arrays.items()})
+    vectors = model.fit(counts, {name: array.astype(np.float64) for name, array in arrays.items()})
     weights, logarithms = model._initialize(counts)
     gradients, cost = model._get_gradients_and_error(model._make_prediction(), logarithms, weights)
-    hold("glove", f"mittens {metadata.version('mittens')}", {}, {"cost": cost, "vectors": summed, **gradients})
+    hold("glove", f"mittens {metadata.version('mittens')}", {}, {"cost": cost, "vectors": vectors, **gradients})

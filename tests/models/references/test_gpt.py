@@ -1,4 +1,4 @@
-"""GPT against `transformers` on the same random weights."""
+"""Compares GPT with `transformers` on the same random weights."""
 
 from dataclasses import replace
 

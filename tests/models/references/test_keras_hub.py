@@ -1,4 +1,4 @@
-"""Presets of keras-hub: saved by the package itself, with the same vectors and logits here."""
+"""Compares vectors and logits of our networks with keras-hub, for presets that the package itself saved."""
 
 import json
 from importlib.metadata import version
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.reference, pytest.mark.slow]
 
 @pytest.mark.parametrize("name", ours.NAMES)
 def test_a_preset_gives_the_same_vectors_here(name, tmp_path, hold, request):
-    """With the kept vocabulary, but for ``--freeze``: training one breaks ties at random."""
+    """The stored vocabulary is used, except with ``--freeze``, because training a new one breaks ties at random."""
     pieces, shapes = None, {}
     if not request.config.getoption("freeze"):
         kept = read(f"keras_hub_{name}").given
@@ -31,15 +31,15 @@ def test_a_preset_gives_the_same_vectors_here(name, tmp_path, hold, request):
     rows = ours.rows(network.vocabulary_size)
     present = rows["padding_mask"][..., None]
     given = {name: rows[name.removeprefix("encoder_").removeprefix("decoder_")] for name in network.input}
-    found = network(given)
-    if not isinstance(found, dict):
-        found = {"sequence_output": found}
-    found = {key: value.numpy() for key, value in found.items()}
-    expected = {"hidden": found.get("encoder_sequence_output", found.get("sequence_output")) * present}
-    if "pooled_output" in found:
-        expected["pooled"] = found["pooled_output"]
-    if (hidden := found.get("decoder_sequence_output")) is not None:
-        scale = hidden.shape[-1] ** -0.5 if name == "t5" else 1.0  # a language model scales; the backbone ends before
+    outputs = network(given)
+    if not isinstance(outputs, dict):
+        outputs = {"sequence_output": outputs}
+    outputs = {key: value.numpy() for key, value in outputs.items()}
+    expected = {"hidden": outputs.get("encoder_sequence_output", outputs.get("sequence_output")) * present}
+    if "pooled_output" in outputs:
+        expected["pooled"] = outputs["pooled_output"]
+    if (hidden := outputs.get("decoder_sequence_output")) is not None:
+        scale = hidden.shape[-1] ** -0.5 if name == "t5" else 1.0  # T5's output layer scales, the backbone does not
         expected["logits"] = hidden @ network.token_embedding.embeddings.numpy().T * scale * present
     assert folder.read(tmp_path).model == name
     packages = ", ".join(f"{package} {version(package)}" for package in ("keras-hub", "keras", "tensorflow"))

@@ -1,4 +1,4 @@
-"""RoBERTa, and the encoders that are BERT's with one row of segments, against `transformers`."""
+"""Compares RoBERTa, and models with BERT's encoder (SpanBERT, InfoWord, StructBERT), with `transformers`."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ MASKED = {"masked_positions": POSITIONS, "masked_labels": LABELS, "masked_weight
 
 
 def marked() -> "torch.Tensor":
-    """The labels at their positions, and everywhere else what the reference leaves out."""
+    """Returns the labels at their positions, and -100, which the reference ignores, everywhere else."""
     labels = np.full((2, 150), -100)
     np.put_along_axis(labels, POSITIONS, LABELS, axis=1)
     return common.long(labels)
@@ -28,7 +28,7 @@ def marked() -> "torch.Tensor":
 
 @pytest.mark.parametrize("length", [150, 131])
 def test_roberta(length):
-    """Positions are given, since the reference would take id 1, a piece of text here, for padding."""
+    """Position ids are given, because the reference would treat the id 1, which is a piece of text here, as padding."""
     network = common.reference(
         transformers.RobertaForMaskedLM,
         transformers.RobertaConfig,
@@ -56,7 +56,7 @@ def test_roberta(length):
         assert np.abs(np.reshape(logits, chosen.shape) - chosen).max() < common.TOLERANCE
 
 
-def test_roberta_names_its_configuration():
+def test_roberta_configuration():
     from ptmbench.models import published
 
     table = published.load("roberta")
@@ -68,8 +68,8 @@ def test_roberta_names_its_configuration():
 
 
 @pytest.mark.parametrize(("name", "segments"), [("spanbert", 1), ("infoword", 1), ("structbert", 2)])
-def test_encoders_that_are_bert(name, segments):
-    """Their encoder and MLM head compute what BERT does; their own heads have no reference but the equations."""
+def test_encoders_with_the_architecture_of_bert(name, segments):
+    """Their encoder and MLM head give the outputs of BERT. Their other heads are only compared with equations."""
     from ptmbench import models
     from ptmbench.models import published
 

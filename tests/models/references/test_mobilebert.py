@@ -1,8 +1,8 @@
-"""MobileBERT, MobileBERT-tiny and IB-BERT against `transformers`: layers, pooled vector, both heads and the loss.
+"""Compares MobileBERT, MobileBERT-tiny and IB-BERT with `transformers`: layers, pooled vector, MLM logits and the loss.
 
-The vector of padding is set to zeros on both sides. The reference begins with it and never changes it; here it does not
-reach a trigram, whatever it is. All layer norms have the configuration's epsilon of 1e-12: the class forgets it in two
-of seven places, where it has torch's 1e-5, which moves IB-BERT's vectors by up to 2e-4.
+The vector of padding is zero on both sides. The reference initialises it with zeros and never changes it. In our
+network it never enters a trigram. All layer norms get the configuration's epsilon of 1e-12. In two of seven layer
+norms, the class has torch's default 1e-5 instead, which changes IB-BERT's vectors by up to 2e-4.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from tests.models.references.common import ABOUT, long, seeded, torch, transform
 
 
 def configuration(name):
-    """The settings of the reference for the comparison ``name``."""
+    """Returns the configuration of the reference for the comparison ``name``."""
     settings, size = ours.SETTINGS[name], ours.SIZE
     reads = settings.get("reads", "shared")
     return transformers.MobileBertConfig(
@@ -47,12 +47,12 @@ def test_mobilebert(name, hold):
     with torch.no_grad():
         encoder.embeddings.word_embeddings.weight[0] = 0.0
         present = given["tokens"] > 0
-        read = {
+        short_inputs = {
             "input_ids": long(given["tokens"]),
             "token_type_ids": long(given["segments"]),
             "attention_mask": long(present),
         }
-        inner = encoder(**read, output_hidden_states=True)
+        inner = encoder(**short_inputs, output_hidden_states=True)
         segments = long((np.arange(150) >= 70)[None])
         far = encoder(input_ids=long(given["far"]), token_type_ids=segments).last_hidden_state
         expected = {
@@ -63,7 +63,7 @@ def test_mobilebert(name, hold):
         if name == "mobilebert":
             labels = np.full((2, 10), -100)
             np.put_along_axis(labels, POSITIONS, given["labels"], axis=1)
-            out = network(**read, labels=long(labels), next_sentence_label=long(np.array([1, 0])))
+            out = network(**short_inputs, labels=long(labels), next_sentence_label=long(np.array([1, 0])))
             chosen = np.take_along_axis(out.prediction_logits.numpy(), POSITIONS[:, :, None], axis=1)
             expected |= {"logits": chosen, "loss": out.loss.numpy()}
     hold(name, ABOUT, shapes, expected, deviation=ours.DEVIATIONS[name])

@@ -1,4 +1,4 @@
-"""XLNet and MPNet against `transformers` on the same random weights."""
+"""Compares XLNet and MPNet with `transformers` on the same random weights."""
 
 from dataclasses import replace
 
@@ -44,7 +44,7 @@ def test_xlnet_encodes(xlnet):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_xlnet_two_streams_in_any_order(xlnet, seed):
-    """Both streams, the loss, and the memory, for random orders and targets of two rows that end at odd places."""
+    """Compares both streams and the loss, with a memory and padding, for random orders and random target positions."""
     network, built = xlnet
     rows, rng, slots, before = batch(61), np.random.default_rng(seed), 9, 23
     rows["tokens"][1, 50:] = 0
@@ -74,7 +74,7 @@ def test_xlnet_two_streams_in_any_order(xlnet, seed):
     )
     contents, queries = built.encoder.predict(given)
     present = rows["tokens"] > 0
-    for x, y in zip(contents, theirs.hidden_states[0::2], strict=False):  # ours stops before the last, which is unused
+    for x, y in zip(contents, theirs.hidden_states[0::2], strict=False):  # ours lacks the last, which is unused
         assert difference(np.reshape(x, (2, 61, -1)), y, present) < TOLERANCE
     for x, y in zip(queries, theirs.hidden_states[1::2], strict=True):
         assert difference(np.reshape(x, (2, slots, -1)), y) < TOLERANCE
@@ -92,7 +92,7 @@ def mpnet():
 
 
 def mpnet_inputs(tokens, places=None):
-    """As the reference numbers positions: from 2 on."""
+    """Returns the inputs of the reference, which numbers positions from 2 on."""
     places = np.broadcast_to(np.arange(tokens.shape[1]), tokens.shape) if places is None else places
     return {
         "input_ids": long(tokens),
@@ -109,8 +109,8 @@ def test_mpnet_encodes(mpnet):
     check_layers(built.encoder({"tokens": tokens}), theirs.hidden_states, tokens > 0)
 
 
-def test_mpnet_predicts_its_first_word_as_masked_lm(mpnet):
-    """One hidden token sees the row with its mask: the query stream is then masked LM, which the reference computes."""
+def test_mpnet_predicts_one_masked_token_as_masked_lm(mpnet):
+    """The reference only computes masked LM. With one masked token, the query stream is the same."""
     network, built = mpnet
     tokens = batch()["tokens"]
     for place in (7, 101):

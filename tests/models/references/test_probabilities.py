@@ -1,5 +1,7 @@
-"""Imported models give every token the probability that `transformers` gives it: the softmax runs over the original's
-ids, no fewer and no more."""
+"""Imported models give every token the same probability as `transformers`.
+
+The softmax is over exactly the original's ids.
+"""
 
 import json
 
@@ -30,11 +32,11 @@ CLASSES = {
 }
 DECODERS = ("t5", "t5_1_1", "bart", "pegasus")
 MORE = 3
-"""Rows of the tables beyond the vocabulary."""
+"""Number of rows of the tables beyond the vocabulary."""
 
 
-def gpt2_ids(path) -> None:
-    """As GPT-2 has it: one special token, and it begins and ends texts."""
+def write_gpt2_special_tokens(path) -> None:
+    """Makes "</s>" the only special token. As in GPT-2, it marks both the start and the end of texts."""
     original = made.bytewise(path)
     spec = json.loads(original.to_str())
     spec |= {"post_processor": None, "added_tokens": [t for t in spec["added_tokens"] if t["content"] == "</s>"]}
@@ -43,33 +45,33 @@ def gpt2_ids(path) -> None:
 
 
 def imported(name, path):
-    """The network of transformers, ours with its weights as `import` reads them, and the tokenizer."""
+    """Returns the network of `transformers`, ours with its imported weights, and the imported tokenizer."""
     kind, cls, config = CLASSES[name]
     original = made.KINDS[kind](path)
     if name == "gpt2":
-        gpt2_ids(path)
+        write_gpt2_special_tokens(path)
     ours = Tokenizer.train("wordpiece", made.TEXT, 100).vocabulary
     settings = published.load(name).config(SIZE, ours) | {"vocab_size": original.get_vocab_size() + MORE}
     network = reference(getattr(transformers, cls), getattr(transformers, config), **settings)
-    if name == "pegasus":  # `reference` draws all weights, but nothing trains these
+    if name == "pegasus":  # `reference` draws all weights, but these are fixed
         waves = torch.tensor(published.load(name).fixed(SIZE)["model.encoder.embed_positions.weight"])
         for half in (network.model.encoder, network.model.decoder):
             half.embed_positions.weight.data.copy_(waves)
     network.save_pretrained(path)
-    found = folder.read(path)
-    assert (found.model, found.size) == (name, SIZE)
-    built = models.load(name).build(found.size, found.tokenizer.vocabulary)
-    read, _, _ = found.weights({v.path: tuple(v.shape) for v in built.loss.variables})
+    result = folder.read(path)
+    assert (result.model, result.size) == (name, SIZE)
+    built = models.load(name).build(result.size, result.tokenizer.vocabulary)
+    read, _, _ = result.weights({v.path: tuple(v.shape) for v in built.loss.variables})
     networks.assign(built.loss.variables, read)
-    return network, built, found.tokenizer
+    return network, built, result.tokenizer
 
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_log_probabilities(name, tmp_path):
     network, built, tokenizer = imported(name, tmp_path)
     places, size = _vocabulary.permutation(tokenizer)
-    here = [n for n in range(tokenizer.vocabulary.size) if n not in tokenizer.vocabulary.absent]
-    assert sorted(places[n] for n in here) == list(range(size))
+    present = [n for n in range(tokenizer.vocabulary.size) if n not in tokenizer.vocabulary.absent]
+    assert sorted(places[n] for n in present) == list(range(size))
     rng = np.random.default_rng(0)
     text = rng.integers(tokenizer.vocabulary.first, tokenizer.vocabulary.size, (2, 12)).astype(np.int32)
     theirs = torch.tensor(np.take(places, text).astype(np.int64))
@@ -90,12 +92,12 @@ def test_log_probabilities(name, tmp_path):
         expected = network(input_ids=theirs).logits[[0, 1], [2, 7]]
     ours = logits - np.logaddexp.reduce(logits.astype(np.float64), axis=-1, keepdims=True)
     wanted = torch.log_softmax(expected, -1).detach().numpy()
-    gap = noted("vectors", np.abs(ours[..., here] - wanted[..., [places[n] for n in here]]).max())
+    gap = noted("vectors", np.abs(ours[..., present] - wanted[..., [places[n] for n in present]]).max())
     assert gap < TOLERANCE * max(1.0, np.abs(expected.detach().numpy()).max())
 
 
-def test_scores_of_beams(tmp_path):
-    """BART's texts and their scores by beam search are those of `generate`."""
+def test_beam_search_texts_and_scores(tmp_path):
+    """With beam search, BART's texts and their scores are those of `generate`."""
     network, built, tokenizer = imported("bart", tmp_path)
     places, _ = _vocabulary.permutation(tokenizer)
     rng = np.random.default_rng(3)
@@ -104,7 +106,7 @@ def test_scores_of_beams(tmp_path):
     written = Generator(built, tokenizer.vocabulary, writing)(text, 8)
     network.generation_config.forced_eos_token_id = None
     theirs = torch.tensor(np.take(places, text).astype(np.int64))
-    found = network.generate(
+    result = network.generate(
         theirs,
         attention_mask=torch.ones_like(theirs),
         decoder_start_token_id=places[2],
@@ -119,7 +121,7 @@ def test_scores_of_beams(tmp_path):
         return_dict_in_generate=True,
         output_scores=True,
     )
-    assert np.abs(written.scores[:, 0] - found.sequences_scores.numpy()).max() < TOLERANCE
-    for ours, theirs in zip(written.ids[:, 0], found.sequences[:, 1:].tolist(), strict=True):
+    assert np.abs(written.scores[:, 0] - result.sequences_scores.numpy()).max() < TOLERANCE
+    for ours, theirs in zip(written.ids[:, 0], result.sequences[:, 1:].tolist(), strict=True):
         ids = [places[i] for i in ours if i]
         assert ids == theirs[: len(ids)]

@@ -1,5 +1,7 @@
-"""The losses of MobileBERT's knowledge transfer from IB-BERT (mobilebert_pkt, ib_bert) by the authors' equations with
-torch, on the same tensors. Their networks are compared in `test_transformers.py`."""
+"""Compares the losses of MobileBERT's knowledge transfer from IB-BERT (mobilebert_pkt, ib_bert) with torch.
+
+torch computes the authors' equations on the same tensors. `test_mobilebert.py` compares the networks.
+"""
 
 import numpy as np
 
@@ -8,8 +10,11 @@ from tests.models.references.common import ABOUT, long, torch
 
 
 def test_the_losses_of_progressive_transfer(hold):
-    """`run_pretraining.py`: layer-norm without parameters, means and variances, cross-entropies of attention, and
-    labels that are half the teacher's. Rows are cut to their tokens, so nothing is padded."""
+    """The equations are those of `run_pretraining.py`.
+
+    They have layer normalisation without parameters, means and variances, cross-entropies of attention, and labels that
+    are the mean of the gold label and the teacher's distribution. Rows are cut to their tokens, so there is no padding.
+    """
     nn = torch.nn.functional
     given = {name: torch.tensor(array) for name, array in drawn().items() if name != "labels"}
     ours = {name: given[f"own_{name}"].requires_grad_() for name in ("vectors", "scores", "words")}
@@ -23,7 +28,7 @@ def test_the_losses_of_progressive_transfer(hold):
         sums["variance_loss"] += 5 * (next(variances) - next(variances)).abs().sum()
         own, other = (x[row, :, :count, :count] for x in (ours["scores"], given["other_scores"]))
         p = nn.softmax(other, -1)
-        # The authors' cross-entropy, less the entropy of the teacher, which has no gradient.
+        # The authors' cross-entropy minus the teacher's entropy, which has no gradient.
         sums["attention_loss"] += ((p * (nn.log_softmax(other, -1) - nn.log_softmax(own, -1))).sum(-1)).mean(0).sum()
     expected = {name: value / sum(LENGTHS) for name, value in sums.items()}
     sum(expected.values()).backward()

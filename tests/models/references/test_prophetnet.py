@@ -1,10 +1,10 @@
-"""ProphetNet against `transformers` on the same random weights: every layer of all streams, logits and loss.
+"""Compares ProphetNet with `transformers` on the same random weights: every layer of all streams, logits and loss.
 
-transformers 5.23 errs in one place: `get_predict_relative_pos_embeddings` lays the values of the distances out as
-(row, position, stream, head) and reads them as (row, stream, head, position), so that a predicting stream gets the
-values of other positions and heads. The authors' code (microsoft/ProphetNet, ngram_multihead_attention.py) does not.
-It is mended here; a second test compares with the class as it is, where the mistake cannot show: with values that are
-the same for all positions and heads.
+transformers 5.23 has a bug: `get_predict_relative_pos_embeddings` lays out the values of the distances as
+(row, position, stream, head) and reads them as (row, stream, head, position). A predicting stream therefore gets the
+values of other positions and heads. The authors' code (microsoft/ProphetNet, ngram_multihead_attention.py) is correct.
+The first test patches the bug. The second test uses the unpatched class with values that are the same for all positions
+and heads, so that the bug has no effect.
 """
 
 import numpy as np
@@ -28,7 +28,10 @@ STREAMS = 2
 
 
 def mended(self, hidden_states, attn_weights, position_ids, predict_relative_position_buckets):
-    """Biases [B, N, H, S, 2 S] from hidden states [B, S, N, D] and buckets [B, S, 2 S]."""
+    """Returns biases [B, N, H, S, 2 S], given hidden states [B, S, N, D] and buckets [B, S, 2 S].
+
+    Replaces the buggy method.
+    """
     B, S, N, _ = hidden_states.shape
     values = self.relative_pos_embeddings(hidden_states).view(B, S, N, self.num_buckets, self.num_attn_heads)
     values = values.permute(0, 2, 4, 1, 3)  # [B, N, H, S, buckets]
@@ -52,14 +55,14 @@ def network():
 
 
 def check(theirs):
-    """Every hidden state of encoder and streams, the logits of both streams, and the loss."""
+    """Compares every hidden state of the encoder and of the streams, the logits of the streams, and the loss."""
     built = ours("prophetnet", theirs)
     tokens = batch()["tokens"]
     rng = np.random.default_rng(1)
-    previous = rng.integers(1, VOCABULARY.size, (2, 141)).astype(np.int32)  # farther than the farthest bucket
+    previous = rng.integers(1, VOCABULARY.size, (2, 141)).astype(np.int32)  # longer than the farthest bucket
     targets = rng.integers(1, VOCABULARY.size, (2, 141)).astype(np.int32)
     targets[1, 30:] = 0
-    found = theirs(
+    expected = theirs(
         input_ids=long(tokens),
         attention_mask=long(tokens > 0),
         decoder_input_ids=long(previous),
@@ -67,19 +70,21 @@ def check(theirs):
         output_hidden_states=True,
     )
     encoding = built.encoder({"tokens": tokens})
-    check_layers(encoding, found.encoder_hidden_states, tokens > 0)
+    check_layers(encoding, expected.encoder_hidden_states, tokens > 0)
     layers = built.loss.decoder.hidden(previous, encoding.tokens, tokens)
-    for layer, main, ahead in zip(layers, found.decoder_hidden_states, found.decoder_ngram_hidden_states, strict=True):
+    for layer, main, ahead in zip(
+        layers, expected.decoder_hidden_states, expected.decoder_ngram_hidden_states, strict=True
+    ):
         assert difference(layer[:, 0], main) < TOLERANCE
         assert difference(np.reshape(layer[:, 1:], ahead.shape), ahead) < TOLERANCE
     logits = built.loss.decoder(previous, encoding.tokens, tokens)
-    scale = max(1.0, float(found.logits.detach().abs().max()))
-    assert difference(logits[:, 0], found.logits) < TOLERANCE * scale
-    assert difference(logits[:, 1:], found.logits_ngram) < TOLERANCE * scale
-    assert difference(built.decode({"tokens": tokens, "targets": previous}), found.logits) < TOLERANCE * scale
+    scale = max(1.0, float(expected.logits.detach().abs().max()))
+    assert difference(logits[:, 0], expected.logits) < TOLERANCE * scale
+    assert difference(logits[:, 1:], expected.logits_ngram) < TOLERANCE * scale
+    assert difference(built.decode({"tokens": tokens, "targets": previous}), expected.logits) < TOLERANCE * scale
     positions = np.tile(np.arange(141, dtype=np.int32), (2, 1))
     given = {"tokens": tokens, "previous": previous, "targets": targets, "positions": positions}
-    check_loss(built.loss(given)["loss"], found.loss, TOLERANCE * found.loss.item())
+    check_loss(built.loss(given)["loss"], expected.loss, TOLERANCE * expected.loss.item())
 
 
 def test_prophetnet(monkeypatch):
@@ -88,7 +93,7 @@ def test_prophetnet(monkeypatch):
     check(network())
 
 
-def test_prophetnet_as_it_is_where_the_mistake_cannot_show():
+def test_unpatched_prophetnet_with_equal_biases_for_all_heads():
     theirs = network()
     with torch.no_grad():
         for layer in theirs.prophetnet.decoder.layers:

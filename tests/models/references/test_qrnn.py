@@ -1,4 +1,4 @@
-"""MultiFiT's layers against those of fastai 1.0.61, which its authors used; later releases have none."""
+"""Compares MultiFiT's layers with fastai 1.0.61, which its authors used. Later releases have no QRNN."""
 
 import sys
 from pathlib import Path
@@ -18,7 +18,7 @@ if not (FOLDER / "text/models/qrnn.py").exists():
 
 @pytest.fixture
 def qrnn(monkeypatch):
-    """fastai's module, without what its packages import beside it (spaCy and all that learns)."""
+    """Imports fastai's QRNN module alone, without what its packages import (spaCy and everything for training)."""
     for name in ("fastai.text", "fastai.text.models"):
         package = ModuleType(name)
         package.__path__ = [str(FOLDER.joinpath(*name.split(".")[1:]))]
@@ -28,12 +28,12 @@ def qrnn(monkeypatch):
 
 
 def test_layers_are_fastais(qrnn, hold):
-    """It has zoneout, which is not used here."""
-    peer = qrnn.QRNN(QRNN.width, QRNN.inner, n_layers=QRNN.layers).eval()
-    shapes = seeded(peer, deviation=0.3) | {"tokens": (V, QRNN.width)}
+    """fastai's zoneout is not used."""
+    reference = qrnn.QRNN(QRNN.width, QRNN.inner, n_layers=QRNN.layers).eval()
+    shapes = seeded(reference, deviation=0.3) | {"tokens": (V, QRNN.width)}
     table = weight("tokens", shapes["tokens"], 0.3)
     with torch.no_grad():
-        found = peer(torch.tensor(table[PADDED]))[0].numpy() * (PADDED > 0)[..., None]
-    last = found[range(3), (PADDED > 0).sum(axis=1) - 1]
+        tokens = reference(torch.tensor(table[PADDED]))[0].numpy() * (PADDED > 0)[..., None]
+    last = tokens[range(3), (PADDED > 0).sum(axis=1) - 1]
     about = f"fastai {fastai.__version__}, torch {torch.__version__}"
-    hold("qrnn", about, shapes, {"tokens": found, "pooled": last}, deviation=0.3)
+    hold("qrnn", about, shapes, {"tokens": tokens, "pooled": last}, deviation=0.3)

@@ -1,4 +1,4 @@
-"""Encoder-decoders against `transformers` on the same random weights: every layer of both, logits and loss."""
+"""Compares encoder-decoders with `transformers` on the same random weights: every layer of both, logits and loss."""
 
 import numpy as np
 import pytest
@@ -24,14 +24,14 @@ from tests.models.references.common import (
 
 
 def targets(length: int = 41) -> np.ndarray:
-    """Two rows of targets, the second one padded."""
-    found = np.random.default_rng(1).integers(1, VOCABULARY.size, (2, length)).astype(np.int32)
-    found[1, 30:] = 0
-    return found
+    """Returns two rows of targets. The second one is padded."""
+    result = np.random.default_rng(1).integers(1, VOCABULARY.size, (2, length)).astype(np.int32)
+    result[1, 30:] = 0
+    return result
 
 
 def bart_like(**more):
-    """The settings that BART's family shares."""
+    """Returns the settings that BART and PEGASUS share."""
     both = {"layers": SIZE.layers, "attention_heads": SIZE.heads, "ffn_dim": SIZE.inner}
     return {
         **{f"{part}_{name}": value for part in ("encoder", "decoder") for name, value in both.items()},
@@ -44,28 +44,28 @@ def bart_like(**more):
 
 
 def check(built, network, allowed=TOLERANCE):
-    """Every hidden state of encoder and decoder, the logits and the loss; padding and odd lengths included."""
-    given, wanted = batch()["tokens"], targets()
+    """Compares every hidden state of encoder and decoder, the logits and the loss, with padding."""
+    given, target_tokens = batch()["tokens"], targets()
     theirs = network(
         input_ids=long(given),
         attention_mask=long(given > 0),
-        decoder_input_ids=long(wanted[:, :-1]),
-        labels=long(np.where(wanted[:, 1:] > 0, wanted[:, 1:], -100)),
+        decoder_input_ids=long(target_tokens[:, :-1]),
+        labels=long(np.where(target_tokens[:, 1:] > 0, target_tokens[:, 1:], -100)),
         output_hidden_states=True,
     )
     encoding = built.encoder({"tokens": given})
     check_layers(encoding, theirs.encoder_hidden_states, given > 0)
-    layers = built.loss.decoder.hidden(wanted[:, :-1], encoding.tokens, given)
+    layers = built.loss.decoder.hidden(target_tokens[:, :-1], encoding.tokens, given)
     assert len(layers) == len(theirs.decoder_hidden_states) == SIZE.layers + 1
     gaps = [
-        difference(np.reshape(layer, (*wanted[:, :-1].shape, -1)), other, wanted[:, :-1] > 0)
+        difference(np.reshape(layer, (*target_tokens[:, :-1].shape, -1)), other, target_tokens[:, :-1] > 0)
         for layer, other in zip(layers, theirs.decoder_hidden_states, strict=True)
     ]
     assert max(gaps) < TOLERANCE, gaps
-    logits = built.decode({"tokens": given, "targets": wanted[:, :-1]})
+    logits = built.decode({"tokens": given, "targets": target_tokens[:, :-1]})
     scale = max(1.0, float(theirs.logits.detach().abs().max()))
-    assert difference(logits, theirs.logits, wanted[:, :-1] > 0) < allowed * scale
-    loss = built.loss({"tokens": given, "targets": wanted})["loss"]
+    assert difference(logits, theirs.logits, target_tokens[:, :-1] > 0) < allowed * scale
+    loss = built.loss({"tokens": given, "targets": target_tokens})["loss"]
     check_loss(loss, theirs.loss, TOLERANCE * max(1.0, theirs.loss.item()))
 
 
@@ -89,7 +89,7 @@ def test_t5_1_1():
         feed_forward_proj="gated-gelu",
         tie_word_embeddings=False,
     )
-    # This release ties the two tables all the same: give the output layer its own.
+    # This release ties the two tables in spite of the setting, so the output layer gets its own table.
     network.lm_head.weight = torch.nn.Parameter(torch.randn(VOCABULARY.size, SIZE.width))
     check(ours("t5_1_1", network), network)
 
@@ -107,8 +107,8 @@ def test_pegasus():
 
 
 @pytest.mark.parametrize("name", ["bart", "pegasus"])
-def test_it_loads_what_was_trained_here(name, tmp_path):
-    """Folders written here: the same logits there, and back here every weight as it was."""
+def test_transformers_loads_models_that_were_trained_here(name, tmp_path):
+    """`transformers` computes the same logits from our folders. Reading them here restores every weight exactly."""
     tokenizer = Tokenizer.train("wordpiece", ["The dog sleeps, walking on and on.", "Who walks a dog asleep?"] * 9, 101)
     built = models.load(name).build(SIZE, tokenizer.vocabulary)
     arrays = {v.path: v.numpy() for v in built.loss.variables}
@@ -118,15 +118,15 @@ def test_it_loads_what_was_trained_here(name, tmp_path):
     tokens, written = (rng.integers(5, tokenizer.vocabulary.size, (2, n)).astype(np.int32) for n in (21, 9))
     theirs = network(input_ids=long(tokens), decoder_input_ids=long(written)).logits
     assert difference(built.decode({"tokens": tokens, "targets": written}), theirs) < TOLERANCE
-    found = folder.read(tmp_path / "f")
-    assert (found.model, found.size) == (name, SIZE)
-    again, absent, unused = found.weights({path: array.shape for path, array in arrays.items()})
+    result = folder.read(tmp_path / "f")
+    assert (result.model, result.size) == (name, SIZE)
+    again, absent, unused = result.weights({path: array.shape for path, array in arrays.items()})
     assert not absent and not unused
     for path, array in arrays.items():
         np.testing.assert_array_equal(again[path], array, err_msg=path)
 
 
-def test_what_is_not_computed_is_refused():
+def test_unsupported_settings_are_refused():
     given = published.load("bart").config(SIZE, VOCABULARY)
     for name, changes, match in (
         ("bart", {"activation_function": "relu"}, "activation_function is 'relu'"),

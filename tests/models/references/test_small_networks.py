@@ -1,4 +1,4 @@
-"""Tiny networks of `transformers`, whose numbers `tests.models.frozen` keeps for machines without it."""
+"""Compares with tiny networks of `transformers`. `tests.models.frozen` stores their outputs for machines without it."""
 
 import json
 
@@ -42,7 +42,7 @@ CLASSES = {
 
 
 def config_of(name: str) -> dict:
-    """The settings that our table writes for the small size."""
+    """Returns the settings that `models.published` writes for the small size."""
     table = {"structbert": "bert", "spanbert": "bert", "infoword": "bert", "unilm_v2": "bert"}.get(name, name)
     config = published.load(table).config(SIZES.get(name, SIZE), VOCABULARY)
     if name in ("spanbert", "infoword"):
@@ -51,11 +51,11 @@ def config_of(name: str) -> dict:
 
 
 def network(name: str):
-    """The reference of ``name``, its weights drawn by their names; and their shapes."""
+    """Returns the reference of ``name``, with names as the seeds of weights, and the shapes of its weights."""
     kind = getattr(transformers, CLASSES[name])
     config = {key: value for key, value in config_of(name).items() if key not in ("model_type", "architectures")}
     built = kind(kind.config_class(**config, attn_implementation="eager"))
-    if name == "t5_1_1":  # this release ties the output layer to the token vectors whatever the configuration says
+    if name == "t5_1_1":  # this release ignores the configuration and ties the output layer to the token vectors
         built.lm_head.weight = torch.nn.Parameter(torch.zeros(VOCABULARY.size, SIZE.width))
     return built, seeded(built)
 
@@ -65,23 +65,23 @@ def stacked(layers, present: np.ndarray) -> np.ndarray:
 
 
 def seen(name: str, given: dict, key: str = "tokens") -> dict:
-    """What the class of ``name`` is given for ``tokens``, or for ``far``."""
+    """Returns the inputs of the class of ``name`` for ``tokens``, or for ``far``."""
     tokens = given[key]
-    found = {"input_ids": long(tokens)}
+    result = {"input_ids": long(tokens)}
     if key == "far":
         given = {"segments": (np.arange(150) >= 70).astype(np.int32)[None]}
     if name in ("bert", "electra", "albert", "structbert", "xlnet"):
-        found["token_type_ids"] = long(given["segments"])
-    if name in ("roberta", "mpnet"):  # the reference would count positions from the first token that is not its padding
-        found["position_ids"] = torch.arange(2, tokens.shape[1] + 2)[None].repeat(len(tokens), 1)
+        result["token_type_ids"] = long(given["segments"])
+    if name in ("roberta", "mpnet"):  # the reference would count positions over tokens that are not its padding
+        result["position_ids"] = torch.arange(2, tokens.shape[1] + 2)[None].repeat(len(tokens), 1)
     if name not in ("gpt", "gpt2", "ctrl"):
         mask = long(tokens > 0)
-        found["attention_mask"] = mask.float() if name == "xlnet" else mask
-    return found
+        result["attention_mask"] = mask.float() if name == "xlnet" else mask
+    return result
 
 
 def hidden(name: str, network) -> dict:
-    """As `ours.hidden`, of the encoder."""
+    """Computes what `ours.hidden` does, with the reference's encoder."""
     given = inputs()
     network = network.get_encoder() if network.config.is_encoder_decoder else network.base_model
     layers = network(**seen(name, given), output_hidden_states=True).hidden_states
@@ -90,10 +90,10 @@ def hidden(name: str, network) -> dict:
 
 
 def marked(given: dict, positions=POSITIONS, labels=None):
-    """The labels at ``positions``, and everywhere else what the reference leaves out."""
-    found = np.full(given["tokens"].shape, -100)
-    np.put_along_axis(found, positions, given["labels"] if labels is None else labels, axis=1)
-    return long(found)
+    """Returns the labels at ``positions``, and -100, which the reference ignores, everywhere else."""
+    result = np.full(given["tokens"].shape, -100)
+    np.put_along_axis(result, positions, given["labels"] if labels is None else labels, axis=1)
+    return long(result)
 
 
 def at(logits, positions) -> np.ndarray:
@@ -104,7 +104,7 @@ def at(logits, positions) -> np.ndarray:
 def test_masked_lm(name, hold):
     (built, shapes), given = network(name), inputs()
     more = {"labels": marked(given)}
-    if name == "bert":  # the classes of NSP stand the other way round there: 0 is "follows"
+    if name == "bert":  # the reference has the classes of NSP in the other order: 0 is "follows"
         more["next_sentence_label"] = torch.tensor([1, 0])
     if name == "albert":
         more["sentence_order_label"] = torch.tensor([1, 0])
@@ -125,7 +125,7 @@ def test_electra(hold):
     config |= {"hidden_size": small.width, "intermediate_size": small.inner, "num_attention_heads": small.heads}
     generator = transformers.ElectraForMaskedLM(transformers.ElectraConfig(**config, attn_implementation="eager"))
     shapes |= seeded(generator, "generator.")
-    with torch.no_grad():  # one table of embeddings for both, as the authors train them
+    with torch.no_grad():  # as in the authors' training, both share one table of embeddings
         generator.electra.embeddings.load_state_dict(built.electra.embeddings.state_dict())
     if not hasattr(generator.electra, "embeddings_project"):
         pytest.fail("take another width: without a projection the table of weights lacks two of them")
@@ -163,10 +163,12 @@ def test_language_models(name, hold):
     (built, shapes), given = network(name), inputs()
     tokens = given["tokens"]
     present = tokens > 0
-    likely = torch.log_softmax(built(input_ids=long(tokens)).logits, -1)[:, :-1].gather(2, long(tokens[:, 1:, None]))
+    likelihood = torch.log_softmax(built(input_ids=long(tokens)).logits, -1)[:, :-1].gather(
+        2, long(tokens[:, 1:, None])
+    )
     joined = np.concatenate([tokens[1:, :7], tokens[:1, : ours.START]], axis=1)
     expected = {
-        "likelihood": np.pad(likely.detach().numpy()[..., 0] * present[:, 1:], [(0, 0), (1, 0)]),
+        "likelihood": np.pad(likelihood.detach().numpy()[..., 0] * present[:, 1:], [(0, 0), (1, 0)]),
         "loss": built(input_ids=long(tokens), labels=long(np.where(present, tokens, -100))).loss.detach(),
         "decode": built(input_ids=long(joined)).logits[:, 7:].detach(),
     }
@@ -237,7 +239,7 @@ def test_unilm_masks(hold):
         expected[f"{kind}/logits"] = at(out.prediction_logits, positions)
         if kind == "bidirectional":
             expected["loss"] = out.loss.detach()
-    given, written = inputs(), np.zeros((2, 6, VOCABULARY.size), np.float32)  # no text has padding in it
+    given, written = inputs(), np.zeros((2, 6, VOCABULARY.size), np.float32)  # each text is decoded without padding
     for row, count in ((0, 10), (1, 7)):
         for step in range(6):
             before = given["targets"].clip(5)[row, 1 : step + 1]
@@ -299,10 +301,10 @@ FOLDERS = {
 
 @pytest.mark.parametrize("name", FOLDERS)
 def test_folders(name, tmp_path, hold, request):
-    """Vectors of what AutoTokenizer makes of texts, and probabilities of ids drawn at random.
+    """Compares vectors of texts that AutoTokenizer encodes, and probabilities of random ids.
 
-    The package `tokenizers` breaks ties at random, anew in each process. So the vocabulary is the kept one and ids are
-    the kept ones, but for ``--freeze``.
+    When it trains, `tokenizers` breaks ties at random, differently in each process. Therefore the stored vocabulary and
+    the stored ids are used, except with ``--freeze``.
     """
     kind, cls = FOLDERS[name]
     cls = getattr(transformers, cls)
@@ -322,7 +324,7 @@ def test_folders(name, tmp_path, hold, request):
         settings.pop(key, None)
     network = cls(cls.config_class(**settings))
     shapes = seeded(network)
-    if name == "pegasus":  # nothing trains these
+    if name == "pegasus":  # these are fixed
         for half in (network.model.encoder, network.model.decoder):
             half.embed_positions.weight.data.copy_(half.embed_positions.create_weight())
     network.save_pretrained(tmp_path)
@@ -332,10 +334,10 @@ def test_folders(name, tmp_path, hold, request):
     }
     if ours.texts_of(name):
         pieces = transformers.AutoTokenizer.from_pretrained(tmp_path)
-    wanted = {"return_tensors": "pt"} | ({"return_token_type_ids": True} if name == "xlnet" else {})
+    options = {"return_tensors": "pt"} | ({"return_token_type_ids": True} if name == "xlnet" else {})
     inner, expected = network.get_encoder() if network.config.is_encoder_decoder else network.base_model, {}
     for key, texts in ours.texts_of(name).items():
-        text = pieces(*texts, **wanted)
+        text = pieces(*texts, **options)
         expected[f"{key}/ids"] = text["input_ids"][0].numpy()
         expected[f"{key}/vectors"] = inner(**text).last_hidden_state[0].detach()
     if name not in ("bert", "electra", "xlnet"):
@@ -356,7 +358,7 @@ def test_folders(name, tmp_path, hold, request):
             logits = network(input_ids=lines).logits[[0, 1], [2, 5]]
         else:
             logits = network(input_ids=lines).logits
-            likely = torch.log_softmax(logits, -1)[:, :-1].gather(2, lines[:, 1:, None])
-            expected["likelihood"], logits = likely[..., 0].detach(), logits[:, 1:]
+            likelihood = torch.log_softmax(logits, -1)[:, :-1].gather(2, lines[:, 1:, None])
+            expected["likelihood"], logits = likelihood[..., 0].detach(), logits[:, 1:]
         expected["probabilities"] = torch.log_softmax(logits.double(), -1).detach()
     hold(f"folder_{name}", ABOUT, shapes, expected, **given)

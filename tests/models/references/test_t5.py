@@ -1,4 +1,4 @@
-"""T5 against `transformers` on the same random weights."""
+"""Compares T5 with `transformers` on the same random weights."""
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from tests.models.references.common import (
 
 
 def test_t5():
-    """150 tokens, since the farthest bucket begins at 128."""
+    """The input has 150 tokens, because the farthest bucket of distances begins at 128."""
     config = published.load("t5").config(SIZE, VOCABULARY)
     network = reference(transformers.T5ForConditionalGeneration, transformers.T5Config, **config)
     assert published.load("t5").size(network.config.to_dict()) == SIZE
@@ -34,6 +34,6 @@ def test_t5():
         output_hidden_states=True,
     )
     check_layers(built.encoder(given), theirs.encoder_hidden_states, present)
-    most = np.abs(theirs.logits.detach().numpy()).max().clip(1)
-    assert difference(built.decode({**given, "targets": targets[:, :-1]}), theirs.logits) < TOLERANCE * most
+    scale = np.abs(theirs.logits.detach().numpy()).max().clip(1)
+    assert difference(built.decode({**given, "targets": targets[:, :-1]}), theirs.logits) < TOLERANCE * scale
     check_loss(built.loss({**given, "targets": targets})["loss"], theirs.loss, TOLERANCE * max(1.0, theirs.loss.item()))

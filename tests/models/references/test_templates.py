@@ -1,5 +1,8 @@
-"""Templates: an imported model reads a text, and a pair of texts, as `transformers` gives them to it, and so has the
-same vectors; and vocabularies made here go out so that `transformers` reads them as we do."""
+"""Templates of special tokens around a text and a pair of texts.
+
+An imported model encodes both with the template of `transformers`, and therefore has the same vectors. Vocabularies
+that were trained here are exported so that `transformers` encodes texts as we do.
+"""
 
 import json
 
@@ -33,10 +36,10 @@ CLASSES = {
 
 
 def vocabulary(name: str, path) -> int:
-    """The tokenizer that the authors of ``name`` published, in small; its number of ids."""
+    """Writes a small tokenizer like the one that the authors of ``name`` published. Returns its number of ids."""
     original = made.KINDS[CLASSES[name][2]](path)
     settings = json.loads((path / "tokenizer_config.json").read_text())
-    if name == "gpt2":  # one special token, and nothing around texts
+    if name == "gpt2":  # one special token, and none around texts
         original.post_processor = processors.ByteLevel(trim_offsets=False)
         original.add_special_tokens(["<|endoftext|>"])
         settings = {f"{role}_token": "<|endoftext|>" for role in ("bos", "eos", "unk")}
@@ -55,19 +58,19 @@ def vocabulary(name: str, path) -> int:
 
 
 def theirs(network, inputs):
-    """The last hidden layer of an encoder (or decoder alone), [T, D], for what AutoTokenizer made of texts."""
+    """Returns the last hidden layer [T, D] of the encoder, or of a decoder-only model, for AutoTokenizer's output."""
     network = network.get_encoder() if network.config.is_encoder_decoder else network
     with torch.no_grad():
         return network(**inputs).last_hidden_state[0]
 
 
 def check(vectors, expected) -> None:
-    """Within `TOLERANCE`, relative where the vectors are large."""
+    """Checks that vectors are within `TOLERANCE`, relative to the largest value if it exceeds 1."""
     assert difference(vectors, expected) < TOLERANCE * max(1.0, float(expected.abs().max()))
 
 
 @pytest.mark.parametrize("name", CLASSES)
-def test_an_imported_model_reads_texts_as_it_was_trained(name, tmp_path):
+def test_imported_model_encodes_texts_as_in_transformers(name, tmp_path):
     kind, config = (getattr(transformers, cls) for cls in CLASSES[name][:2])
     count = vocabulary(name, tmp_path / "theirs")
     ours = Tokenizer.train("wordpiece", made.TEXT, 100).vocabulary
@@ -75,43 +78,43 @@ def test_an_imported_model_reads_texts_as_it_was_trained(name, tmp_path):
     network = reference(kind, config, **settings)
     network.save_pretrained(tmp_path / "theirs")
     pieces = transformers.AutoTokenizer.from_pretrained(tmp_path / "theirs")
-    # Since release 5 it leaves out the segments of XLNet unless it is asked for them.
-    wanted = {"return_tensors": "pt"} | ({"return_token_type_ids": True} if name == "xlnet" else {})
+    # Since release 5, AutoTokenizer returns the segments of XLNet only on request.
+    options = {"return_tensors": "pt"} | ({"return_token_type_ids": True} if name == "xlnet" else {})
     assert main(["import", str(tmp_path / "theirs"), "--out", str(tmp_path / "c")]) == 0
     (tmp_path / "lines").write_text("".join(f"{text}\n" for text in TEXTS))
     files = ("--input", str(tmp_path / "lines"), "--out", str(tmp_path / "v.npz"))
     assert main(["encode", str(tmp_path / "c"), *files]) == 0
-    found = np.load(tmp_path / "v.npz")
+    encoded = np.load(tmp_path / "v.npz")
     for number, text in enumerate(TEXTS):
-        expected = theirs(network, pieces(text, **wanted))
-        vectors = found["tokens"][slice(*found["offsets"][number : number + 2])]
+        expected = theirs(network, pieces(text, **options))
+        vectors = encoded["tokens"][slice(*encoded["offsets"][number : number + 2])]
         assert vectors.shape == expected.shape
         check(vectors, expected)
         if name in ("roberta", "xlnet", "gpt2"):
-            speaks = expected[0 if name == "roberta" else -1]
-            check(found["pooled"][number], speaks)
+            pooled = expected[0 if name == "roberta" else -1]
+            check(encoded["pooled"][number], pooled)
     checkpoint = read(tmp_path / "c")
     tokenizer = Tokenizer.load(checkpoint.path("tokenizer.json"))
     built = networks.build(checkpoint.about["model"], Size(**checkpoint.about["shape"]), tokenizer, 0)
     networks.assign(built.loss.variables, checkpoint.arrays())
     arrays = layout(tokenizer.vocabulary, tokenizer.encode(TEXTS), SIZE.length)
     vectors = built.encoder({name: array[None] for name, array in arrays.items()}).tokens[0].numpy()
-    expected = theirs(network, pieces(*TEXTS, **wanted))
+    expected = theirs(network, pieces(*TEXTS, **options))
     assert vectors.shape == expected.shape
     check(vectors, expected)
 
 
 @pytest.mark.parametrize("name", ["bert", "roberta", "mpnet", "gpt2", "xlnet"])
-def test_what_was_made_here_is_read_there_with_unknown_words(name, tmp_path):
-    """With everything that AutoTokenizer hands over, segments where the network has them; [UNK] is no padding."""
+def test_transformers_encodes_unknown_words_with_our_models_as_here(name, tmp_path):
+    """The network gets all outputs of AutoTokenizer, with segments if it has them. [UNK] is not treated as padding."""
     tokenizer = Tokenizer.train("wordpiece", made.TEXT, 300)
     built = models.load(name).build(SIZE, tokenizer.vocabulary)
     arrays = {v.path: v.numpy() for v in built.loss.variables}
     folder.write(tmp_path / "f", model=name, size=SIZE, tokenizer=tokenizer, arrays=arrays)
     network = transformers.AutoModel.from_pretrained(tmp_path / "f").eval()
     pieces = transformers.AutoTokenizer.from_pretrained(tmp_path / "f")
-    again = folder.read(tmp_path / "f")
-    assert again.tokenizer.encode(TEXTS) == tokenizer.encode(TEXTS)
+    reloaded = folder.read(tmp_path / "f")
+    assert reloaded.tokenizer.encode(TEXTS) == tokenizer.encode(TEXTS)
     first, second = "The dog ☃ sleeps ☃☃ on.", "☃ walking"
     assert sum(ids.count(1) for ids in tokenizer.encode([first, second])) >= 3
     for texts in ([first], [first, second]):
@@ -123,7 +126,7 @@ def test_what_was_made_here_is_read_there_with_unknown_words(name, tmp_path):
         assert (pieces.pad_token_id, pieces.unk_token_id) == (1, 0)
 
 
-def test_a_vocabulary_with_padding_elsewhere_is_no_robertas(tmp_path):
+def test_vocabulary_with_another_padding_id_is_refused_for_roberta(tmp_path):
     made.wordpiece(tmp_path / "a")
     tokenizer = published._vocabulary.read(tmp_path / "a", {})
     built = models.load("roberta").build(SIZE, tokenizer.vocabulary)
@@ -132,16 +135,16 @@ def test_a_vocabulary_with_padding_elsewhere_is_no_robertas(tmp_path):
         folder.write(tmp_path / "f", model="roberta", size=SIZE, tokenizer=tokenizer, arrays=arrays)
 
 
-def test_templates_that_nothing_here_computes_are_refused(tmp_path):
+def test_unsupported_templates_are_refused(tmp_path):
     original = made.wordpiece(tmp_path)
     spec = json.loads(original.to_str())
-    around = {"[CLS]": original.token_to_id("[CLS]"), "dog": original.token_to_id("dog")}
+    special_ids = {"[CLS]": original.token_to_id("[CLS]"), "dog": original.token_to_id("dog")}
     for single, pair, message in (
         ("[CLS] $A", "$A $B", "other special tokens around a pair"),
         ("dog $A", "dog $A $B", "neither the start nor the end"),
     ):
         original.post_processor = processors.TemplateProcessing(
-            single=single, pair=pair, special_tokens=[(n, i) for n, i in around.items() if n in single]
+            single=single, pair=pair, special_tokens=[(n, i) for n, i in special_ids.items() if n in single]
         )
         spec["post_processor"] = json.loads(original.to_str())["post_processor"]
         assert tokenizers.Tokenizer.from_str(json.dumps(spec))

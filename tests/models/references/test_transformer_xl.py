@@ -1,6 +1,6 @@
-"""Transformer-XL against `transformers` on the same random weights.
+"""Compares Transformer-XL with `transformers` on the same random weights.
 
-Its class is gone since release 4.36: with a later one this is skipped, and the equations are held by
+Release 4.36 removed the class. These tests are skipped with later releases. The equations are also checked by
 ``tests/models/objectives/test_segment_lm.py``.
 """
 
@@ -32,7 +32,7 @@ MEMORY = 40
 
 
 def settings(size: Size, vocabulary: Vocabulary) -> dict:
-    """Of the reference; biases that are not shared there would be one pair per layer."""
+    """Returns the settings of the reference. With ``untie_r``, each layer would have its own pair of biases."""
     return {
         "vocab_size": vocabulary.size,
         "cutoffs": [],
@@ -45,7 +45,7 @@ def settings(size: Size, vocabulary: Vocabulary) -> dict:
         "n_layer": size.layers,
         "mem_len": MEMORY,
         "clamp_len": -1,
-        "same_length": False,  # else every query sees as many keys, which the paper does at evaluation only
+        "same_length": False,  # otherwise every query sees the same number of keys, in the paper only at evaluation
         "untie_r": False,
         "tie_projs": [False],
         "proj_share_all_but_first": False,
@@ -54,7 +54,7 @@ def settings(size: Size, vocabulary: Vocabulary) -> dict:
 
 @pytest.fixture(scope="module")
 def both():
-    """The reference and ours."""
+    """Returns the reference and our network."""
     network = reference(transformers.TransfoXLLMHeadModel, transformers.TransfoXLConfig, **settings(SIZE, VOCABULARY))
     values = mappings.transformer_xl(
         {name: value.detach().numpy() for name, value in network.state_dict().items()}, SIZE
@@ -74,7 +74,7 @@ def test_without_memory(both):
 
 
 def test_with_memory(both):
-    """The memory is the whole first segment, whose states are cached there and computed again here."""
+    """The memory is the whole first segment. The reference caches its states, and we compute them again."""
     network, built = both
     tokens = batch()["tokens"][:1, : MEMORY + 70]
     first, second = tokens[:, :MEMORY], tokens[:, MEMORY:]
@@ -96,7 +96,7 @@ def test_with_memory(both):
 
 
 def test_small(hold):
-    """The case that `tests.models.frozen` keeps."""
+    """The comparison that `tests.models.frozen` stores."""
     network = transformers.TransfoXLLMHeadModel(
         transformers.TransfoXLConfig(**settings(networks.SIZE, networks.VOCABULARY))
     )

@@ -1,4 +1,4 @@
-"""UniLM against BERT under 4-D masks, which are laid here by a rule per pair of tokens."""
+"""Compares UniLM with BERT under 4-D attention masks, which are built here by a rule for each pair of tokens."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ torch, transformers = common.torch, common.transformers
 
 
 def mask(tokens: np.ndarray, see) -> "torch.Tensor":
-    """Additive [B, 1, T, T]: 0 where ``see(row, query, key)`` and the key is no padding."""
+    """Returns an additive mask [B, 1, T, T]: 0 where ``see(row, query, key)`` is True and the key is not padding."""
     rows, length = tokens.shape
     found = np.full((rows, 1, length, length), torch.finfo(torch.float32).min, np.float32)
     for row in range(rows):
@@ -78,7 +78,7 @@ def test_every_mask(pair, kind):
         assert float(loss["nsp_loss"]) == 0.0
 
 
-def test_writing_is_a_mask_behind_what_was_written(pair):
+def test_decoding_predicts_a_mask_after_the_written_tokens(pair):
     network, built = pair
     rng = np.random.default_rng(4)
     source = rng.integers(5, common.VOCABULARY.size, (2, 12)).astype(np.int32)
@@ -98,11 +98,14 @@ def test_writing_is_a_mask_behind_what_was_written(pair):
 
 
 def test_unilm_v2():
-    """One pass of `models.objectives.pseudo_masked`, against BERT that is given the whole input: ids, positions, and
-    for every pair of places and every head the mask with T5's bias for the distance."""
+    """Compares one pass of `models.objectives.pseudo_masked` with BERT.
+
+    BERT gets the whole input: ids, positions, and the mask plus T5's bias of the distance for every pair of positions
+    and every head.
+    """
     from transformers.models.t5.modeling_t5 import T5Attention
 
-    network, built = pair_of_v2()
+    network, built = networks_of_v2()
     heads, distances = common.SIZE.heads, np.asarray(built.encoder.distances.table)
     rng = np.random.default_rng(6)
     tokens = rng.integers(5, common.VOCABULARY.size, (2, 150)).astype(np.int32)
@@ -152,8 +155,8 @@ def test_unilm_v2():
     common.check_loss(built.loss(batch)["loss"], expected)
 
 
-def pair_of_v2():
-    """BERT with two segments, and ours with its weights and random biases of distance."""
+def networks_of_v2():
+    """Returns BERT with two segments, and our UniLMv2 with its weights and random distance biases."""
     from ptmbench import models
 
     config = published.load("bert").config(common.SIZE, common.VOCABULARY) | {"attn_implementation": "eager"}

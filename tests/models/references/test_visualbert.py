@@ -1,4 +1,4 @@
-"""VisualBERT against `transformers`: words that name regions, pictures without such words, and text alone."""
+"""Compares VisualBERT with `transformers`: pictures with and without words that name regions, and text alone."""
 
 import numpy as np
 
@@ -29,25 +29,27 @@ def test_visualbert(hold):
     picture = {"visual_embeds": torch.tensor(given["regions"]), "visual_attention_mask": long(there)}
     labels = np.full((2, 15), -100)
     np.put_along_axis(labels, ours.POSITIONS, given["masked_labels"], axis=1)
-    asked = {"labels": long(labels), "sentence_image_labels": long(1 - given["next"])}
-    for name, read in (
-        ("named", picture | {"image_text_alignment": long(given["alignments"])} | asked),
-        ("unnamed", picture | asked),
+    targets = {"labels": long(labels), "sentence_image_labels": long(1 - given["next"])}
+    for name, picture_inputs in (
+        ("named", picture | {"image_text_alignment": long(given["alignments"])} | targets),
+        ("unnamed", picture | targets),
         ("text", {"visual_attention_mask": None}),
     ):
         with torch.no_grad():
-            inner = network.visual_bert(**text, **{k: v for k, v in read.items() if k not in asked}, return_dict=True)
+            inner = network.visual_bert(
+                **text, **{k: v for k, v in picture_inputs.items() if k not in targets}, return_dict=True
+            )
             layers = network.visual_bert(
-                **text, **{k: v for k, v in read.items() if k not in asked}, output_hidden_states=True
+                **text, **{k: v for k, v in picture_inputs.items() if k not in targets}, output_hidden_states=True
             ).hidden_states
             scores, related = network.cls(inner.last_hidden_state, inner.pooler_output)
             if name != "text":
-                expected[f"{name}_loss"] = network(**text, **read).loss.numpy()
+                expected[f"{name}_loss"] = network(**text, **picture_inputs).loss.numpy()
         chosen = np.take_along_axis(scores.numpy(), ours.POSITIONS[:, :, None], axis=1)
         expected |= {
             f"{name}_hidden": np.stack([layer[:, :10].numpy() * present[..., None] for layer in layers]),
             f"{name}_pooled": inner.pooler_output.numpy(),
             f"{name}_logits": chosen,
-            f"{name}_related": related.numpy()[:, ::-1],  # their class 1 is "drawn"
+            f"{name}_related": related.numpy()[:, ::-1],  # class 1 of the reference is a random caption
         }
     hold("visualbert", ABOUT, shapes, expected)

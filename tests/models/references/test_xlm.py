@@ -1,4 +1,4 @@
-"""XLM against `transformers`, on the same weights."""
+"""Compares XLM with `transformers` on the same weights."""
 
 import numpy as np
 import pytest
@@ -24,11 +24,11 @@ def test_xlm_has_the_logits_of_transformers(hold):
     with torch.no_grad():
         for name, parameter in network.named_parameters():
             parameter.copy_(torch.tensor(weight(name, shapes[name])))
-        found = network(
+        logits = network(
             input_ids=given["tokens"],
             langs=given["languages"] - 1,
             position_ids=given["positions"],
             attention_mask=given["documents"],
         ).logits[given["tokens"] > 0]
     about = f"torch {torch.__version__}, transformers {transformers.__version__}"
-    hold("xlm", about, shapes, {"logits": found.numpy()})
+    hold("xlm", about, shapes, {"logits": logits.numpy()})

@@ -372,7 +372,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=math.inf, help="minutes after which to save and exit")
     parser.add_argument("--piece", type=int, default=15, metavar="MIB", help="size of the state files in MiB (15)")
     parser.add_argument("--utilisation", action="store_true", help="measure a product of bfloat16 matrices first")
-    parser.add_argument("--measure", type=int, metavar="STEPS", help="measure so many steps, and write nothing")
+    parser.add_argument("--measure", type=int, metavar="STEPS", help="measure this many steps, and write nothing")
     chosen = parser.parse_args(arguments)
     here = Path(__file__).resolve().parent
     found = chosen.folders or sorted(plan.parent for plan in [*here.glob(PLAN), *here.glob(f"*/{PLAN}")])

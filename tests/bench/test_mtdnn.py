@@ -179,7 +179,7 @@ def test_records_of_a_student_of_two_teachers(world, tmp_path):
         assert losses[0] != losses[1]
         assert distilled.cost["steps"] == alone.cost["steps"] == 3 + 3  # jointly, then alone
         each = [about["cost"]["flops"], about["auxiliary"][other]["cost"]["flops"]]
-        assert compression._taught(distilled) == pytest.approx(sum(each))
+        assert compression._teacher_flops(distilled) == pytest.approx(sum(each))
 
 
 @pytest.mark.slow

@@ -71,7 +71,7 @@ def test_probes_rank_trials_by_scores_on_training_examples(here, world, tmp_path
 @pytest.mark.slow
 def test_a_probe_without_a_score_marks_its_trial_as_diverged(here, world, tmp_path, monkeypatch):
     cost = {"flops": 1.0, "flops_evaluate": 1.0, "seconds": {"total": 1.0}}
-    monkeypatch.setattr("ptmbench.bench.runs.cell.attempt", lambda *_: (math.nan, 1, cost))
+    monkeypatch.setattr("ptmbench.bench.runs.cell.score_on_held_out", lambda *_: (math.nan, 1, cost))
     (one,) = tuning(tmp_path, world, probe=("sst2",), seeds=1, trials=2)["models"]
     assert one["loss"] == {"own": None, "tuned": None}
     found = records.read(next((tmp_path / "trials").iterdir()))

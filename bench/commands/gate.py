@@ -18,7 +18,7 @@ _SUMMARY = 900_000  # bytes; GitHub drops a step summary of more than 1 MiB with
 def points(common: str) -> Callable[[click.Context, click.Parameter, Sequence[str]], dict[str, float]]:
     """Returns a callback that converts repeated ``task=points`` to a dict.
 
-    ``common`` is a name that is accepted besides task names. The callback raises `UsageError` for a malformed or
+    ``common`` is a further accepted name. The callback raises `UsageError` for a malformed or
     repeated value, and `UnknownTask` for an unknown task.
     """
 

@@ -178,7 +178,7 @@ def _finish_replacement(folder: Path) -> None:
 
 
 def _swap(folder: Path, new: Path) -> None:
-    """Puts ``new`` in the place of ``folder``. No portable call exchanges two folders, so the old one is renamed
+    """Replaces ``folder`` by ``new``. No portable call exchanges two folders, so the old one is renamed
     first."""
     old = _hidden_sibling(folder, "old")
     if folder.exists():

@@ -106,7 +106,7 @@ def _continuations(
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """The best 2 K continuations of each row: ln p, the hypothesis that is continued, and the token, each [B, 2 K]."""
     beam, logits = writing.beam, tf.cast(logits, tf.float32)
-    each = min(2 * beam + 2, logits.shape[-1])  # one hypothesis may have all 2 K, besides [PAD] and [CLS]
+    each = min(2 * beam + 2, logits.shape[-1])  # one hypothesis may have all 2 K, plus [PAD] and [CLS]
     whole = tf.reduce_logsumexp(logits, axis=-1)  # [B, K]
     values, ids = largest(mask_repeated_ngrams(logits, written, writing), each)  # [B, K, C]
     no_word = tf.equal(ids, vocabulary.pad) | tf.equal(ids, vocabulary.cls)

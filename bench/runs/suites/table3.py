@@ -89,7 +89,7 @@ PRETRAINED_STUDENTS = {
     "lightpaff": LIGHT,
     "dualtrain": (),
 }
-"""Models that learn from the teacher in pre-training, at the teacher's size, and their adaptations besides
+"""Models that learn from the teacher in pre-training, at the teacher's size, each with its adaptations other than
 fine-tuning."""
 
 CONVOLUTIONAL = "blend_cnn"

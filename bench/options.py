@@ -104,8 +104,7 @@ class CellOptions(Checked):
     """Checkpoints of teachers that adaptations name, such as "distil:teacher=all-minilm-l6-v2"."""
 
     def arguments(self) -> list[str]:
-        """Arguments for the command that repeats one cell, without its task, adaptation, transform, condition and
-        seed."""
+        """Arguments for the command that repeats one cell, without those that select the cell."""
         teachers = [part for folder in self.task_teachers for part in ("--task-teacher", str(folder))]
         return [*_changes("--set", self.settings), *given("--limit", self.limit), *teachers]
 
@@ -173,6 +172,8 @@ class WorkerOptions(Checked):
     """Devices that each pre-training uses, one of `STRATEGIES`."""
     model_parallel: int | None = None
     """Devices that "tensor" splits each weight over."""
+    runtime: str = "tensorflow"
+    """Library that computes the steps of pre-trainings, one of `RUNTIMES`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -182,8 +183,8 @@ class WorkerOptions(Checked):
 
     def arguments(self) -> list[str]:
         """Arguments for the command that repeats one cell."""
-        strategy = ["--strategy", self.strategy] if self.strategy != "one" else []
-        return [*strategy, *given("--model-parallel", self.model_parallel), *given("--threads", self.threads)]
+        devices = [*given("--strategy", self.strategy, "one"), *given("--model-parallel", self.model_parallel)]
+        return [*devices, *given("--runtime", self.runtime, "tensorflow"), *given("--threads", self.threads)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -321,9 +322,8 @@ class EvaluateOptions(Checked):
     def command(self) -> str:
         """The command that repeats one cell, without the arguments that select the cell."""
         extra = [part for folder in self.extra_encoders for part in ("--extra-encoder", str(folder))]
-        return _command(
-            "evaluate", str(self.checkpoint), self, [*given("--name", self.name), *extra, *given("--suite", self.suite)]
-        )
+        named = [*given("--name", self.name), *extra, *given("--suite", self.suite)]
+        return _command("evaluate", str(self.checkpoint), self, named)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -377,9 +377,9 @@ def _command(name: str, subject: str, options: RunOptions | EvaluateOptions, mor
     )
 
 
-def given(flag: str, value: object) -> list[str]:
-    """The arguments ``flag`` and ``value``; [] if ``value`` is None."""
-    return [] if value is None else [flag, str(value)]
+def given(flag: str, value: object, default: object = None) -> list[str]:
+    """The arguments ``flag`` and ``value``; [] if ``value`` is the ``default``."""
+    return [] if value == default else [flag, str(value)]
 
 
 def _changes(flag: str, values: Mapping[str, Any]) -> list[str]:

@@ -42,6 +42,14 @@ from ptmbench.bench.options import (
     TuneOptions,
 )
 
+runtime_option = click.option(
+    "--runtime",
+    type=click.Choice(RUNTIMES),
+    default="tensorflow",
+    show_default=True,
+    help="Library that computes the steps of a pre-training: TensorFlow, or the PJRT runtime of JAX.",
+)
+
 
 @click.command(cls=CorpusFilesCommand)
 @click.argument("suite", type=Name("suites"))
@@ -58,6 +66,7 @@ from ptmbench.bench.options import (
     help="Devices of each pre-training: one, or all devices of this machine with a single worker.",
 )
 @model_parallel_option
+@runtime_option
 @click.option(
     "--recipe",
     multiple=True,
@@ -190,13 +199,7 @@ def tune(**options: Any) -> int:
     help="Devices to train on; auto follows the GPUs and TF_CONFIG.",
 )
 @model_parallel_option
-@click.option(
-    "--runtime",
-    type=click.Choice(RUNTIMES),
-    default="tensorflow",
-    show_default=True,
-    help="Library that computes the steps: TensorFlow, or the PJRT runtime of JAX.",
-)
+@runtime_option
 @carry_option
 @log_options
 @save_option

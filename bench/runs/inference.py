@@ -4,23 +4,25 @@
 
 `bench.runs.cell` calls `of_cell` after a cell is scored, if the run asks for it. A new process with one thread on one
 core loads the stored model and predicts the first `EXAMPLES` examples of the reported split. So earlier training in the
-worker has no effect, and all models of a task predict the same texts. Only one measurement runs on a machine at a time.
+worker has no effect, and all models of a task predict the same texts. Measurements on one machine take turns. With 8
+cores or more, several run at a time, each on its own cores.
 
 The results depend on the machine and on its other work. They are not part of any key, and the gate does not compare
 them.
 """
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from ptmbench.bench import environment
 from ptmbench.bench.console import say
@@ -37,6 +39,8 @@ ROUNDS = (5, 25)
 """Minimum and maximum number of rounds of a batch size."""
 SECONDS = 4.0
 """Seconds after which no round of a batch size begins, once the minimum number of rounds is done."""
+CORES = 4
+"""Minimum number of cores for each of several measurements at a time."""
 _PATIENCE = 1800.0
 """Timeout of a measurement in seconds."""
 
@@ -57,9 +61,8 @@ def of_cell(cell: "Cell", context: "Context", predictor: Any) -> dict[str, Any] 
             predictor.save(folder, {"size": cell.row.size, "cell": cell.key, "limit": cell.limit, "curve": []})
         asked = {"checkpoint": str(folder.resolve()), "data": str(context.data.resolve()), "method": cell.method}
         asked |= {"settings": dict(cell.settings), "plugins": plugins.used()}
-        # The lock is there because a second measurement would disturb the first.
-        with FileLock(environment.cache_subfolder("inference") / "lock"):
-            return _in_new_process(asked)
+        with _turn() as cores:
+            return _in_new_process({**asked, "cores": cores})
 
 
 def measured(asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -119,15 +122,35 @@ def measured(asked: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def pin() -> int | None:
-    """Pins this process to the core with the most idle time during a tenth of a second. Returns the number of the core,
-    or None if the system cannot pin processes."""
+def groups() -> list[list[int]]:
+    """The cores that this process may use, in groups of at least `CORES`, or in a single group. A measurement has a
+    group to itself, because a second one on the same cores would disturb it."""
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    number = max(1, len(cores) // CORES)
+    return [cores[first::number] for first in range(number)]
+
+
+@contextlib.contextmanager
+def _turn() -> Iterator[list[int]]:
+    """Waits for a group of cores on which no measurement runs, and reserves it."""
+    folder = environment.cache_subfolder("inference")
+    while True:
+        for number, cores in enumerate(groups()):
+            with contextlib.suppress(Timeout), FileLock(folder / f"lock-{number}").acquire(timeout=0):
+                yield cores
+                return
+        time.sleep(0.05)
+
+
+def pin(cores: Sequence[int]) -> int | None:
+    """Pins this process to the one of ``cores`` with the most idle time during a tenth of a second. Returns the number
+    of the core, or None if the system cannot pin processes."""
     if not hasattr(os, "sched_setaffinity"):
         return None
     begun = _idle_ticks()
     time.sleep(0.1)
     idle = {core: ticks - begun.get(core, 0) for core, ticks in _idle_ticks().items()}
-    chosen = max(sorted(os.sched_getaffinity(0)), key=lambda core: idle.get(core, 0))
+    chosen = max(cores, key=lambda core: idle.get(core, 0))
     os.sched_setaffinity(0, {chosen})
     return chosen
 
@@ -171,7 +194,7 @@ def main(lines: Sequence[str]) -> None:
     """Reads the request as JSON from ``lines``, measures the model, and prints the result as the last line."""
     asked = json.loads("".join(lines))
     environment.prepare(1)
-    core = pin()
+    core = pin(asked["cores"])
     for folder in asked["plugins"]:
         plugins.use(Path(folder))
     print(json.dumps(measured(asked) | {"pinned": core}))

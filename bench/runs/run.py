@@ -124,6 +124,7 @@ def run_suite(options: RunOptions) -> int:
         length=trained,
         strategy=workers.strategy,
         model_parallel=workers.model_parallel,
+        runtime=workers.runtime,
         save_every=output.save_every,
         log=options.log.given(),
         profile=chosen.profile if output.profile is None else output.profile,

@@ -59,6 +59,8 @@ class Job:
     """Devices that a pre-training uses, one of `bench.options.STRATEGIES`."""
     model_parallel: int | None = None
     """Devices that the strategy "tensor" splits each weight over."""
+    runtime: str = "tensorflow"
+    """Library that computes the steps of a pre-training, one of `bench.options.RUNTIMES`."""
     save_every: float = SAVE_SECONDS
     log: dict[str, Any] = field(default_factory=dict)
     """`bench.engine.monitoring.LogOptions` of the pre-trainings."""
@@ -86,9 +88,8 @@ class Job:
         from ptmbench.bench.runs.answers import Context
 
         where = {"data": Path(self.data), "out": out, "unfinished": unfinished_of(out, cell)}
-        how = {"command": self.command_of(cell), "keep": self.keep, "save_every": self.save_every}
-        how["profile"] = self.profile
-        return Context(**where, **how, source=self.source, **found)
+        how = {name: getattr(self, name) for name in ("keep", "save_every", "profile", "source")}
+        return Context(**where, **how, command=self.command_of(cell), **found)
 
 
 class UnusableInput(Exception):
@@ -178,6 +179,7 @@ class Worker:
         weights = weights or (self._checkpoint(cell.pretraining) if cell.pretraining else None)
         neighbours = tuple(self._checkpoint(key) for key in cell.neighbours.values())
         tokenizer = self._tokenizer(cell.tokenizer) if cell.row.model else None
+        auxiliary = {name: self._teacher(self.plan.by_key[key]) for name, key in cell.auxiliary_teachers.items()}
         return self.job.context(
             out,
             cell,
@@ -187,9 +189,7 @@ class Worker:
             neighbours=neighbours,
             **(self._intermediate(self.plan.by_key[cell.adapted]) if cell.adapted else {}),
             **({"teacher": self._teacher(self.plan.by_key[cell.teacher])} if cell.teacher else {}),
-            auxiliary_teachers={
-                name: self._teacher(self.plan.by_key[key]) for name, key in cell.auxiliary_teachers.items()
-            },
+            auxiliary_teachers=auxiliary,
             **(self._predictor(self.plan.by_key[cell.predictor]) if cell.predictor else {}),
         )
 
@@ -318,8 +318,7 @@ class Worker:
         return self._make_once(trial, attempt) or f"{trial.title}: {adaptation_trials.outcome(trial, self.out)}"
 
     def train(self, pretraining: Pretraining, folder: Path, carry: Path | None = None) -> checkpoint.Checkpoint:
-        """Runs ``pretraining`` and writes its checkpoint to ``folder``. ``carry`` as for
-        `bench.runs.pretrain.pretrain`."""
+        """Runs ``pretraining`` and writes its checkpoint to ``folder``. ``carry`` is as for `pretrain.pretrain`."""
         from ptmbench.bench.data import corpora
         from ptmbench.bench.engine import distribute
         from ptmbench.bench.engine.monitoring import LogOptions
@@ -345,6 +344,7 @@ class Worker:
             about=pretraining.about,
             strategy=distribute.strategy_of(self.job.strategy, self.job.model_parallel),
             save_every=self.job.save_every,
+            runtime=self.job.runtime,
             carry=carry,
             log=LogOptions(**self.job.log),
             warn=say,

@@ -3,6 +3,8 @@
 import dataclasses
 import json
 import os
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -72,6 +74,24 @@ def test_an_adaptation_without_its_own_weights_is_not_measured(profiled, in_proc
     found = cells.run(make("wikitext2", "gpt", "likelihood"), profiled)
     assert found.status == "ok", found.reason
     assert "inference" not in found.cost and not in_process
+
+
+@pytest.mark.parametrize(("cores", "expected"), [(2, [[0, 1]]), (9, [[0, 2, 4, 6, 8], [1, 3, 5, 7]])])
+def test_cores_are_shared_among_measurements(cores, expected, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(cores)), raising=False)
+    assert inference.groups() == expected
+
+
+def test_measurements_at_the_same_time_have_different_cores(monkeypatch, tmp_path):
+    monkeypatch.setattr(environment, "cache_subfolder", lambda name: tmp_path)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(8)), raising=False)
+    with ThreadPoolExecutor(1) as pool:
+        with inference._turn() as first, inference._turn() as second:
+            assert (first, second) == ([0, 2, 4, 6], [1, 3, 5, 7])
+            third = pool.submit(inference._turn().__enter__)
+            time.sleep(0.2)
+            assert not third.done()
+        assert third.result(timeout=30) in (first, second)
 
 
 @pytest.mark.slow

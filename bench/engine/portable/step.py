@@ -1,5 +1,6 @@
 """A training step on JAX's runtime, in the place of `bench.engine.step.TrainStep`."""
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ class PjrtStep:
     """
 
     def __init__(self, step: TrainStep, weights: Sequence[Any]):
+        os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # workers share a GPU's memory
         try:
             import jax  # noqa: F401
         except ImportError as error:

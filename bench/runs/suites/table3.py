@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 MODEL, TEACHER, STUDENT = "bert", "mini", "tiny"
 EPOCHS, LENGTH, VOCABULARY = 3, 64, 4000
-BUDGET = Budget(flops=1e13)
-TWICE = Budget(flops=2e13)
+BUDGET = Budget(flops=1e14)
+TWICE = Budget(flops=2e14)
 _TAUGHT = f"teacher={MODEL}-{TEACHER}"
 _TASKS = "sst2+mrpc+rte"
 

@@ -18,6 +18,7 @@ from ptmbench.bench.errors import OK, UsageError
 from ptmbench.bench.keywords import built, keywords_in_errors, names_of, replace_flags_by_keywords
 from ptmbench.bench.options import (
     KINDS,
+    RUNTIMES,
     CellOptions,
     EvaluateOptions,
     OutputOptions,
@@ -65,13 +66,14 @@ def parse_command(command, monkeypatch):
     changes=CHANGES,
     kind=st.none() | st.sampled_from(KINDS),
     strategy=st.sampled_from(("one", "mirrored", "tpu")),
+    runtime=st.sampled_from(RUNTIMES),
     counts=st.tuples(COUNTS, COUNTS),
     vocabulary=st.none() | st.integers(64, 10**7),
     keep=st.booleans(),
     corpus=st.booleans(),
 )
 def test_the_command_of_a_run_repeats_its_options(
-    tmp_path_factory, budget, recipe, changes, kind, strategy, counts, vocabulary, keep, corpus
+    tmp_path_factory, budget, recipe, changes, kind, strategy, runtime, counts, vocabulary, keep, corpus
 ):
     folder = tmp_path_factory.getbasetemp() / "a folder; with $signs"
     folder.mkdir(exist_ok=True)
@@ -84,7 +86,7 @@ def test_the_command_of_a_run_repeats_its_options(
         data=folder,
         cells=CellOptions(settings=changes, limit=limit),
         training=training,
-        workers=WorkerOptions(threads=threads, strategy=strategy),
+        workers=WorkerOptions(threads=threads, strategy=strategy, runtime=runtime),
         output=OutputOptions(keep=keep),
     )
     with pytest.MonkeyPatch.context() as patch:

@@ -335,3 +335,14 @@ def test_pretrainings_of_a_run_are_carried_and_its_cells_run_here(tmp_path, caps
     messages()
     (record,) = (json.loads(path.read_text()) for path in (out / "records").glob("*.json"))
     assert record["status"] == "ok" and "PJRT of JAX" in record["pretraining"]["device"]
+
+
+@pytest.mark.slow
+def test_a_run_pretrains_with_the_runtime_of_jax(tmp_path):
+    needs_jax()
+    command = ["run", "demo", "--models", "bert", "--tasks", "sst2", "--seeds", "1", "--no-baselines", "--steps", "4"]
+    command += ["--recipe", "length=16", "--set", "epochs=1", "--runtime", "pjrt", "--out", str(tmp_path)]
+    assert main(command) == OK
+    (record,) = (json.loads(path.read_text()) for path in (tmp_path / "records").glob("*.json"))
+    assert record["status"] == "ok" and "PJRT of JAX" in record["pretraining"]["device"]
+    assert "--runtime pjrt" in record["command"]

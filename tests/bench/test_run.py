@@ -149,6 +149,18 @@ def test_a_pretraining_on_all_devices_uses_one_worker(world, tmp_path, monkeypat
     assert planned["workers"].jobs is None and planned["job"].strategy == "one"
 
 
+def test_the_runtime_of_a_run_is_that_of_its_pretrainings(world, tmp_path, monkeypatch):
+    planned, given = {}, {}
+    monkeypatch.setattr(run, "execute", lambda whole, job, out, workers, retry: planned.update(vars()) or OK)
+    monkeypatch.setattr(pretrain, "pretrain", lambda *names, **more: given.update(more))
+    run_suite(suite="demo", data=world, out=tmp_path, models=("bert",), tasks=("cola",), runtime="pjrt")
+    (training,) = planned["whole"].pretrainings
+    worker = Worker(tmp_path, planned["whole"], planned["job"])
+    worker.do(training.tokenizer_key), worker.do(training.key)
+    assert given["runtime"] == "pjrt" and planned["workers"].jobs is None
+    assert " --runtime pjrt " in planned["job"].command_of(planned["whole"].cells[0])
+
+
 def test_too_long_inputs_are_usage_errors_and_twins_have_the_length_of_their_model(world, tmp_path, monkeypatch):
     planned = {}
     monkeypatch.setattr(run, "execute", lambda whole, job, out, workers, retry: planned.update(vars()) or OK)

@@ -104,6 +104,14 @@ def test_fragment_tokens_depend_on_previous_ones_and_on_their_positions(built):
     assert np.allclose(logits(first=start), built.decode(batch), atol=1e-6)
 
 
+def test_every_fragment_token_depends_on_the_text_around_the_fragment(built):
+    batch = case()
+    changed = batch["tokens"].copy()
+    changed[:, 1] += 1 - 2 * (changed[:, 1] == 119)
+    change = np.abs(np.asarray(built.decode(batch)) - np.asarray(built.decode(batch | {"tokens": changed})))
+    assert change.max(axis=2).min() > 1e-6
+
+
 def test_loss_is_the_mean_over_the_fragments_at_their_own_positions(built):
     batch = case()
     memory = built.encoder({"tokens": batch["tokens"]}).tokens

@@ -167,6 +167,7 @@ def run(**options: Any) -> int:
     metavar="FOLDER",
     help="With --adaptation: pre-train each model with the recipe in this folder.",
 )
+@runtime_option
 @worker_options
 @pretraining_options
 def tune(**options: Any) -> int:

@@ -64,6 +64,7 @@ def job_of(options: TuneOptions, data: Path | None, length: int) -> Job:
         length=length,
         strategy=options.workers.strategy,
         model_parallel=options.workers.model_parallel,
+        runtime=options.workers.runtime,
         save_every=options.output.save_every,
     )
 

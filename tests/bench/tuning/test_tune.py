@@ -6,6 +6,7 @@ import pytest
 
 from ptmbench.bench.engine.budget import Budget
 from ptmbench.bench.errors import CELLS_FAILED, UsageError
+from ptmbench.bench.options import TuneOptions, WorkerOptions
 from ptmbench.bench.runs import estimate
 from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.tuning import records, search, tables, tuned
@@ -212,3 +213,9 @@ def test_the_remaining_time_is_printed_before_the_first_trial(world, tmp_path, c
     (whole,), (again,), (left,), nothing = estimates
     assert "of one core" in whole and "The longest part is rung 2 of " in whole
     assert again == whole and "longest" not in left and left != whole and nothing == []
+
+
+def test_trials_have_the_runtime_and_the_devices_of_their_tuning():
+    options = TuneOptions(suite="demo", workers=WorkerOptions(strategy="mirrored", runtime="pjrt"))
+    job = search.job_of(options, None, 16)
+    assert (job.strategy, job.runtime) == ("mirrored", "pjrt")

@@ -105,6 +105,9 @@ class Settings(Effort):
     teacher = ""
     """Model and size of the teacher, such as "bert-mini"; "" for no teacher. Adaptations that distil make it a
     setting."""
+    unlabelled = 0
+    """Maximum number of examples without gold answers that a teacher predicts. Adaptations that distil make it a
+    setting."""
 
     epochs: int = positive(4)
     batch: int = positive(32)

@@ -295,17 +295,15 @@ class _Attempt:
                 self.outcome.cost["flops_evaluate"] += first.follow(codec, part, during="train")
         made = self._train_predictor(codec, self.cell.method, self.settings, bookmark, self.extra_encoders)
         made.first = first
-        if added := made.network.added:
-            self.outcome.cost["parameters"] += added
+        self.outcome.cost["parameters"] += made.network.added
         return made
 
     def _codec(self, method: str, settings: Settings, extra_encoders: tuple[Neighbour, ...] = ()) -> Any:
         """Returns the codec of the adaptation ``method``, fitted on the training set; it tokenizes for all encoders."""
         from ptmbench.bench.adapt import heads
 
-        kind = heads.of(self.cell.form, method).Codec
         with phase("encode"):
-            made = kind(self.task, self.context.tokenizer, settings, self.parts.train)
+            made = heads.of(self.cell.form, method).Codec(self.task, self.context.tokenizer, settings, self.parts.train)
             if extra_encoders:
                 made.join([other.tokenizer for other in extra_encoders])
         return made
@@ -368,12 +366,14 @@ class _Attempt:
         return made
 
     def _enlarged(self, method: str, settings: Settings) -> Any:
-        """Returns the training examples and those that the adaptation ``method`` makes from them. Adds the cost."""
-        taught, given = self.context.teacher, (self.task, self.parts.train, settings, self.cell.seed)
-        found, flops = load(method).enlarged(*given, taught and taught.weights, self.context.neighbours)
-        if len(found) > len(self.parts.train):
-            self.outcome.cost["flops"] = self.outcome.cost.get("flops", 0.0) + flops
-            self.outcome.cost |= {"flops_augment": flops, "augmented_examples": len(found) - len(self.parts.train)}
+        """Returns the training examples, labelled or not, and those that ``method`` makes from them. Adds the cost."""
+        given, taught, cost = [*self.parts.train, *self.parts.unlabelled], self.context.teacher, self.outcome.cost
+        others = (taught and taught.weights, self.context.neighbours)
+        found, flops = load(method).enlarged(self.task, given, settings, self.cell.seed, *others)
+        cost |= {"unlabelled_examples": len(self.parts.unlabelled)} if self.parts.unlabelled else {}
+        if len(found) > len(given):
+            total = cost.get("flops", 0.0) + flops
+            cost |= {"flops": total, "flops_augment": flops, "augmented_examples": len(found) - len(given)}
         return found
 
     def _with_teacher_outputs(

@@ -1,6 +1,7 @@
 """Chooses the examples for the training, the model selection and the reported score of a cell."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -26,6 +27,8 @@ class Parts(NamedTuple):
     report: Sequence[Example]
     training_split: str = "train"
     """The split of ``train``; not "train" for a baseline on a task without a training file."""
+    unlabelled: Sequence[Example] = ()
+    """Further training examples without gold answers, which a teacher predicts."""
 
     def by_name(self) -> dict[str, Sequence[Example]]:
         """The three lists of examples, by field name."""
@@ -41,7 +44,7 @@ def parts_of(cell: Cell, data: Path, task: Task, settings: Settings) -> Parts:
         train = read(task, data, "train") if cell.row.kind == "baseline" else []
         return Parts(train, [], read(task, data, task.report)[: cell.limit or None])
     parts = _untrained(cell, data, task) or splits(task, data, settings, cell.limit, cell.seed)
-    return parts._replace(train=drawn(parts.train, cell.seed, settings))
+    return _with_drawn(parts, task, cell.seed, settings)
 
 
 def _untrained(cell: Cell, data: Path, task: Task) -> Parts | None:
@@ -83,7 +86,7 @@ def parts_to_tune(cell: Cell, data: Path, task: Task, settings: Settings, held_o
     held = _held(train, max(1, min(held_out, len(train) // 5)), salt=1)
     kept, report = ([e for e, h in zip(train, held, strict=True) if h == side] for side in (False, True))
     parts = _selected(task, data, settings, cell.limit, kept, report)
-    return parts._replace(train=drawn(parts.train, cell.seed, settings))
+    return _with_drawn(parts, task, cell.seed, settings)
 
 
 def splits(task: Task, data: Path, settings: Settings, limit: int, seed: int) -> Parts:
@@ -146,6 +149,21 @@ def auxiliary_examples(
 def unfit(task: Task, form: Form) -> str:
     """The reason why ``task`` cannot be an auxiliary task of a task of ``form``; "" if it can."""
     return f"the auxiliary task {task.title} is {task.form} and not {form}." if task.form is not form else ""
+
+
+def _with_drawn(parts: Parts, task: Task, seed: int, settings: Settings) -> Parts:
+    """Draws at most ``settings.train_limit`` training examples of ``parts``. At most ``settings.unlabelled`` of the
+    others lose their gold answers. Raises `NotApplicable` if there are no others."""
+    train = drawn(parts.train, seed, settings)
+    if not settings.unlabelled:
+        return parts._replace(train=train)
+    labelled = set(map(id, train))
+    others = [example for example in parts.train if id(example) not in labelled]
+    if not others:
+        used = f"because all {len(train)} training examples of {task.title} are used with their labels."
+        raise NotApplicable("no-unlabelled-examples", f"{used} Set a lower train_limit.")
+    chosen = _draw(others, settings.unlabelled, [seed, 9])
+    return parts._replace(train=train, unlabelled=[replace(example, gold=None) for example in chosen])
 
 
 def drawn(train: Sequence[Example], seed: int, settings: Settings) -> Sequence[Example]:

@@ -224,7 +224,7 @@ def test_a_baseline_predicts_under_a_condition(context):
     left, right = (cells.run(each, context) for each in (plain, one))
     assert left.status == right.status == "ok"
     task = tasks.load("sst2")
-    train, _, report, _ = parts_of(plain, context.data, task, settings.read("baseline", plain.settings))
+    train, _, report, *_ = parts_of(plain, context.data, task, settings.read("baseline", plain.settings))
     chosen = conditions.choose(one.condition)
     asked = chosen.condition.changed(task, report, chosen.settings, 0, None)
     assert right.scores == score.scores(task, report, baselines.predict("bag-of-words", task, train, asked))

@@ -14,10 +14,13 @@ from ptmbench.bench.errors import NotApplicable, UsageError
 from ptmbench.bench.runs import plan
 from ptmbench.bench.runs.artefacts import AdaptedModel, from_dict, to_dict
 from ptmbench.bench.runs.estimate import cell_cost
+from ptmbench.tasks.task import Example
 from tests.bench.cells import make
 from tests.bench.test_schedule import cell
 
 NONE = np.float32(-1e9)
+GOLD = [Example(id=str(i), inputs=("a",), gold="x") for i in range(30)]
+"""Examples with gold answers, whatever these are."""
 
 
 def softmax(x):
@@ -75,7 +78,7 @@ def test_the_soft_target_loss_of_tags_is_a_mean_over_words():
     rng = np.random.default_rng(2)
     rows = [tagged([0, 2, 1, -1, 1]), tagged([1], example=1)]
     outputs = [rng.normal(0, 2, (8, 4)).astype(np.float32) + rows[0].arrays["unused"] for _ in rows]
-    batch = stack(taught(rows, rows, outputs, "", 0))
+    batch = stack(taught(rows, rows, outputs, GOLD, "", 0))
     assert batch["teacher"].shape == (2, 4, 8) and batch["tags"].shape == (2, 8)
     student = rng.normal(0, 2, (2, 8, 4))
     found = network.soft(tf.constant((student + [0, 0, 0, NONE]).astype(np.float32)), batch, 2.0, "probabilities")
@@ -102,7 +105,7 @@ def test_a_shuffled_teacher_gives_its_outputs_to_other_rows():
     outputs = [np.full(4, i, np.float32) for i in range(30)]
 
     def teacher_outputs(shuffle):
-        return [int(row.arrays["teacher"][0]) for row in taught(rows, rows, outputs, shuffle, 0)]
+        return [int(row.arrays["teacher"][0]) for row in taught(rows, rows, outputs, GOLD, shuffle, 0)]
 
     assert teacher_outputs("") == list(range(30))
     for shuffle in ("examples", "labels"):
@@ -120,7 +123,7 @@ def test_words_and_not_sentences_are_shuffled_for_tagging():
     outputs = [np.arange(32, dtype=np.float32).reshape(8, 4) + 100 * i for i in range(3)]
     for shuffle in ("examples", "labels"):
         words, tags = [], []
-        for row in taught(rows, rows, outputs, shuffle, 3):
+        for row in taught(rows, rows, outputs, GOLD, shuffle, 3):
             places = row.arrays["places"]
             words += row.arrays["teacher"].T[places].tolist()
             tags += row.arrays["tags"][places].tolist()
@@ -137,11 +140,11 @@ def test_different_rows_of_teacher_and_student_are_rejected():
     teacher_outputs = [np.zeros(4, np.float32)] * 2
     for read in (other, one[:1], [one[1], one[0]], [tagged([0, 1]), tagged([1, 0], 1)]):
         with pytest.raises(NotApplicable, match="in other rows"):
-            taught(one, read, teacher_outputs, "", 0)
+            taught(one, read, teacher_outputs, GOLD, "", 0)
     scores = [InputRow({"score": np.float32(i)}, i) for i in range(2)]
-    assert [row.arrays["teacher"] for row in taught(scores, scores, [[0.5], [2.5]], "", 0)] == [0.5, 2.5]
+    assert [row.arrays["teacher"] for row in taught(scores, scores, [[0.5], [2.5]], GOLD, "", 0)] == [0.5, 2.5]
     with pytest.raises(NotApplicable, match="no labels to shuffle by"):
-        taught(scores, scores, [[0.5], [2.5]], "labels", 0)
+        taught(scores, scores, [[0.5], [2.5]], GOLD, "labels", 0)
 
 
 def test_alpha_zero_means_no_teacher_and_invalid_settings_are_rejected():

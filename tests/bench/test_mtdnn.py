@@ -28,7 +28,7 @@ from ptmbench.tasks import load
 from ptmbench.tasks.task import Example
 from tests.bench import asking
 from tests.bench.cells import SHAPE, SHORT, check_resumed, make
-from tests.bench.test_distil import divergence, softmax
+from tests.bench.test_distil import GOLD, divergence, softmax
 from tests.bench.test_schedule import cell as scheduled
 
 TOKENIZER = Tokenizer.train("word", ["good bad film who what where is not a the"] * 3, 60)
@@ -57,7 +57,7 @@ def test_the_loss_of_a_task_uses_only_its_own_classes(alpha, temperature):
     """alpha T^2 KL + (1 - alpha) cross-entropy over the six classes of TREC, which follow the two of SST-2."""
     rows, teacher_rows = trec_rows()
     outputs = teacher_logits(teacher_rows)
-    batch = stack(taught(rows, *placed(rows, teacher_rows, outputs), "", 0))
+    batch = stack(taught(rows, *placed(rows, teacher_rows, outputs), GOLD, "", 0))
     student = np.random.default_rng(1).normal(0, 3, (6, 16)).astype(np.float32)
     own = Own(alpha=alpha, temperature=temperature)
     adapted = type("Adapted", (), {"settings": own, "head": classification.Head(16)})
@@ -73,7 +73,7 @@ def test_the_loss_of_a_task_uses_only_its_own_classes(alpha, temperature):
 def test_teacher_logits_are_masked_outside_the_teachers_task():
     rows, teacher_rows = trec_rows()
     for row, output in zip(
-        taught(rows, *placed(rows, teacher_rows, teacher_logits(teacher_rows)), "", 0),
+        taught(rows, *placed(rows, teacher_rows, teacher_logits(teacher_rows)), GOLD, "", 0),
         teacher_logits(teacher_rows),
         strict=True,
     ):
@@ -85,7 +85,9 @@ def test_teacher_logits_are_masked_outside_the_teachers_task():
 def test_shuffled_targets_stay_within_their_task(shuffle):
     rows, teacher_rows = trec_rows()
     outputs = teacher_logits(teacher_rows)
-    shuffled = [row.arrays["teacher"][2:8] for row in taught(rows, *placed(rows, teacher_rows, outputs), shuffle, 0)]
+    shuffled = [
+        row.arrays["teacher"][2:8] for row in taught(rows, *placed(rows, teacher_rows, outputs), GOLD, shuffle, 0)
+    ]
     source = [next(i for i, one in enumerate(outputs) if np.array_equal(one[:6], got)) for got in shuffled]
     assert sorted(source) == list(range(6)) != source
     labels = [int(row.arrays["label"]) for row in rows]

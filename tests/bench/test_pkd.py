@@ -10,7 +10,7 @@ from ptmbench.bench.adapt import settings
 from ptmbench.bench.adapt.heads import InputRow
 from ptmbench.bench.adapt.pkd import Own, network
 from ptmbench.bench.errors import NotApplicable
-from tests.bench.test_distil import classified
+from tests.bench.test_distil import GOLD, classified
 
 
 def unit(x):
@@ -75,7 +75,7 @@ def test_logits_and_states_are_shuffled_together(shuffle):
     rows = [classified(i % 2, i) for i in range(30)]
     for chosen, expected in (("skip", [2]), ("last", [3])):
         own = Own(shuffle=shuffle, chosen=chosen)
-        result, flops = network.taught(Teacher(rows, depth=4), student(), rows, [], own, 0)
+        result, flops = network.taught(Teacher(rows, depth=4), student(), rows, GOLD, own, 0)
         outputs = [int(row.arrays["teacher"][0]) for row in result]
         assert flops == 1e3 and sorted(outputs) == list(range(30)) and (outputs == list(range(30))) == (not shuffle)
         for row, i in zip(result, outputs, strict=True):
@@ -86,12 +86,12 @@ def test_logits_and_states_are_shuffled_together(shuffle):
 def test_unsuitable_teachers_are_not_applicable():
     rows = [classified(0, 0), classified(1, 1)]
     with pytest.raises(NotApplicable, match="8 dimensions and the teacher's have 16"):
-        network.taught(Teacher(rows, width=16, depth=4), student(), rows, [], Own(), 0)
+        network.taught(Teacher(rows, width=16, depth=4), student(), rows, GOLD, Own(), 0)
     with pytest.raises(NotApplicable, match="no inner layer"):
-        network.taught(Teacher(rows, depth=4), student(depth=1), rows, [], Own(), 0)
+        network.taught(Teacher(rows, depth=4), student(depth=1), rows, GOLD, Own(), 0)
     scores = [InputRow({"tokens": np.ones(2, np.int32), "score": np.float32(i)}, i) for i in range(2)]
     with pytest.raises(NotApplicable, match="no labels to shuffle by"):
-        network.taught(Teacher(scores, depth=4), student(), scores, [], Own(shuffle="labels"), 0)
+        network.taught(Teacher(scores, depth=4), student(), scores, GOLD, Own(shuffle="labels"), 0)
 
 
 def test_settings_and_their_bounds():

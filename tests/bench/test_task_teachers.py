@@ -17,7 +17,7 @@ from ptmbench.leaderboard.records import record
 from ptmbench.models.card import Size
 from tests.bench import asking
 from tests.bench.cells import SHORT
-from tests.bench.test_distil import tagged
+from tests.bench.test_distil import GOLD, tagged
 
 NAME = "paper-small"
 DISTIL = f"distil:teacher={NAME}"
@@ -101,11 +101,11 @@ def test_word_level_targets_are_aligned_across_tokenizers():
     tags[places] = [0, 1, 2]
     teacher = replace(teacher, arrays={**teacher.arrays, "tags": tags, "places": places})
     teacher_outputs = np.arange(36, dtype=np.float32).reshape(9, 4)
-    (row,) = taught([student], [teacher], [teacher_outputs], "", 0)
+    (row,) = taught([student], [teacher], [teacher_outputs], GOLD, "", 0)
     assert (row.arrays["teacher"].T[student.arrays["places"]] == teacher_outputs[places]).all()
     fewer = replace(teacher, arrays={**teacher.arrays, "places": places[:2]})  # its row ends before the third word
     with pytest.raises(NotApplicable, match="cut long sentences in other places. Raise --set length"):
-        taught([student], [fewer], [teacher_outputs], "", 0)
+        taught([student], [fewer], [teacher_outputs], GOLD, "", 0)
 
 
 @pytest.mark.slow

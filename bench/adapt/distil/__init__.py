@@ -23,13 +23,17 @@ weights is BERT-to-LSTM (Tang et al.).
 The teacher (``teacher=bert-mini``) is a row, too. It is fine-tuned on the same task with the same seed, once for all
 its students, with the settings of `finetune` in this run. It may also be a checkpoint that a user gives, with another
 tokenizer, because it predicts whole texts and, in tagging, whole words. It predicts each training example once, without
-dropout. In Tang et al. and Turc et al. it also predicts many more texts, which bring most of their improvement.
-``augment`` adds such texts as TinyBERT does, for classification and regression (`bench.adapt.distil.augmentation`).
+dropout. In Tang et al. and Turc et al. it also predicts many more texts, which bring most of their improvement. Two
+settings add such texts. ``unlabelled`` takes them from the training examples of the task that ``train_limit`` leaves
+out, without their gold answers: Turc et al.'s unlabelled transfer set, for all forms. The teacher's prediction takes
+the place of the gold answer in ``hard``, as in Tang et al. (section 3.2). Turc et al. have no ``hard``, which is
+``alpha=1``. ``augment`` changes words as TinyBERT does, for classification and regression
+(`bench.adapt.distil.augmentation`).
 
 Controls: ``alpha=0`` trains the student alone for as many steps; no teacher is trained then, and the scores equal those
 of `finetune`. ``shuffle=examples`` exchanges the teacher's outputs between training examples. ``shuffle=labels``
 exchanges them between examples with the same gold answer: they then only show what the teacher predicts for a class on
-average.
+average. Unlabelled examples count as examples with the answer that the teacher predicts.
 """
 
 import re
@@ -71,6 +75,8 @@ class Own(Learning):
     answer."""
     crf: int = settings.setting(0, "0: tags are judged one by one", lambda value: value == 0, sparing=True)
 
+    unlabelled: int = settings.setting(0, sparing=True)
+    """Maximum number of training examples beyond ``train_limit`` that are used without their gold answers."""
     augment: int = settings.setting(0, sparing=True)
     """N_a, the number of changed copies of each training example. The teacher labels them, too."""
     augment_by: str = settings.one_of("model", "model", "vectors", "random", "copies", sparing=True)
@@ -85,7 +91,7 @@ class Own(Learning):
 
     def of(self, task: str) -> "Own":
         """With ``alpha=0``, there is no teacher, and no texts are added."""
-        return self if self.alpha else replace(self, teacher="", augment=0)
+        return self if self.alpha else replace(self, teacher="", unlabelled=0, augment=0)
 
     def models(self, form: Form) -> Mapping[str, str]:
         vectors = self.augment and self.augment_by in ("model", "vectors")
@@ -101,8 +107,9 @@ class Own(Learning):
         return self._kept(split) * (1 + self.augment)
 
     def _kept(self, split: Split) -> float:
-        """Rows of the training set without copies."""
-        return super()._limited(split)
+        """Rows of the training set and of unlabelled examples, without copies."""
+        labelled = super()._limited(split)
+        return labelled + min(self.unlabelled * split.rows, split.examples * split.rows - labelled)
 
 
 class Distil(Adaptation):
@@ -138,7 +145,7 @@ class Distil(Adaptation):
         from ptmbench.bench.adapt.distil.targets import taught
 
         read, outputs, flops = teacher.read(examples, during="teach")
-        return taught(rows, read, outputs, settings.shuffle, seed), flops
+        return taught(rows, read, outputs, examples, settings.shuffle, seed), flops
 
     def loss(self, adapted: Any, numbers: Any, batch: Mapping[str, Any], seed: Any) -> Any:
         """Batches without the array ``teacher`` have the loss of fine-tuning, because the teacher labels only the

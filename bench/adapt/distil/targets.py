@@ -11,17 +11,24 @@ import numpy as np
 
 from ptmbench.bench.adapt.heads import InputRow
 from ptmbench.bench.errors import NotApplicable
+from ptmbench.tasks.task import Example
 
 _GOLD = ("label", "score", "tags")
 """Arrays with gold answers, of classification, regression and tagging. Each row has one of them."""
 
 
 def taught(
-    rows: Sequence[InputRow], read: Sequence[InputRow], outputs: Sequence[np.ndarray], shuffle: str, seed: int
+    rows: Sequence[InputRow],
+    read: Sequence[InputRow],
+    outputs: Sequence[np.ndarray],
+    examples: Sequence[Example],
+    shuffle: str,
+    seed: int,
 ) -> list[InputRow]:
     """Returns ``rows`` with the array ``teacher``. ``outputs`` are the teacher's outputs for the rows ``read``, which
-    it made from the same examples, perhaps with another tokenizer. With ``shuffle``, "examples" or "labels", the rows
-    exchange their outputs (`permute_within_keys`).
+    it made from the same ``examples``, perhaps with another tokenizer. Rows of examples without a gold answer get the
+    teacher's prediction instead. With ``shuffle``, "examples" or "labels", the rows exchange their outputs
+    (`permute_within_keys`).
 
     Raises `NotApplicable` if teacher and student cut the examples into different rows, or if there are no labels to
     shuffle by.
@@ -34,6 +41,10 @@ def taught(
         )
     if not rows:
         return []
+    rows = [
+        _labelled(row, other, output) if examples[row.example].gold is None else row
+        for row, other, output in zip(rows, read, outputs, strict=True)
+    ]
     if "tags" in rows[0].arrays:
         return _tags_taught(rows, read, outputs, shuffle, seed)
     if "label" in rows[0].arrays:
@@ -78,6 +89,19 @@ def _tags_taught(
         for (number, place), chosen in zip(words, permute_within_keys(keys, seed), strict=True):
             said[number][place] = source[chosen]
     return [replace(row, arrays={**row.arrays, "teacher": one.T}) for row, one in zip(rows, said, strict=True)]
+
+
+def _labelled(row: InputRow, read: InputRow, output: np.ndarray) -> InputRow:
+    """Returns ``row`` with the teacher's prediction as its gold answer. ``output`` is the teacher's for the row
+    ``read``."""
+    if "tags" in row.arrays:
+        tags = row.arrays["tags"].copy()
+        tags[row.arrays["places"]] = np.argmax(output[read.arrays["places"]], axis=-1)
+        return replace(row, arrays={**row.arrays, "tags": tags})
+    if "label" in row.arrays:
+        label = row.note[int(np.argmax(output[row.note]))]
+        return replace(row, arrays={**row.arrays, "label": np.int32(label)})
+    return replace(row, arrays={**row.arrays, "score": np.float32(output[0])})
 
 
 def _alike(row: InputRow, other: InputRow) -> bool:

@@ -38,6 +38,7 @@ class Own(multitask.MultitaskSettings, distil.Own):
 
     temperature: float = settings.positive(1.0, baked=True)
     """T, the temperature of the softmax of teacher and student in training."""
+    unlabelled: int = settings.setting(0, "0: no texts are added", lambda value: value == 0, sparing=True)
     augment: int = settings.setting(0, "0: no texts are added", lambda value: value == 0, sparing=True)
 
 
@@ -56,7 +57,7 @@ class MtDnn(distil.Distil):
         from ptmbench.bench.adapt.mtdnn.targets import placed
 
         read, outputs, flops = teacher.read(examples, during="teach")
-        return taught(rows, *placed(rows, read, outputs), settings.shuffle, seed), flops
+        return taught(rows, *placed(rows, read, outputs), examples, settings.shuffle, seed), flops
 
 
 ADAPTATION = MtDnn()

@@ -65,9 +65,9 @@ def taught(
         )
     places = layers(ours.depth, theirs.depth, settings.chosen)
     read, said, flops = teacher.read(examples, during="teach", function=_both)
-    taught = targets.taught(rows, read, [one["numbers"] for one in said], settings.shuffle, seed)
+    taught = targets.taught(rows, read, [one["numbers"] for one in said], examples, settings.shuffle, seed)
     states = [one["states"][[place - 1 for place in places]] for one in said]
-    order = targets.row_permutation(rows, settings.shuffle, seed)
+    order = targets.row_permutation(taught, settings.shuffle, seed)
     given = zip(taught, order, strict=True)
     return [replace(row, arrays={**row.arrays, "states": states[place]}) for row, place in given], flops
 

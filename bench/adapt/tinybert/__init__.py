@@ -79,7 +79,7 @@ class TinyBert(distil.Distil):
 
         read, outputs, flops = teacher.read(examples, during="teach")
         check(teacher.network.network.encoder, student.network.encoder, rows, read, settings.map)
-        return taught(rows, read, outputs, settings.shuffle, seed), flops
+        return taught(rows, read, outputs, examples, settings.shuffle, seed), flops
 
 
 ADAPTATION = TinyBert()

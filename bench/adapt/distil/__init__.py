@@ -25,10 +25,9 @@ its students, with the settings of `finetune` in this run. It may also be a chec
 tokenizer, because it predicts whole texts and, in tagging, whole words. It predicts each training example once, without
 dropout. In Tang et al. and Turc et al. it also predicts many more texts, which bring most of their improvement. Two
 settings add such texts. ``unlabelled`` takes them from the training examples of the task that ``train_limit`` leaves
-out, without their gold answers: Turc et al.'s unlabelled transfer set, for all forms. The teacher's prediction takes
-the place of the gold answer in ``hard``, as in Tang et al. (section 3.2). Turc et al. have no ``hard``, which is
-``alpha=1``. ``augment`` changes words as TinyBERT does, for classification and regression
-(`bench.adapt.distil.augmentation`).
+out, without their gold answers, for all forms (Turc et al.'s unlabelled transfer set). The teacher's prediction takes
+the place of the gold answer in ``hard``; Turc et al. have no ``hard``, which is ``alpha=1``. ``augment`` changes words
+as TinyBERT does, for classification and regression (`bench.adapt.distil.augmentation`).
 
 Controls: ``alpha=0`` trains the student alone for as many steps; no teacher is trained then, and the scores equal those
 of `finetune`. ``shuffle=examples`` exchanges the teacher's outputs between training examples. ``shuffle=labels``

@@ -6,7 +6,8 @@
 The second line runs on the embedded microworld. The teacher is a BERT mini. It is fine-tuned, and `TRANSFORMS` and
 `ADAPTATIONS` compress it. `STUDENTS` are the ways in which a BERT tiny learns from it, with random or with pre-trained
 weights. `PRETRAINED_STUDENTS` learn from the teacher in pre-training, and some of them also from the fine-tuned
-teacher. A convolutional network with the depth and width of BERT tiny learns the teacher's logits.
+teacher. Where a task has more than 4,000 training examples, students also learn from 20,000 others without labels. A
+convolutional network with the depth and width of BERT tiny learns the teacher's logits.
 
 A student may be good because of its teacher, or because of the compute that the teacher took. So each student has a
 baseline: a plain BERT tiny with the same total cost in FLOPs. For students with random weights, the baseline is
@@ -69,6 +70,8 @@ STUDENTS = (
     f"distil:{_TAUGHT}",
     f"distil:{_TAUGHT}+match=logits",
     f"distil:{_TAUGHT}+shuffle=labels",
+    f"distil:{_TAUGHT}+unlabelled=20000",
+    f"distil:{_TAUGHT}+unlabelled=20000+shuffle=labels",
     f"mtdnn:{_TAUGHT}+auxiliary={_TASKS}",
     f"mtdnn:{_TAUGHT}+auxiliary={_TASKS}+shuffle=labels",
 )

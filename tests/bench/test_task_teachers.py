@@ -103,9 +103,28 @@ def test_word_level_targets_are_aligned_across_tokenizers():
     teacher_outputs = np.arange(36, dtype=np.float32).reshape(9, 4)
     (row,) = taught([student], [teacher], [teacher_outputs], GOLD, "", 0)
     assert (row.arrays["teacher"].T[student.arrays["places"]] == teacher_outputs[places]).all()
-    fewer = replace(teacher, arrays={**teacher.arrays, "places": places[:2]})  # its row ends before the third word
-    with pytest.raises(NotApplicable, match="cut long sentences in other places. Raise --set length"):
+    fewer = replace(teacher, arrays={**teacher.arrays, "places": places[:2]})  # without the third word
+    with pytest.raises(NotApplicable, match="see different training examples.*Give both the same settings"):
         taught([student], [fewer], [teacher_outputs], GOLD, "", 0)
+
+
+def test_a_teacher_may_cut_long_sentences_after_other_words():
+    """The student's rows begin at words 0 and 3 of a sentence, the teacher's at words 0, 2 and 4."""
+    tags = [0, 1, 2, 1, 0]
+
+    def row(first, end):
+        return replace(tagged(tags[first:end]), note=(first, np.arange(1, end - first + 1)))
+
+    student, teacher = [row(0, 3), row(3, 5)], [row(0, 2), row(2, 4), row(4, 5)]
+    outputs = [np.arange(32, dtype=np.float32).reshape(8, 4) + 100 * number for number in range(3)]
+    found = taught(student, teacher, outputs, GOLD, "", 0)
+    said = np.concatenate([one.arrays["teacher"].T[one.arrays["places"]] for one in found])
+    expected = [outputs[0][1], outputs[0][2], outputs[1][1], outputs[1][2], outputs[2][1]]
+    assert (said == np.stack(expected)).all()
+    assert [one.arrays["tags"].tolist() for one in found] == [one.arrays["tags"].tolist() for one in student]
+    for others in (teacher[:2], [replace(one, example=1) for one in teacher]):
+        with pytest.raises(NotApplicable, match="see different training examples"):
+            taught(student, others, outputs[: len(others)], GOLD, "", 0)
 
 
 @pytest.mark.slow

@@ -13,8 +13,14 @@ from ptmbench.bench.adapt.heads import InputRow
 from ptmbench.bench.errors import NotApplicable
 from ptmbench.tasks.task import Example
 
-_GOLD = ("label", "score", "tags")
-"""Arrays with gold answers, of classification, regression and tagging. Each row has one of them."""
+_GOLD = ("label", "score")
+"""Arrays with the gold answer of a text, in classification and regression. Each row of a text has one of them."""
+
+
+_OTHER_EXAMPLES = (
+    "because teacher and student see different training examples, or the same ones with different gold answers. Give "
+    "both the same settings context and train_limit with --set."
+)
 
 
 def taught(
@@ -30,23 +36,18 @@ def taught(
     teacher's prediction instead. With ``shuffle``, "examples" or "labels", the rows exchange their outputs
     (`permute_within_keys`).
 
-    Raises `NotApplicable` if teacher and student cut the examples into different rows, or if there are no labels to
-    shuffle by.
+    Raises `NotApplicable` if teacher and student see different examples, or if there are no labels to shuffle by.
     """
+    if rows and all("tags" in row.arrays for row in (*rows, *read)):
+        return _tags_taught(rows, read, outputs, shuffle, seed)
     if len(rows) != len(read) or not all(map(_alike, rows, read)):
-        raise NotApplicable(
-            "other-rows",
-            "because teacher and student see the training examples in other rows: the settings length, context or "
-            "train_limit differ, or their tokenizers cut long sentences in other places. Raise --set length.",
-        )
+        raise NotApplicable("other-examples", _OTHER_EXAMPLES)
     if not rows:
         return []
     rows = [
-        _labelled(row, other, output) if examples[row.example].gold is None else row
-        for row, other, output in zip(rows, read, outputs, strict=True)
+        _labelled(row, output) if examples[row.example].gold is None else row
+        for row, output in zip(rows, outputs, strict=True)
     ]
-    if "tags" in rows[0].arrays:
-        return _tags_taught(rows, read, outputs, shuffle, seed)
     if "label" in rows[0].arrays:
         said = [np.asarray(output, np.float32) for output in outputs]  # [C] each
     else:
@@ -75,29 +76,39 @@ def permute_within_keys(keys: Sequence[Hashable], seed: int) -> np.ndarray:
 def _tags_taught(
     rows: Sequence[InputRow], read: Sequence[InputRow], outputs: Sequence[np.ndarray], shuffle: str, seed: int
 ) -> list[InputRow]:
-    """`taught` for tagging, where words are shuffled and not whole sentences. The outputs for a word are at its first
-    token, both in the rows that the teacher has ``read`` and in ``rows``."""
-    said = []
-    for row, other, output in zip(rows, read, outputs, strict=True):
-        tokens = np.zeros((len(row.arrays["tags"]), output.shape[-1]), np.float32)
-        tokens[row.arrays["places"]] = output[other.arrays["places"]]
-        said.append(tokens)
+    """`taught` for tagging, where words are matched and shuffled. The output for a word is at its first token. A long
+    sentence has several rows, and student and teacher may begin these at different words."""
+    words = [word for row in rows for word in _words(row)]
+    theirs = {word: number for number, word in enumerate(word for row in read for word in _words(row))}
+    order = [theirs.get(word, -1) for word in words]
+    tags, their_tags = (
+        np.concatenate([row.arrays["tags"][row.arrays["places"]] for row in some]) for some in (rows, read)
+    )
+    if len(words) != len(theirs) or -1 in order or not np.array_equal(tags, their_tags[order]):
+        raise NotApplicable("other-examples", _OTHER_EXAMPLES)
+    said = np.concatenate([output[row.arrays["places"]] for row, output in zip(read, outputs, strict=True)])[order]
+    tags = np.where(tags < 0, np.argmax(said, axis=-1), tags)  # words without a gold tag
     if shuffle:
-        words = [(number, place) for number, row in enumerate(rows) for place in row.arrays["places"]]
-        keys = [int(rows[number].arrays["tags"][place]) if shuffle == "labels" else 0 for number, place in words]
-        source = [said[number][place].copy() for number, place in words]
-        for (number, place), chosen in zip(words, permute_within_keys(keys, seed), strict=True):
-            said[number][place] = source[chosen]
-    return [replace(row, arrays={**row.arrays, "teacher": one.T}) for row, one in zip(rows, said, strict=True)]
+        said = said[permute_within_keys(tags.tolist() if shuffle == "labels" else [0] * len(tags), seed)]
+    found, begin = [], 0
+    for row in rows:
+        places = row.arrays["places"]
+        end = begin + len(places)
+        row_tags, tokens = row.arrays["tags"].copy(), np.zeros((len(row.arrays["tags"]), said.shape[-1]), np.float32)
+        row_tags[places], tokens[places] = tags[begin:end], said[begin:end]
+        found.append(replace(row, arrays={**row.arrays, "tags": row_tags, "teacher": tokens.T}))
+        begin = end
+    return found
 
 
-def _labelled(row: InputRow, read: InputRow, output: np.ndarray) -> InputRow:
-    """Returns ``row`` with the teacher's prediction as its gold answer. ``output`` is the teacher's for the row
-    ``read``."""
-    if "tags" in row.arrays:
-        tags = row.arrays["tags"].copy()
-        tags[row.arrays["places"]] = np.argmax(output[read.arrays["places"]], axis=-1)
-        return replace(row, arrays={**row.arrays, "tags": tags})
+def _words(row: InputRow) -> list[tuple[int, int]]:
+    """The words of a row of tags: the numbers of their example, and of the word in it."""
+    first, _ = row.note
+    return [(row.example, first + number) for number in range(len(row.arrays["places"]))]
+
+
+def _labelled(row: InputRow, output: np.ndarray) -> InputRow:
+    """Returns the ``row`` of a text with the teacher's prediction as its gold answer. ``output`` is the teacher's."""
     if "label" in row.arrays:
         label = row.note[int(np.argmax(output[row.note]))]
         return replace(row, arrays={**row.arrays, "label": np.int32(label)})
@@ -105,16 +116,11 @@ def _labelled(row: InputRow, read: InputRow, output: np.ndarray) -> InputRow:
 
 
 def _alike(row: InputRow, other: InputRow) -> bool:
-    """Whether both rows are about the same example, with the same gold answers in the same order and units."""
+    """Whether both rows are about the same text, with the same gold answer in the same units."""
     names = [name for name in _GOLD if name in row.arrays]
     return row.example == other.example and all(
-        name in other.arrays and np.array_equal(_gold(row, name), _gold(other, name)) for name in names
+        name in other.arrays and np.array_equal(row.arrays[name], other.arrays[name]) for name in names
     )
-
-
-def _gold(row: InputRow, name: str) -> np.ndarray:
-    """The gold answers ``name`` of ``row``: the tags of its words, in their order."""
-    return row.arrays["tags"][row.arrays["places"]] if name == "tags" else row.arrays[name]
 
 
 def _key(row: InputRow, shuffle: str) -> Hashable:

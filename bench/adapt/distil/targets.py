@@ -15,8 +15,6 @@ from ptmbench.tasks.task import Example
 
 _GOLD = ("label", "score")
 """Arrays with the gold answer of a text, in classification and regression. Each row of a text has one of them."""
-
-
 _OTHER_EXAMPLES = (
     "because teacher and student see different training examples, or the same ones with different gold answers. Give "
     "both the same settings context and train_limit with --set."

@@ -243,7 +243,7 @@ class _Attempt:
         for part in (self.parts.train, self.parts.selection) if source.first else ():
             flops += source.first.follow(codec, part, during="train")
         with phase("encode"):
-            rows = {"train": codec.rows(self.parts.train), "selection": codec.rows(self.parts.selection)}
+            rows = {"train": codec.training_rows(self.parts.train), "selection": codec.rows(self.parts.selection)}
         return replace(source, codec=codec), rows, flops
 
     def _sizes(self, weights: Mapping[str, np.ndarray], changed: Sequence[str], source: Any) -> dict[str, int]:
@@ -321,7 +321,7 @@ class _Attempt:
             auxiliary = examples.auxiliary_examples(cell, self.context.data, settings, [*selection, *self.parts.report])
         train = self._enlarged(method, settings)
         with phase("encode"):
-            rows = {"train": codec.rows(train), "selection": codec.rows(selection)}
+            rows = {"train": codec.training_rows(train), "selection": codec.rows(selection)}
             auxiliary_rows = {name: codec.auxiliary_rows({name: some}) for name, some in auxiliary.items()}
         with phase("build"):
             given = {"own": self.own, "others": extra_encoders, "task": self.task, "seed": cell.seed}

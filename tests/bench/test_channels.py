@@ -60,7 +60,7 @@ TASKS = {
 def form_rows(form, tokenizer, *examples, adaptation="finetune", task=None, **changes):
     chosen = settings.changed(settings.defaults(form, adaptation), {"length": 24} | changes)
     codec = heads.of(form, adaptation).Codec(load(task or TASKS[form]), tokenizer, chosen, examples)
-    return codec.rows(examples)
+    return codec.training_rows(examples)
 
 
 @pytest.mark.parametrize("length", [24, 12])

@@ -50,7 +50,7 @@ def decode(tokens):
 
 def test_rows_mark_the_tokens_of_a_word_with_its_language():
     made = codec()
-    first = made.rows(TRAIN)[0].arrays
+    first = made.training_rows(TRAIN)[0].arrays
     assert [decode(t[i == side]) for t, i, side in zip(first["tokens"], first["inside"], (2, 1), strict=True)] == [
         "lobok", "wolf",
     ]  # fmt: skip
@@ -144,8 +144,8 @@ def test_the_map_recovers_a_rotation():
         made = words.Codec(load("word_translation"), word_tokenizer, chosen, all_examples)
         adapted = Adapted(network, word_tokenizer.vocabulary, Form.RANKING, "mapping", 1, chosen, lambda rows: 0.0)
         adapted.reset(initial, 0)
-        rows = made.rows(list(all_examples))
-        loop.train(adapted, made.rows(all_examples), chosen, 0, lambda: 0.0)
+        rows = made.rows(all_examples)
+        loop.train(adapted, made.training_rows(all_examples), chosen, 0, lambda: 0.0)
         actual[mapped] = made.predictions(all_examples, rows, loop.outputs(adapted, rows))
         after = networks.weights(network.loss.variables)
         assert all(np.array_equal(after[name], value) for name, value in initial.items())
@@ -156,7 +156,7 @@ def test_a_resumed_map_includes_the_pairs_seen_before_the_stop(tmp_path):
     network = models.load("word2vec").build(SHAPE, TOKENIZER.vocabulary)
     initial, chosen = networks.weights(network.loss.variables), Own(batch=2)
     all_examples = examples(*PAIRS)
-    rows = words.Codec(load("word_translation"), TOKENIZER, chosen, all_examples).rows(all_examples)
+    rows = words.Codec(load("word_translation"), TOKENIZER, chosen, all_examples).training_rows(all_examples)
 
     def train_map(bookmark=None, stop=None):
         adapted = Adapted(network, TOKENIZER.vocabulary, Form.RANKING, "mapping", 1, chosen, lambda rows: 0.0)

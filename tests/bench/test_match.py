@@ -87,16 +87,15 @@ def extraction_rows(examples):
 def test_training_rows_have_the_reference_then_candidates_by_rouge():
     texts = ["Amber birch.", "Iron jam.", "Cedar daisy."]
     example = Example(id="0", inputs=("\n".join(texts),), gold=("Cedar daisy, amber birch.",))
-    train = [example]
-    made = make_codec(train, [np.array([0.2, 0.9, 0.1, -1e9])], sentences=2)
-    (row,) = made.rows(train)
+    made = make_codec([example], [np.array([0.2, 0.9, 0.1, -1e9])], sentences=2)
+    (row,) = made.training_rows([example])
     choices = ["\n".join(texts[i] for i in one) for one in [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2)]]
     grades = [np.mean(rouge.statistics([example.gold], [one])[0, :3]) for one in choices]
     order = sorted(range(6), key=lambda i: -grades[i])
     assert row.note == [example.gold[0], *(choices[i] for i in order)]
     assert row.note[1] == choices[4] and row.note[-1] == choices[1]
     assert row.arrays["tokens"].shape[0] == 8 and row.arrays["unused"].tolist() == [0.0] * 7
-    (plain,) = made.rows([example])  # not the training list, so the row contains nothing of the reference
+    (plain,) = made.rows([example])  # the row contains nothing of the reference
     assert plain.note == choices and plain.arrays["tokens"].shape[0] == 7
     assert made.predictions([example], [plain], [np.array([0.1, 0.2, 0.9, 0.3, 0.0, 0.0, -1e9, -1e9])]) == [texts[2]]
     with pytest.raises(NotApplicable, match="because no candidates were extracted"):
@@ -133,7 +132,7 @@ def test_matching_learns_better_summaries_than_extraction():
     train, test = make_examples(48, 0), make_examples(24, 1)
     chosen = Own(sentences=2, learning_rate=3e-2, epochs=6, batch=8, dropout=0.0, patience=9)
     codec = make_codec(*train, sentences=2)
-    rows = codec.rows(train[0])
+    rows = codec.training_rows(train[0])
     codec.follow(test[0], extraction_rows(test[0]), test[1])
     shape = Size(layers=1, width=16, heads=2, inner=32, length=64)
     network = model("word2vec").build(shape, TOKENIZER.vocabulary)

@@ -44,7 +44,7 @@ def decode(tokens):
 
 
 def test_training_rows_have_a_question_and_its_answer():
-    rows = codec().rows(TRAIN)
+    rows = codec().training_rows(TRAIN)
     assert [[decode(text) for text in row.arrays["tokens"]] for row in rows] == [
         ["[CLS] land reform [SEP] hypernym [SEP]", "[CLS] reform [SEP]"],
         ["[CLS] land reform [SEP] hypernym [SEP]", "[CLS] call [SEP]"],
@@ -81,7 +81,7 @@ def test_candidates_with_equal_vectors_tie():
 
 def test_the_loss_excludes_other_correct_answers():
     rng, head = np.random.default_rng(0), ranking.Head(1)
-    batch = stack(codec().rows(TRAIN))
+    batch = stack(codec().training_rows(TRAIN))
     pooled = rng.normal(size=(6, 5)).astype(np.float32)  # three questions, each followed by its answer
     vectors = head(Encoding(tokens=None, pooled=pooled, layers=()), batch)
     unit = pooled / np.linalg.norm(pooled, axis=1, keepdims=True)
@@ -118,6 +118,9 @@ def test_a_cell_learns_a_graph_and_is_recorded(tmp_path):
     actual = record.read(record.write(context.out, result))
     assert actual.curve[-1]["loss"] < actual.curve[0]["loss"]
     assert 25 <= actual.headline["value"] <= 100 and actual.task["examples"] == 4
+    examples = load("wn18rr").examples(context.data, "train")
+    rows = ranking.Codec(load("wn18rr"), TOKENIZER, settings, examples).training_rows(examples)
+    assert actual.cost["tokens"] == 12 * sum(row.tokens for row in rows)
 
     # 12 epochs of four questions (6 tokens) and answers (3.5); four questions once; four candidates after each epoch.
     tokens, _, reason = estimate.cell_cost(cell, context.data, {}, shape)

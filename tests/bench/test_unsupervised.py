@@ -55,7 +55,7 @@ def test_both_sides_of_a_pair_are_never_seen():
     rng = np.random.default_rng(1)
     kinds = [("one two", "eins zwei"), ("three", "drei"), ("four four", "vier vier"), ("five one", "zwei eins")]
     train = [pair(i, *kinds[k]) for i, k in enumerate(rng.integers(4, size=40))]
-    rows = codec(train).rows(train)
+    rows = codec(train).training_rows(train)
     seen = [(TOKENIZER.decode(row.note.ids), row.note.language) for row in rows]
     assert len(rows) == 40 and {language for _, language in seen} == {0, 1}
     for source, target in kinds:
@@ -84,7 +84,7 @@ def test_unsuitable_tasks_and_training_sets_give_the_reason():
         monolingual.Codec(load("aeslc"), TOKENIZER, Own(), [])
     train = [pair(0, "one", "eins")]
     with pytest.raises(NotApplicable, match="because the training set has no text of one"):
-        codec(train).rows(train)
+        codec(train).training_rows(train)
 
 
 def test_noise_moves_drops_and_blanks_whole_words():
@@ -165,7 +165,7 @@ def test_texts_have_their_own_language_and_the_picture_of_their_example():
         assert not arrays["entities"].any() and "segments" not in arrays
         return set(arrays["languages"][:-1].tolist()), float(arrays["regions"][0, 0])
 
-    rows = made.rows(made.train)
+    rows = made.training_rows([one, two])
     assert [annotated(row) for row in rows] == [({english}, 1.0), ({german}, 2.0)]
     assert [annotated(row) for row in made.rows([one, two])] == [({english}, 1.0), ({english}, 2.0)]
 

@@ -67,8 +67,12 @@ class Codec:
         raise NotImplementedError
 
     def rows(self, examples: Sequence[Example]) -> list["InputRow"]:
-        """The rows of ``examples``; rows of training examples also have the targets."""
+        """The rows of ``examples``, with the targets of those that have a gold answer."""
         raise NotImplementedError
+
+    def training_rows(self, examples: Sequence[Example]) -> list["InputRow"]:
+        """The rows that training reads of ``examples``, by default the same `rows`."""
+        return self.rows(examples)
 
     def predictions(self, examples: Sequence[Example], rows: Sequence["InputRow"], outputs: Sequence[Any]) -> list[Any]:
         """One prediction for each example, from the head's outputs for ``rows``."""

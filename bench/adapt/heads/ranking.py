@@ -38,30 +38,37 @@ class Codec(heads.Codec):
     outputs = 1
 
     def __init__(self, task: Task, tokenizer: Tokenizer, settings: Settings, train: Sequence[Example]):
-        self.tokenizer, self.settings, self.train = tokenizer, settings, train
+        self.tokenizer, self.settings = tokenizer, settings
         self.right: dict[tuple, set[str]] = defaultdict(set)
         for example in train:  # not `Target.others`, which have the answers of the other splits
             self.right[_question(example)].add(str(example.gold))
 
     def rows(self, examples: Sequence[Example]) -> list[InputRow]:
-        candidates = next((e.gold.candidates for e in examples), {})
+        candidates, ids = _candidates(examples), self._ids(examples)
         number = {name: place for place, name in enumerate(candidates)}
-        learned = examples is self.train
-        texts = list(dict.fromkeys([*(t for e in examples for t in e.inputs), *candidates.values()]))
-        ids = dict(zip(texts, self.tokenizer.encode(texts), strict=True))
+        rows = [_row([self._question(ids, e)], number[e.gold], [-1], i) for i, e in enumerate(examples)]
+        texts = enumerate(candidates.values())
+        return rows + [_row([self._candidate(ids, text, examples[0])], n, [-1], -1) for n, text in texts]
+
+    def training_rows(self, examples: Sequence[Example]) -> list[InputRow]:
+        candidates, ids = _candidates(examples), self._ids(examples)
+        number = {name: place for place, name in enumerate(candidates)}
         rows = []
         for i, example in enumerate(examples):
-            first, *rest = channels.texts(self.tokenizer, example, [ids[text] for text in example.inputs])
-            sequences = [self._sequence([first, channels.joined(rest)] if rest else [first])]
-            others = [-1]
-            if learned:
-                sequences.append(self._candidate(ids, candidates[example.gold], examples[0]))
-                others = [number[name] for name in self.right[_question(example)]]
-            rows.append(_row(sequences, number[example.gold], others, i))
-        if not learned:
-            texts = candidates.values()
-            rows += [_row([self._candidate(ids, text, examples[0])], n, [-1], -1) for n, text in enumerate(texts)]
+            answer = self._candidate(ids, candidates[example.gold], examples[0])
+            others = [number[name] for name in self.right[_question(example)]]
+            rows.append(_row([self._question(ids, example), answer], number[example.gold], others, i))
         return rows
+
+    def _ids(self, examples: Sequence[Example]) -> dict[str, list[int]]:
+        """The token ids of all texts of ``examples`` and of the candidates."""
+        texts = list(dict.fromkeys([*(t for e in examples for t in e.inputs), *_candidates(examples).values()]))
+        return dict(zip(texts, self.tokenizer.encode(texts), strict=True))
+
+    def _question(self, ids: dict[str, list[int]], example: Example) -> InputRow:
+        """The row of the question of ``example``."""
+        first, *rest = channels.texts(self.tokenizer, example, [ids[text] for text in example.inputs])
+        return self._sequence([first, channels.joined(rest)] if rest else [first])
 
     def _candidate(self, ids: dict[str, list[int]], text: str, example: Example) -> InputRow:
         """The row of a candidate. All questions share it, so any of them, such as ``example``, gives the language."""
@@ -104,6 +111,11 @@ class Head(parts.Head):
         scores -= 1e9 * tf.cast(right & ~own, tf.float32)
         labels = tf.range(tf.shape(scores)[0])
         return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, scores))
+
+
+def _candidates(examples: Sequence[Example]) -> dict[str, str]:
+    """The texts by name of the candidates, which all ``examples`` share."""
+    return next((e.gold.candidates for e in examples), {})
 
 
 def _question(example: Example) -> tuple:

@@ -36,7 +36,7 @@ class Codec(heads.Codec):
     outputs = 1
 
     def __init__(self, task: Task, tokenizer: Tokenizer, settings: Own, train: Sequence[Example]):
-        self.tokenizer, self.settings, self.train = tokenizer, settings, train
+        self.tokenizer, self.settings = tokenizer, settings
         self.known = _questions(train)
 
     def state(self) -> dict[str, Any]:
@@ -53,14 +53,18 @@ class Codec(heads.Codec):
             self.known[asked] = Example(id="", inputs=tuple(inputs), channels=layers)
 
     def rows(self, examples: Sequence[Example]) -> list[InputRow]:
-        candidates = next((e.gold.candidates for e in examples), {})
         questions = self.known | {k: e for k, e in _questions(examples).items() if k not in self.known}
-        offered = {text: channels.candidate_of(examples[0], text) for text in candidates.values()}
-        answers, words = self._words(offered, _ANSWER), self._words(questions, _QUESTION)
-        if examples is not self.train:
-            rows = [_row([word], text) for text, word in words.items()]
-            return rows + [_row([answers[text]]) for text in candidates.values()]
-        return [_row([words[_question(e)], answers[candidates[e.gold]]]) for e in examples]
+        rows = [_row([word], text) for text, word in self._words(questions, _QUESTION).items()]
+        return rows + [_row([answer]) for answer in self._answers(examples).values()]
+
+    def training_rows(self, examples: Sequence[Example]) -> list[InputRow]:
+        words, answers = self._words(_questions(examples), _QUESTION), self._answers(examples)
+        return [_row([words[_question(e)], answers[e.gold.candidates[e.gold]]]) for e in examples]
+
+    def _answers(self, examples: Sequence[Example]) -> dict[str, InputRow]:
+        """The row of each text among the candidates, which all ``examples`` share."""
+        candidates = next((e.gold.candidates for e in examples), {})
+        return self._words({text: channels.candidate_of(examples[0], text) for text in candidates.values()}, _ANSWER)
 
     def _words(self, asked: Mapping[str, Example], side: int) -> dict[str, InputRow]:
         """The row of each text in ``asked``, with the channels of its example."""

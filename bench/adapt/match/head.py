@@ -40,7 +40,7 @@ class Codec(heads.Codec):
     def __init__(self, task: Task, tokenizer: Tokenizer, settings: Own, train: Sequence[Example]):
         if not summaries.wanted(task):
             raise NotApplicable("no-sentences", "because the target text is not part of the source.")
-        self.tokenizer, self.settings, self.train = tokenizer, settings, train
+        self.tokenizer, self.settings = tokenizer, settings
         most = max(2, settings.sentences or task.extra["lead"])
         self.sizes = (most - 1, most)
         self.outputs = (settings.gold_margin, settings.margin)
@@ -55,24 +55,32 @@ class Codec(heads.Codec):
             self._candidates[examples[row.example].inputs[0]] = [summaries.joined(row.note, one) for one in chosen]
 
     def rows(self, examples: Sequence[Example]) -> list[InputRow]:
-        """Rows of text and candidates. In training, the reference comes before the candidates, and the best candidates
-        come first."""
+        """Rows of text and candidates."""
+        return [self._row(i, example, self._extracted(example)) for i, example in enumerate(examples)]
+
+    def training_rows(self, examples: Sequence[Example]) -> list[InputRow]:
+        """Rows of text, reference and candidates. The best candidates come first."""
         rows = []
         for i, example in enumerate(examples):
-            text = example.inputs[0]
-            if text not in self._candidates:
-                raise NotApplicable("no-candidates", "because no candidates were extracted from this text.")
-            candidates = self._candidates[text]
-            if examples is self.train:
-                gold = example.gold[0]
-                candidates = [gold, *sorted(candidates, key=lambda one: -likeness(one, gold))]
-            encoded = self.tokenizer.encode([text, *candidates])
-            texts = channels.texts(self.tokenizer, example, encoded[:1])
-            texts += channels.texts(self.tokenizer, example, encoded[1:], candidates)
-            laid = [InputRow(layout(self.tokenizer.vocabulary, [one], self.settings.length), i) for one in texts]
-            arrays = stack(laid, multiple=1)  # tokens, segments [1 + C, T]
-            rows.append(InputRow(arrays | {"unused": np.zeros(len(candidates), np.float32)}, i, note=candidates))
+            gold = example.gold[0]
+            candidates = sorted(self._extracted(example), key=lambda one: -likeness(one, gold))
+            rows.append(self._row(i, example, [gold, *candidates]))
         return rows
+
+    def _extracted(self, example: Example) -> list[str]:
+        """The candidates for the text of ``example``. Raises `NotApplicable` if `follow` has not made them."""
+        if example.inputs[0] not in self._candidates:
+            raise NotApplicable("no-candidates", "because no candidates were extracted from this text.")
+        return self._candidates[example.inputs[0]]
+
+    def _row(self, number: int, example: Example, candidates: list[str]) -> InputRow:
+        """The row of example ``number`` with ``candidates``."""
+        encoded = self.tokenizer.encode([example.inputs[0], *candidates])
+        texts = channels.texts(self.tokenizer, example, encoded[:1])
+        texts += channels.texts(self.tokenizer, example, encoded[1:], candidates)
+        laid = [InputRow(layout(self.tokenizer.vocabulary, [one], self.settings.length), number) for one in texts]
+        arrays = stack(laid, multiple=1)  # tokens, segments [1 + C, T]
+        return InputRow(arrays | {"unused": np.zeros(len(candidates), np.float32)}, number, note=candidates)
 
     def predictions(
         self, examples: Sequence[Example], rows: Sequence[InputRow], outputs: Sequence[np.ndarray]

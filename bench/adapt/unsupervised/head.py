@@ -79,16 +79,17 @@ class Codec(generation.Codec):
         if "languages" not in task.extra:
             raise NotApplicable("no-languages", "because the task is not to translate one language into another.")
         super().__init__(task, tokenizer, settings, train)
-        self.train, self.languages = train, task.extra["languages"]
+        self.languages = task.extra["languages"]
 
     def rows(self, examples: Sequence[Example]) -> list[InputRow]:
+        sources = self.tokenizer.encode([e.inputs[0] for e in examples])
+        targets = self.tokenizer.encode([e.gold[0] if e.gold else "" for e in examples])
+        read = [self._empty_texts(e)[0].filled(source) for e, source in zip(examples, sources, strict=True)]
+        pairs = enumerate(zip(read, targets, strict=True))
+        return [row(self.tokenizer.vocabulary, self.settings, source, target, 1, i) for i, (source, target) in pairs]
+
+    def training_rows(self, examples: Sequence[Example]) -> list[InputRow]:
         vocabulary, settings = self.tokenizer.vocabulary, self.settings
-        if examples is not self.train:
-            sources = self.tokenizer.encode([e.inputs[0] for e in examples])
-            targets = self.tokenizer.encode([e.gold[0] if e.gold else "" for e in examples])
-            read = [self._empty_texts(e)[0].filled(source) for e, source in zip(examples, sources, strict=True)]
-            pairs = enumerate(zip(read, targets, strict=True))
-            return [row(vocabulary, settings, source, target, 1, i) for i, (source, target) in pairs]
         found, room = [], min(settings.length - 1 - vocabulary.template.added(1), settings.target_length - 2)
         taken = sides(examples)
         texts = [e.gold[0] if side else e.inputs[0] for e, side in zip(examples, taken, strict=True)]

@@ -321,7 +321,7 @@ def cell_options(function: Callable) -> Callable:
             "intervals of retention need (default: off, except in suites for compression).",
         ),
         click.option("--keep", is_flag=True, help="Keep the weights of adapted models, which `predict` needs."),
-        click.option("--dry-run", is_flag=True, help="Print the plan with each cell's cost estimate; run nothing."),
+        click.option("--dry-run", is_flag=True, help="Print the plan and the cost of what is left to do; run nothing."),
         set_option,
         named(
             "--condition",

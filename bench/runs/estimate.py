@@ -61,11 +61,13 @@ class Estimate:
     """Seconds on one core; 0 if it is not applicable."""
     note: str = ""
     """Why it is not applicable."""
+    done: bool = False
+    """Whether a run folder has it, or no longer needs it."""
 
     @property
     def line(self) -> str:
         """A line of the table of a dry run."""
-        cost = f"{self.tokens:.3g}\t{self.flops:.2g}\t{duration(self.seconds)}"
+        cost = f"{self.tokens:.3g}\t{self.flops:.2g}\t{'done' if self.done else duration(self.seconds)}"
         return "\t".join((*self.names, f"not applicable, because {self.note}" if self.note else cost))
 
 
@@ -92,10 +94,11 @@ def estimates(plan: Plan, data: Path, rate: float) -> Iterator[Estimate]:
         yield Estimate(piece=piece, names=names, tokens=tokens, flops=flops, seconds=seconds, note=note)
 
 
-def table(plan: Plan, found: Sequence[Estimate], rate: float) -> str:
-    """Formats the estimates ``found`` of ``plan`` as tab-separated lines, with the total in the last line."""
-    count = f"{len(plan.pretrainings)} pre-trainings, {len(plan.cells)} cells"
-    total = duration(sum(one.seconds for one in found))
+def table(found: Sequence[Estimate], rate: float) -> str:
+    """Formats the estimates ``found`` as tab-separated lines, with the total of those that remain in the last line."""
+    left = [one for one in found if not one.done]
+    pretrainings, cells = (sum(isinstance(one.piece, kind) for one in left) for kind in (Pretraining, Cell))
+    count, total = f"{pretrainings} pre-trainings, {cells} cells", duration(sum(one.seconds for one in left))
     return "\n".join(
         [
             "what\tmodel\ttask\tadaptation\tseed\ttokens\tFLOPs\ttime",

@@ -6,11 +6,12 @@ A warning names a long pre-training that is mostly overhead or takes far longer 
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ptmbench.bench.console import duration, say
 from ptmbench.bench.engine.budget import written
-from ptmbench.bench.runs import estimate
+from ptmbench.bench.runs import estimate, graph
 from ptmbench.bench.runs.estimate import Estimate
 from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.results import settled
@@ -24,24 +25,29 @@ FAR = 5
 """A pre-training gets a warning if it takes this many times as long as every pre-training of another model."""
 
 
-def dry_run(plan: Plan, data: Path) -> None:
-    """Prints the table of estimates on stdout, and the total time, longest part and warnings on stderr."""
-    rate = estimate.training_rate()
-    found = list(estimate.estimates(plan, data, rate))
-    print(estimate.table(plan, found, rate))
-    for sentence in sentences(found, rate):
+def dry_run(plan: Plan, data: Path, out: Path) -> None:
+    """Prints the table of estimates on stdout. Prints on stderr how long the artefacts will take that the run folder
+    ``out`` still needs, the longest of them, and warnings."""
+    rate, left = estimate.training_rate(), _left(plan, out)
+    found = [replace(one, done=one.piece.key not in left) for one in estimate.estimates(plan, data, rate)]
+    print(estimate.table(found, rate))
+    for sentence in sentences([one for one in found if not one.done], rate):
         say(sentence)
 
 
 def tell(plan: Plan, data: Path, out: Path) -> None:
-    """Prints the estimated time of the artefacts of ``plan`` that the run folder ``out`` does not have yet."""
+    """Prints the estimated time of the artefacts of ``plan`` that the run folder ``out`` still needs."""
 
-    def left() -> list[str]:
-        rate, there = estimate.training_rate(), settled(out, plan)
-        found = estimate.estimates(plan, data, rate)
-        return sentences([one for one in found if one.piece.key not in there], rate)
+    def told() -> list[str]:
+        rate, left = estimate.training_rate(), _left(plan, out)
+        return sentences([one for one in estimate.estimates(plan, data, rate) if one.piece.key in left], rate)
 
-    announce("run", left)
+    announce("run", told)
+
+
+def _left(plan: Plan, out: Path) -> set[str]:
+    """Keys of the artefacts that remain to be made in ``out``: cells without a record, and what they need."""
+    return graph.required(plan.artefacts, settled(out, plan))
 
 
 def announce(what: str, sentences: Callable[[], Sequence[str]]) -> None:

@@ -111,7 +111,7 @@ def run_suite(options: RunOptions) -> int:
     from ptmbench.bench.runs import outlook
 
     if options.dry_run:
-        outlook.dry_run(whole, data)
+        outlook.dry_run(whole, data, out)
         return OK
     if training_of:
         training_of.check()
@@ -209,7 +209,7 @@ def evaluate(options: EvaluateOptions) -> int:
     from ptmbench.bench.runs import outlook
 
     if options.dry_run:
-        outlook.dry_run(whole, data)
+        outlook.dry_run(whole, data, out)
         return OK
     job = Job(
         data=str(data.resolve()),

@@ -210,6 +210,27 @@ def test_a_dry_run_prints_the_plan_and_writes_no_records(world, tmp_path, capsys
     assert lines[-1].startswith("total") and not (out / "records").exists()
 
 
+def test_a_dry_run_of_a_stopped_run_counts_what_remains(world, tmp_path, capsys):
+    options = {"suite": "demo", "data": world, "out": tmp_path / "out", "models": ("random-bert",), "tasks": ("sst2",)}
+    options |= {"seeds": 1, "baselines": False, "settings": {"max_steps": 2, "length": 16}}
+
+    def table(*transforms):
+        capsys.readouterr()
+        assert run_suite(**options, transforms=transforms, dry_run=True) == OK
+        return [line.split("\t") for line in capsys.readouterr().out.splitlines()[1:]]
+
+    assert all(line[-1] != "done" for line in table("int8"))
+    assert run_suite(**options, transforms=("int8",)) == OK
+    *lines, total = table("int8")
+    assert {line[-1] for line in lines} == {"done"}
+    assert total[1] == "0 pre-trainings, 0 cells" and total[-1].startswith("about 0 s")
+    *lines, total = table("int8", "prune")  # the adapted model was removed, so it is made again
+    assert {(line[0], line[3]) for line in lines if line[-1] != "done"} == {
+        ("adapt", "finetune"), ("transform", "finetune>prune"), ("cell", "finetune>prune")
+    }  # fmt: skip
+    assert len(lines) == 6 and total[1] == "0 pre-trainings, 1 cells"
+
+
 def test_budgets_of_a_suite_are_overridden_by_a_budget_of_the_run(world, tmp_path, capsys):
     def flops(**given) -> dict[str, tuple[float, str]]:
         options = {"suite": "table4", "data": world, "out": tmp_path / "out", "models": ("glove", "word2vec")}

@@ -46,18 +46,18 @@ class Codec(heads.Codec):
     def rows(self, examples: Sequence[Example]) -> list[InputRow]:
         candidates, ids = _candidates(examples), self._ids(examples)
         number = {name: place for place, name in enumerate(candidates)}
-        rows = [_row([self._question(ids, e)], number[e.gold], [-1], i) for i, e in enumerate(examples)]
+        rows = [_row([self._question_row(ids, e)], number[e.gold], [-1], i) for i, e in enumerate(examples)]
         texts = enumerate(candidates.values())
-        return rows + [_row([self._candidate(ids, text, examples[0])], n, [-1], -1) for n, text in texts]
+        return rows + [_row([self._candidate_row(ids, text, examples[0])], n, [-1], -1) for n, text in texts]
 
     def training_rows(self, examples: Sequence[Example]) -> list[InputRow]:
         candidates, ids = _candidates(examples), self._ids(examples)
         number = {name: place for place, name in enumerate(candidates)}
         rows = []
         for i, example in enumerate(examples):
-            answer = self._candidate(ids, candidates[example.gold], examples[0])
+            answer = self._candidate_row(ids, candidates[example.gold], examples[0])
             others = [number[name] for name in self.right[_question(example)]]
-            rows.append(_row([self._question(ids, example), answer], number[example.gold], others, i))
+            rows.append(_row([self._question_row(ids, example), answer], number[example.gold], others, i))
         return rows
 
     def _ids(self, examples: Sequence[Example]) -> dict[str, list[int]]:
@@ -65,12 +65,12 @@ class Codec(heads.Codec):
         texts = list(dict.fromkeys([*(t for e in examples for t in e.inputs), *_candidates(examples).values()]))
         return dict(zip(texts, self.tokenizer.encode(texts), strict=True))
 
-    def _question(self, ids: dict[str, list[int]], example: Example) -> InputRow:
+    def _question_row(self, ids: dict[str, list[int]], example: Example) -> InputRow:
         """The row of the question of ``example``."""
         first, *rest = channels.texts(self.tokenizer, example, [ids[text] for text in example.inputs])
         return self._sequence([first, channels.joined(rest)] if rest else [first])
 
-    def _candidate(self, ids: dict[str, list[int]], text: str, example: Example) -> InputRow:
+    def _candidate_row(self, ids: dict[str, list[int]], text: str, example: Example) -> InputRow:
         """The row of a candidate. All questions share it, so any of them, such as ``example``, gives the language."""
         return self._sequence(channels.texts(self.tokenizer, channels.candidate_of(example, text), [ids[text]]))
 

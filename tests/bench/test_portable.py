@@ -232,7 +232,7 @@ def test_a_killed_driver_ends_with_the_same_weights_and_can_be_resumed_here(text
             text,
             tmp_path / "out",
             killed,
-            f"after {about['step']} of 200 steps. Run .* or leave out --carry",
+            f"has finished {about['step']} of 200 steps. Run .* or leave out --carry",
             steps=200,
         )
         state = checkpoint.newest_intact(tmp_path / "out.training", print)[0]

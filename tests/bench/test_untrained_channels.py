@@ -313,7 +313,7 @@ def mapped(train):
 def test_words_and_their_translations_have_separate_languages():
     train = dictionary("de", "en")
     made = mapped(train)
-    first = made.rows(train)[0].arrays
+    first = made.training_rows(train)[0].arrays
     assert first["languages"].tolist() == [[1, 1, 1], [2, 2, 2]] and not first["entities"].any()
     restored = type(made).restored(
         load("word_translation"), KNOWING, made.settings, json.loads(json.dumps(made.state()))
@@ -341,6 +341,6 @@ def test_trained_ranking_rows_include_the_language_of_the_candidates():
     own = settings.defaults(Form.RANKING, "finetune")
     train = dictionary("de", "en")
     codec = heads.of(Form.RANKING, "finetune").Codec(load("word_translation"), KNOWING, own, train)
-    assert codec.rows(train)[0].arrays["languages"].tolist() == [[1, 1, 1], [2, 2, 2]]
+    assert codec.training_rows(train)[0].arrays["languages"].tolist() == [[1, 1, 1], [2, 2, 2]]
     asked_for = codec.rows(dictionary("de", "en"))
     assert [row.arrays["languages"][0].tolist() for row in asked_for] == [[1] * 3] * 3 + [[2] * 3] * 3

@@ -62,6 +62,16 @@ def test_rows_mark_the_tokens_of_a_word_with_its_language():
     assert [int(row.arrays["inside"].max()) for row in rows] == [2] * 6 + [1] * 6
 
 
+def test_candidates_with_the_same_text_have_a_row_each():
+    candidates = {"bank.1": "good", "bank.2": "good", "old": "old"}
+    asked = [Example(id="w", inputs=("gopit",), gold=Target("old", candidates, {"old"}, kind="w"))]
+    made = codec(csls=0)
+    rows = made.rows(asked)
+    assert [decode(row.arrays["tokens"][row.arrays["inside"] == 1]) for row in rows[5:]] == ["good", "good", "old"]
+    vectors = [np.eye(3)[[0 if row.note else 1]] for row in rows[:-1]] + [np.eye(3)[[0]]]
+    assert [one.best for one in made.predictions(asked, rows, vectors)] == ["old"]
+
+
 def test_csls_equals_its_equation():
     cosines = np.random.default_rng(0).uniform(-1, 1, (7, 5))
     for k in (1, 3, 10):

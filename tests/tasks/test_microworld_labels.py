@@ -1,5 +1,6 @@
 """The labels of the microworld: they follow from its world, not from single words, and need knowledge of the corpus."""
 
+import itertools
 import re
 from collections import Counter
 from pathlib import Path
@@ -60,12 +61,8 @@ def _is_small_edit(one: list[str], other: list[str]) -> bool:
     """Whether ``other`` is ``one`` after at most one word has moved and one has been replaced."""
     if len(one) != len(other) or (Counter(one) - Counter(other)).total() > 1:
         return False
-    without, places = [words[:i] + words[i + 1 :] for words in (one, other) for i in range(len(one))], len(one)
-    return any(
-        sum(a != b for a, b in zip(left, right, strict=True)) <= 1
-        for left in without[:places]
-        for right in without[places:]
-    )
+    pairs = itertools.product(*([words[:i] + words[i + 1 :] for i in range(len(words))] for words in (one, other)))
+    return any(sum(a != b for a, b in zip(left, right, strict=True)) <= 1 for left, right in pairs)
 
 
 def test_roles_and_hypernyms_decide_entailment(data: Path) -> None:

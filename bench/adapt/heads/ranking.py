@@ -44,14 +44,14 @@ class Codec(heads.Codec):
             self.right[_question(example)].add(str(example.gold))
 
     def rows(self, examples: Sequence[Example]) -> list[InputRow]:
-        candidates, ids = _candidates(examples), self._ids(examples)
+        candidates, ids = candidates_of(examples), self._ids(examples)
         number = {name: place for place, name in enumerate(candidates)}
         rows = [_row([self._question_row(ids, e)], number[e.gold], [-1], i) for i, e in enumerate(examples)]
         texts = enumerate(candidates.values())
         return rows + [_row([self._candidate_row(ids, text, examples[0])], n, [-1], -1) for n, text in texts]
 
     def training_rows(self, examples: Sequence[Example]) -> list[InputRow]:
-        candidates, ids = _candidates(examples), self._ids(examples)
+        candidates, ids = candidates_of(examples), self._ids(examples)
         number = {name: place for place, name in enumerate(candidates)}
         rows = []
         for i, example in enumerate(examples):
@@ -62,7 +62,7 @@ class Codec(heads.Codec):
 
     def _ids(self, examples: Sequence[Example]) -> dict[str, list[int]]:
         """The token ids of all texts of ``examples`` and of the candidates."""
-        texts = list(dict.fromkeys([*(t for e in examples for t in e.inputs), *_candidates(examples).values()]))
+        texts = list(dict.fromkeys([*(t for e in examples for t in e.inputs), *candidates_of(examples).values()]))
         return dict(zip(texts, self.tokenizer.encode(texts), strict=True))
 
     def _question_row(self, ids: dict[str, list[int]], example: Example) -> InputRow:
@@ -113,7 +113,7 @@ class Head(parts.Head):
         return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, scores))
 
 
-def _candidates(examples: Sequence[Example]) -> dict[str, str]:
+def candidates_of(examples: Sequence[Example]) -> dict[str, str]:
     """The texts by name of the candidates, which all ``examples`` share."""
     return next((e.gold.candidates for e in examples), {})
 

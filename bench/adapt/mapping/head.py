@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from ptmbench.bench.adapt import channels, heads, parts
 from ptmbench.bench.adapt.heads import InputRow, layout, stack, tie_safe_products
+from ptmbench.bench.adapt.heads.ranking import candidates_of
 from ptmbench.bench.adapt.mapping import Own
 from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks.forms import Rank
@@ -55,16 +56,18 @@ class Codec(heads.Codec):
     def rows(self, examples: Sequence[Example]) -> list[InputRow]:
         questions = self.known | {k: e for k, e in _questions(examples).items() if k not in self.known}
         rows = [_row([word], text) for text, word in self._words(questions, _QUESTION).items()]
-        return rows + [_row([answer]) for answer in self._answers(examples).values()]
+        answers = self._answers(examples)
+        return rows + [_row([answers[text]]) for text in candidates_of(examples).values()]
 
     def training_rows(self, examples: Sequence[Example]) -> list[InputRow]:
         words, answers = self._words(_questions(examples), _QUESTION), self._answers(examples)
-        return [_row([words[_question(e)], answers[e.gold.candidates[e.gold]]]) for e in examples]
+        candidates = candidates_of(examples)
+        return [_row([words[_question(e)], answers[candidates[e.gold]]]) for e in examples]
 
     def _answers(self, examples: Sequence[Example]) -> dict[str, InputRow]:
-        """The row of each text among the candidates, which all ``examples`` share."""
-        candidates = next((e.gold.candidates for e in examples), {})
-        return self._words({text: channels.candidate_of(examples[0], text) for text in candidates.values()}, _ANSWER)
+        """The row of each distinct text among the candidates."""
+        texts = candidates_of(examples).values()
+        return self._words({text: channels.candidate_of(examples[0], text) for text in texts}, _ANSWER)
 
     def _words(self, asked: Mapping[str, Example], side: int) -> dict[str, InputRow]:
         """The row of each text in ``asked``, with the channels of its example."""

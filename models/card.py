@@ -114,7 +114,7 @@ class Teacher:
 
     model: str
     size: Callable[[Size], Size]
-    """Maps each of the student's ``SIZES`` to the teacher's size, which is one of the teacher's ``SIZES``."""
+    """Maps the size of a student to its teacher's, which must have it (see `bench.engine.networks.sized`)."""
     parts: tuple[str, ...]
     """Prefixes of the paths of the teacher's variables that the student learns from: "encoder/stack/", "mlm/"."""
     vocabulary: Callable[[int], int] | None = None

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from ptmbench import models
 from ptmbench.bench.engine.checkpoint import Checkpoint
+from ptmbench.bench.engine.networks import sized
 from ptmbench.bench.errors import UsageError
 from ptmbench.models.card import Size
 from ptmbench.models.text.tokenizers import Tokenizer
@@ -33,8 +34,7 @@ def kind_of(name: str, size: str, cut: str) -> str:
     """The kind of tokens that the model ``name`` reads as an extra encoder: ``cut``, or the kind of its paper if
     ``cut`` is "". Raises `UnknownModel` if there is no such model or it has no such ``size``."""
     module = models.load(name)
-    if size not in module.SIZES:
-        raise models.UnknownModel(f"The extra encoder {name} has no size '{size}'; it has {', '.join(module.SIZES)}.")
+    sized(module, size, 0)  # raises the error of an unknown size
     return cut or module.CARD.tokenizer
 
 

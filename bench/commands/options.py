@@ -15,7 +15,7 @@ from ptmbench.bench.engine.stopping import SAVE_SECONDS
 from ptmbench.bench.errors import EnvironmentProblem, UsageError
 from ptmbench.bench.options import BOUNDS, CHOICES, KINDS
 
-SIZES = ("tiny", "mini", "small", "base")
+SIZES = "tiny, mini, small or base; Transformers also have shapes such as 6x384x12 (layers, width, heads)."
 SEED = click.IntRange(*BOUNDS["seed"])
 COUNT = click.IntRange(min=1, max=10**6)
 EXAMPLES = click.IntRange(*BOUNDS["limit"])

@@ -54,7 +54,7 @@ runtime_option = click.option(
 @click.command(cls=CorpusFilesCommand)
 @click.argument("suite", type=Name("suites"))
 @named("--models", help="Models, random twins (random-MODEL) or baselines; `ls models` lists all models.")
-@named("--sizes", "--size", help=f"Sizes: {', '.join(SIZES)}.")
+@named("--sizes", "--size", help=f"Sizes: {SIZES}")
 @click.option(
     "--no-baselines", "baselines", flag_value=False, default=True, help="Leave out random twins and baselines."
 )
@@ -107,7 +107,7 @@ def run(**options: Any) -> int:
 @click.command(cls=CorpusFilesCommand)
 @click.argument("suite", type=Name("suites"))
 @named("--models", help="Models to tune (default: the models of the suite).")
-@named("--sizes", "--size", help=f"Sizes: {', '.join(SIZES)}.")
+@named("--sizes", "--size", help=f"Sizes: {SIZES}")
 @click.option(
     "--data", type=Existing("data folder", folder=True), help="Data folder (default: the embedded microworld)."
 )
@@ -187,7 +187,7 @@ def tune(**options: Any) -> int:
 
 @click.command(cls=CorpusFilesCommand)
 @click.argument("model", type=Name("models"))
-@click.option("--size", type=click.Choice(SIZES), default="tiny", show_default=True, help="Size of the network.")
+@click.option("--size", default="tiny", show_default=True, help=f"Size of the network: {SIZES}")
 @click.option("--out", type=Location("folder"), required=True, help="Folder of the checkpoint.")
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of initial weights, data order and noise.")
 @click.option("--batch", type=BATCH, help="Sequences per step (default: follows from the budget).")

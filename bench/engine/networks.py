@@ -1,8 +1,9 @@
 """Builds a model's network, and reads and sets its weights."""
 
 import math
+import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,59 @@ _ENCODER = ("width", "depth", "length", "causal", "recurrent", "variables", "tra
 """Attributes that the harness reads from every encoder."""
 
 
+_SHAPE = re.compile(r"[1-9]\d{0,5}x[1-9]\d{0,5}(x[1-9]\d{0,5}){0,2}")
+_UNITS = 64
+"""The units of a head of a network whose shape does not name its heads."""
+
+
 def sized(module: Any, size: str, length: int) -> Size:
-    """The model's `Size` called ``size``, long enough for inputs of ``length`` tokens."""
-    if size not in module.SIZES:
-        raise models.UnknownModel(f"{module.CARD.title} has no size '{size}'; it has {', '.join(module.SIZES)}.")
-    shape = module.SIZES[size]
+    """The model's `Size` called ``size``, long enough for inputs of ``length`` tokens.
+
+    Transformers also have every size "LxD", "LxDxH" and "LxDxHxI": L layers of width D with H heads (D / 64) and I
+    units in the feed-forward layers (4 D). Raises `models.UnknownModel` for any other size.
+    """
+    shape = module.SIZES.get(size) or _shaped(module, size)
     return replace(shape, length=max(shape.length, length))
+
+
+def size_name(module: Any, size: Size) -> str:
+    """The shortest name by which `sized` knows ``size``; inputs may differ in length. Raises `models.UnknownModel` if
+    there is none."""
+    parts = [str(part) for part in (size.layers, size.width, size.heads, size.inner)]
+    for name in (*module.SIZES, *("x".join(parts[:count]) for count in (2, 3, 4))):
+        try:
+            if replace(sized(module, name, 0), length=size.length) == size:
+                return name
+        except models.UnknownModel:
+            pass
+    raise models.UnknownModel(f"{module.CARD.title} has no size like {size}; it has {', '.join(module.SIZES)}.")
+
+
+def differences(shape: Mapping[str, int], wanted: Size) -> str:
+    """The parts of ``shape``, of a checkpoint, that differ from ``wanted``: "width is 384 and not 128, ..."."""
+    return ", ".join(
+        f"{name} is {shape.get(name)} and not {value}"
+        for name, value in asdict(wanted).items()
+        if shape.get(name) != value
+    )
+
+
+def _shaped(module: Any, size: str) -> Size:
+    """The `Size` of a network of the shape ``size``."""
+    title, base = module.CARD.title, module.SIZES["base"]
+    known = f"{title} has no size '{size}'; it has {', '.join(module.SIZES)}"
+    if base.heads < 2 or not base.inner or base.embedding:
+        raise models.UnknownModel(f"{known}.")
+    if not _SHAPE.fullmatch(size):
+        raise models.UnknownModel(f"{known}, and shapes such as 6x384x12 (layers, width, heads).")
+    layers, width, *others = map(int, size.split("x"))
+    heads, inner = (*others, *(width / _UNITS, 4 * width)[len(others) :])
+    if width % heads or heads % 1:
+        raise models.UnknownModel(
+            f"{title} {size}: a width of {width} cannot be divided into {heads:g} heads. Name a number of heads that "
+            f"divides it, such as {layers}x{width}x{math.gcd(width, 12)}."
+        )
+    return Size(layers=layers, width=width, heads=int(heads), inner=inner)
 
 
 def build(model: str, size: Size, tokenizer: Tokenizer, seed: int, *, ending: bool = False, teacher: Any = None) -> Any:

@@ -257,9 +257,7 @@ def check_rows(rows: Sequence[Row]) -> None:
         if row.kind == "baseline":
             label(row.name)
         if row.model:
-            module = models.load(row.model)
-            if row.size not in module.SIZES:
-                raise models.UnknownModel(f"{row.model} has no size '{row.size}'; it has {', '.join(module.SIZES)}.")
+            sized(models.load(row.model), row.size, 0)  # raises the error
 
 
 def check_lengths(cells: Sequence[Cell], trained: int) -> None:

@@ -1,7 +1,6 @@
 """Plans the pre-trainings of a run and their tokenizers: corpus, initial weights, recipe and teacher."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,7 +9,7 @@ from ptmbench.bench.data import corpora
 from ptmbench.bench.engine import checkpoint as checkpoints
 from ptmbench.bench.engine.budget import Budget, rungs
 from ptmbench.bench.engine.checkpoint import Checkpoint, CheckpointError
-from ptmbench.bench.engine.networks import sized
+from ptmbench.bench.engine.networks import differences, sized
 from ptmbench.bench.engine.recipe import adam_of, recipe_of, resolved
 from ptmbench.bench.errors import UsageError
 from ptmbench.bench.options import TrainingOptions
@@ -335,14 +334,15 @@ def words_of(asked: TrainingOptions, model: str, teacher: Checkpoint | None) -> 
 
 def check_length(base: Checkpoint, model: str, size: str, length: int) -> None:
     """Raises `UsageError` if ``base`` is not a network of ``model`` at ``size`` for inputs of ``length`` tokens."""
-    there, shape = dict(base.about["shape"]), asdict(sized(models.load(model), size, length))
-    if base.about["model"] != model or there | {"length": 0} != shape | {"length": 0}:
+    there, shape = dict(base.about["shape"]), sized(models.load(model), size, length)
+    other = differences(there | {"length": shape.length}, shape)
+    if base.about["model"] != model or other:
         raise UsageError(
             f"{base.folder} is {base.about['model']} {base.about['size']}, and {model} {size} is to be pre-trained. "
-            "Give a checkpoint of that model and size."
+            f"{other and f'In the checkpoint, {other}. '}Give a checkpoint of that model and size."
         )
-    if there != shape:
+    if there["length"] != shape.length:
         raise UsageError(
             f"{base.folder} is made for inputs of {there['length']} tokens, and the recipe asks for a network of "
-            f"{shape['length']}. Give both pre-trainings the same length."
+            f"{shape.length}. Give both pre-trainings the same length."
         )

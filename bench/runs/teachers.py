@@ -10,7 +10,7 @@ from typing import Any
 from ptmbench import models
 from ptmbench.bench.engine import networks
 from ptmbench.bench.engine.checkpoint import Checkpoint
-from ptmbench.bench.engine.networks import sized
+from ptmbench.bench.engine.networks import differences, size_name, sized
 from ptmbench.bench.errors import UsageError
 from ptmbench.models.card import Size
 from ptmbench.models.text.tokenizers import Tokenizer
@@ -33,15 +33,14 @@ def of(model: str, size: str) -> tuple[str, str] | None:
     teacher = models.teacher(model)
     if teacher is None:
         return None
-    wanted, known = teacher.size(sized(models.load(model), size, 0)), models.load(teacher.model).SIZES
-    found = next((name for name, one in known.items() if one == wanted), None)
-    if found is None:
+    wanted = teacher.size(sized(models.load(model), size, 0))
+    try:
+        return teacher.model, size_name(models.load(teacher.model), wanted)
+    except models.UnknownModel as error:
         raise models.BrokenModel(
-            f"{models.paths()[model]}: TEACHER.size gives {wanted} for the size {size}, which is not one of the "
-            "SIZES of "
+            f"{models.paths()[model]}: TEACHER.size gives {wanted} for the size {size}, which is not a size of "
             f"{teacher.model}. Change the size of one of them."
-        )
-    return teacher.model, found
+        ) from error
 
 
 def mistake(given: Checkpoint, model: str, size: str, length: int) -> str:
@@ -54,12 +53,10 @@ def mistake(given: Checkpoint, model: str, size: str, length: int) -> str:
     if about["model"] != teacher.model:
         return f"{what}: it is {about['model']}, and the teacher is {teacher.model}. Give a checkpoint of that model."
     if about["shape"] != asdict(wanted):
-        differences = ", ".join(
-            f"{name} is {about['shape'].get(name)} and not {value}"
-            for name, value in asdict(wanted).items()
-            if about["shape"].get(name) != value
+        return (
+            f"{what}: its {differences(about['shape'], wanted)}. Give a checkpoint of that shape, or choose another "
+            "--size or length."
         )
-        return f"{what}: its {differences}. Give a checkpoint of that shape, or choose another --size or length."
     if lacking := [path for path in about.get("afresh", ()) if path.startswith(teacher.parts)]:
         return (
             f"{what}: it was imported without {', '.join(lacking[:3])}, whose weights are random. Import a checkpoint "

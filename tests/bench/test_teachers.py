@@ -192,9 +192,9 @@ def test_a_teacher_with_a_random_head_is_rejected(text, teacher, tmp_path):
 
 def test_a_teacher_size_that_does_not_exist_is_rejected(monkeypatch):
     module = models.load("distilbert")
-    monkeypatch.setattr(module, "TEACHER", replace(module.TEACHER, size=lambda size: replace(size, layers=99)))
+    monkeypatch.setattr(module, "TEACHER", replace(module.TEACHER, size=lambda size: replace(size, embedding=99)))
     with pytest.raises(
-        models.BrokenModel, match=r"distilbert.py: TEACHER.size gives Size\(layers=99.*not one of the SIZES of bert"
+        models.BrokenModel, match=r"distilbert.py: TEACHER.size gives Size\(.*embedding=99.*not a size of bert"
     ):
         teachers.of("distilbert", "tiny")
 

@@ -337,9 +337,10 @@ def check_length(base: Checkpoint, model: str, size: str, length: int) -> None:
     there, shape = dict(base.about["shape"]), sized(models.load(model), size, length)
     other = differences(there | {"length": shape.length}, shape)
     if base.about["model"] != model or other:
+        detail = f"In the checkpoint, {other}. " if base.about["model"] == model else ""
         raise UsageError(
             f"{base.folder} is {base.about['model']} {base.about['size']}, and {model} {size} is to be pre-trained. "
-            f"{other and f'In the checkpoint, {other}. '}Give a checkpoint of that model and size."
+            f"{detail}Give a checkpoint of that model and size."
         )
     if there["length"] != shape.length:
         raise UsageError(

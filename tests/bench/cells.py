@@ -43,10 +43,10 @@ def make(task: str, model: str, adaptation: str, seed: int = 0, kind: str = "ran
     )
 
 
-def train(model: str, text: Any, out: Path, **changes: Any) -> Checkpoint:
-    """Pre-trains ``model`` at size tiny for three steps on the fixture ``text``."""
+def train(model: str, text: Any, out: Path, size: str = "tiny", **changes: Any) -> Checkpoint:
+    """Pre-trains ``model`` for three steps on the fixture ``text``."""
     options = {"corpus": text.corpus, "tokenizer": text.tokenizer, "budget": Budget(steps=3)}
-    return pretrain.pretrain(model, "tiny", out=out, **(options | {"recipe": recipe_of(SHORT)} | changes))
+    return pretrain.pretrain(model, size, out=out, **(options | {"recipe": recipe_of(SHORT)} | changes))
 
 
 def check_resumed(cell: Cell, context: Context, kill: int, monkeypatch: pytest.MonkeyPatch, *costs: str) -> Record:

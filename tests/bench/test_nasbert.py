@@ -141,7 +141,13 @@ def search(search_and_weights):
 
 def take_path(search, *path):
     """Sets the current path of the search: the width of each layer."""
-    search._take([path])
+    search._take(0, path)
+
+
+def block_losses(search, rows):
+    """The loss of each block on the current path."""
+    batch = {name: tf.constant(array) for name, array in stack(rows).items()}
+    return search._run("losses", lambda given: search._block_losses(given, None), batch).numpy()
 
 
 def test_a_block_is_trained_on_the_inputs_and_outputs_of_the_teachers_block(search, rows):
@@ -154,7 +160,7 @@ def test_a_block_is_trained_on_the_inputs_and_outputs_of_the_teachers_block(sear
     search.adapted.assign(search.adapted.arrays() | moved)
     student_weights = exact(search.adapted)
     take_path(search, Width(2, 12), None, Width(4, 12))
-    found = search._measure(stack(rows))
+    found = block_losses(search, rows)
     gates, total = open_gates(), np.zeros(2)
     gates["heads"][0, 2:], gates["inner"][0, 12:], gates["inner"][2, 12:] = 0, 0, 0
     for row in rows:
@@ -170,7 +176,7 @@ def test_the_teachers_path_has_zero_loss_and_gradients_stay_in_their_block(searc
 
     whole, narrow = Width(4, 24), Width(2, 12)
     take_path(search, whole, whole, whole)
-    assert np.abs(search._measure(stack(rows))).max() <= 1e-10
+    assert np.abs(block_losses(search, rows)).max() <= 1e-10
     take_path(search, whole, whole, narrow)
     batch = {name: tf.constant(array) for name, array in stack(rows).items()}
     with tf.GradientTape() as tape:
@@ -179,6 +185,25 @@ def test_the_teachers_path_has_zero_loss_and_gradients_stay_in_their_block(searc
     kernels = [block.feed_forward.inner.kernel.value for block in blocks]
     *first, last = [np.abs(g.numpy()).max() for g in tape.gradient(loss, kernels)]
     assert max(first) <= 1e-7 and last > 1e-3
+
+
+def test_candidates_are_measured_like_paths_in_training(search, rows, monkeypatch):
+    """All candidates of all blocks, with random weights, in two batches. Layers that candidates share are computed
+    once: 5 + 25 of the first block and 5 of the second, of which each fifth is the identity."""
+    rng = np.random.default_rng(6)
+    weights = search.adapted.arrays()
+    search.adapted.assign({name: v + rng.normal(0, 0.02, v.shape) for name, v in weights.items()})
+    monkeypatch.setattr(search, "_judged", [*rows, *rows] * 9)
+    found, spent = search.measured()
+    for block, losses in zip(search.blocks, found, strict=True):
+        for place, path in enumerate(block.paths):
+            search._take(block.begin, path)
+            assert losses[place] == pytest.approx(block_losses(search, rows)[block.begin // 2], rel=1e-5)
+    every = sum(search._shared.block_flops(width, rows) for width in search._shared.widths)
+    assert spent == pytest.approx(18 * (search.adapted.forward_flops(rows) + (1 + 5 + 1) * every))
+    search.alive[0][[0, 24]] = False
+    again, less = search.measured()
+    assert np.isinf(again[0][[0, 24]]).all() and np.array_equal(again[0][1:24], found[0][1:24]) and less < spent
 
 
 def test_candidates_are_dropped_between_epochs_and_saved_in_the_state(search, rows):

@@ -129,7 +129,7 @@ def test_invalid_settings_are_errors(plan_run, world):
         plan_run("stacked:encoders=glov")
     with pytest.raises(UnknownModel, match="random-glove"):
         plan_run("stacked:encoders=random-glove")
-    with pytest.raises(UnknownModel, match="glove has no size 'huge'"):
+    with pytest.raises(UnknownModel, match="GloVe has no size 'huge'"):
         neighbours.kind_of("glove", "huge", "")
     with pytest.raises(NotApplicable, match="for tagging tasks"):
         heads.of(Form.CLASSIFICATION, "stacked")

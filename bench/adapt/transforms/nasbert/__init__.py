@@ -88,7 +88,7 @@ class NasBert:
 
     summary = "the shape of a smaller network is searched for, block by block, and trained by distillation (NAS-BERT)"
     settings = Settings
-    version = 1
+    version = 2
     compression = "search"
     rebuilds = False
     final = False

@@ -1,7 +1,10 @@
 """The search of NAS-BERT in TensorFlow: training of the supernet, losses of candidates, and the chosen network."""
 
+import itertools
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,7 +25,7 @@ from ptmbench.bench.adapt.transforms.nasbert import Settings, candidates
 from ptmbench.bench.adapt.transforms.nasbert.candidates import Block
 from ptmbench.bench.engine.cost import Traced, phase
 from ptmbench.bench.errors import NotApplicable
-from ptmbench.models.layers.core import Drop, Rows
+from ptmbench.models.layers.core import NO_DROP, Drop, Rows
 from ptmbench.models.layers.operations import shape
 from ptmbench.models.objectives.layer_distillation import vectors_loss
 
@@ -56,7 +59,7 @@ class Searching(Learner):
         self.chosen = tf.Variable(tf.zeros(len(options), tf.int32), trainable=False)
         """For each layer, the number of its option on the path of the next step."""
         self._numbers = [{one: number for number, one in enumerate(option)} for option in options]
-        self._measured: Any = None
+        self._graphs: dict[str | int, Traced] = {}
         super().__init__(adapted, adapted.adaptation.step(self.losses, adapted.learning, **adapted.options))
 
     def make(
@@ -68,9 +71,8 @@ class Searching(Learner):
             losses, spent = self.measured()
             self.alive = list(map(candidates.shrunk, losses, self._bins, self.alive))
         rng = np.random.default_rng([seed[0], 9, seed[1]])
-        self._take(
-            [block.paths[rng.choice(np.flatnonzero(left))] for block, left in zip(self.blocks, self.alive, strict=True)]
-        )
+        for block, left in zip(self.blocks, self.alive, strict=True):
+            self._take(block.begin, block.paths[rng.choice(np.flatnonzero(left))])
         rows, made = self.adapted.make(rows, settings, seed)
         return rows, spent + made
 
@@ -79,21 +81,30 @@ class Searching(Learner):
         return {"loss": tf.reduce_sum(self._block_losses(batch, seed))}
 
     def measured(self) -> tuple[list[np.ndarray], float]:
-        """Returns the losses of the remaining candidates of each block (infinity for the others), and the FLOPs. One
-        pass over the texts measures one candidate of every block."""
-        left = [np.flatnonzero(alive) for alive in self.alive]
-        found = [np.full(len(alive), np.inf) for alive in self.alive]
-        spent, rows = 0.0, sorted(self._judged, key=lambda row: row.tokens)
-        batches = [rows[begin : begin + 64] for begin in range(0, len(rows), 64)]
-        tokens = [sum(row.tokens for row in batch) for batch in batches]
-        for number in range(max(map(len, left))):
-            places = [here[number % len(here)] for here in left]
-            self._take([block.paths[place] for block, place in zip(self.blocks, places, strict=True)])
-            losses = np.array([self._measure(stack(batch)) for batch in batches], np.float64)  # [batches, N]
-            means = np.average(losses, axis=0, weights=tokens)
-            for at, place in enumerate(places):
-                found[at][place] = means[at]
-            spent += self.adapted.forward_flops(rows) + self._path_flops(rows)
+        """Returns the losses of the remaining candidates of each block (infinity for the others), and the FLOPs. The
+        teacher runs once, and candidates with the same first layers share their computation."""
+        found, spent = [np.where(alive, 0.0, np.inf) for alive in self.alive], 0.0
+        rows = sorted(self._judged, key=lambda row: row.tokens)
+        for begin in range(0, len(rows), 64):
+            some = rows[begin : begin + 64]
+            share = sum(row.tokens for row in some) / sum(row.tokens for row in rows)
+            batch = {name: tf.convert_to_tensor(array) for name, array in stack(some).items()}
+            *taught, bias, weights = self._run("teacher", self._taught, batch)
+            flops = {width: self._shared.block_flops(width, some) for width in self._shared.widths}
+            spent += self.adapted.forward_flops(some)
+            for block, losses in zip(self.blocks, found, strict=True):
+                before, vectors = (), [taught[block.begin]]
+                for place in np.flatnonzero(np.isfinite(losses)):
+                    path = block.paths[place]
+                    same = sum(itertools.takewhile(bool, map(operator.eq, before, path)))
+                    del vectors[same + 1 :]
+                    self._take(block.begin, path)
+                    for index, width in enumerate(path[same:], block.begin + same):
+                        vectors.append(self._run(index, partial(self._forward, index), vectors[-1], bias))
+                        spent += flops.get(width, 0.0)
+                    loss = self._run("loss", vectors_loss, vectors[-1], taught[block.end], weights)
+                    losses[place] += share * float(loss)
+                    before = path
         return found, spent
 
     def ready(self, step: int) -> bool:
@@ -111,39 +122,53 @@ class Searching(Learner):
         super().recall(list(memory[:-count]))
         self.alive = [np.asarray(one, bool) for one in memory[-count:]]
 
-    def _take(self, paths: Sequence[Subnetwork]) -> None:
-        path = [width for one in paths for width in one]
-        self.chosen.assign([numbers[width] for numbers, width in zip(self._numbers, path, strict=True)])
+    def _take(self, begin: int, path: Subnetwork) -> None:
+        """Makes ``path`` the chosen path of the layers from number ``begin`` on."""
+        numbers = self.chosen.numpy()
+        numbers[begin : begin + len(path)] = [self._numbers[begin + at][width] for at, width in enumerate(path)]
+        self.chosen.assign(numbers)
 
     def _path_flops(self, rows: Sequence[InputRow]) -> float:
         path = [option[number] for option, number in zip(self._options, self.chosen.numpy(), strict=True)]
         return sum(self._shared.block_flops(width, rows) for width in path if width is not None)
 
-    def _measure(self, batch: Mapping[str, np.ndarray]) -> np.ndarray:
-        if self._measured is None:
-            specs = {name: tf.TensorSpec([None] * array.ndim, array.dtype) for name, array in batch.items()}
-            function = tf.function(lambda one: self._block_losses(one, None), autograph=False)
-            self._measured = Traced(lambda: function.get_concrete_function(specs))
-        return self._measured({name: tf.convert_to_tensor(array) for name, array in batch.items()}).numpy()
+    def _run(self, name: str | int, function: Callable, *given: Any) -> Any:
+        """Calls ``function`` with ``given`` tensors, as a graph that is traced once for each ``name``."""
+        if name not in self._graphs:
+            specs = tf.nest.map_structure(lambda one: tf.TensorSpec([None] * one.ndim, one.dtype), given)
+            graph = tf.function(function, autograph=False)
+            self._graphs[name] = Traced(lambda: graph.get_concrete_function(*specs))
+        return self._graphs[name](*given)
 
     def _block_losses(self, batch: Mapping[str, Any], seed: Any) -> tf.Tensor:
         """The loss of each block on the ``chosen`` path, [N]."""
+        *taught, bias, weights = self._taught(batch)
+        drop, found = Drop(self.adapted.network.encoder.dropout, seed, 0), []
+        for block in self.blocks:
+            x = taught[block.begin]
+            for index in range(block.begin, block.end):
+                x = self._forward(index, x, bias, drop)
+            found.append(vectors_loss(x, taught[block.end], weights))
+        return tf.stack(found)
+
+    def _taught(self, batch: Mapping[str, Any]) -> tuple[tf.Tensor, ...]:
+        """The hidden states [B, T, D] of the teacher, the bias of all blocks, and the weights [B, T] of tokens in a
+        loss."""
         encoder, channels = self.adapted.network.encoder, self.adapted.channels(batch)
-        count, length = shape(batch["tokens"])
         with self._shared.using_copy():
-            taught = [tf.stop_gradient(x) for x in encoder(channels).layers]
+            states = [tf.stop_gradient(x) for x in encoder(channels).layers]
             _, bias = encoder.entered(channels)
         present = tf.cast(tf.not_equal(batch["tokens"], 0), tf.float32)
-        share = present / tf.reduce_sum(present)
-        drop, rows, found = Drop(encoder.dropout, seed, 0), Rows(count, length), []
+        return *states, bias, present / tf.reduce_sum(present)
+
+    def _forward(self, index: int, x: tf.Tensor, bias: tf.Tensor, drop: Drop = NO_DROP) -> tf.Tensor:
+        """The output of layer ``index`` for ``x`` [B, T, D] with the ``chosen`` option."""
+        encoder, (count, length) = self.adapted.network.encoder, shape(x)[:2]
         with self._shared.using_detour(self._layer):
-            for block in self.blocks:
-                x = tf.reshape(taught[block.begin], [-1, encoder.width])
-                for index in range(block.begin, block.end):
-                    x = encoder.stack.step(index, x, bias, rows, drop)
-                x = encoder.ended(x) if block.end == encoder.depth else x
-                found.append(vectors_loss(tf.reshape(x, [count, length, encoder.width]), taught[block.end], share))
-        return tf.stack(found)
+            flat = tf.reshape(x, [-1, encoder.width])
+            flat = encoder.stack.step(index, flat, bias, Rows(count, length), drop)
+        flat = encoder.ended(flat) if index + 1 == encoder.depth else flat
+        return tf.reshape(flat, [count, length, encoder.width])
 
     def _layer(self, block: Any, x: tf.Tensor, index: int, bias: tf.Tensor, rows: Rows, drop: Drop) -> tf.Tensor:
         """The output of layer ``index`` for ``x`` [N, D] with the ``chosen`` option."""

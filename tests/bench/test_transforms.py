@@ -212,7 +212,22 @@ def test_masks_resume_from_their_saved_state(pruning):
     assert again.numpy().tobytes() == whole.numpy().tobytes() and np.mean(again.numpy() == 0) == 0.5
 
 
-def test_weights_of_equal_magnitude_are_rejected(pruning):
+def test_a_few_weights_of_equal_magnitude_are_kept(pruning):
+    """Large kernels of float32 often have two weights at the threshold. The Toolkit keeps both."""
+    import tensorflow as tf
+
+    settings = Settings(schedule="constant")
+    kernel = RNG.permutation(np.arange(1, 10_001, dtype=np.float32)).reshape(100, 100)
+    kernel[kernel == 5000] = -5001
+    variable = tf.Variable(kernel)
+    pruning.Masks([variable], settings, 1).advance()
+    array = variable.numpy()
+    assert np.sum(array == 0) == pruning.zeros_in(array.shape, settings) - 1 and np.sum(np.abs(array) == 5001) == 2
+    pruning.check_sparsity({"x": array}, settings)
+    assert pruning.has_enough_zeros(array, settings) and not pruning.has_enough_zeros(kernel, settings)
+
+
+def test_many_weights_of_equal_magnitude_are_rejected(pruning):
     from ptmbench.bench.errors import NotApplicable
 
     with pytest.raises(NotApplicable, match="because x has weights that are equal in magnitude: 0 of 16 are zero, and"):

@@ -8,7 +8,13 @@ import tensorflow as tf
 
 from ptmbench.bench.adapt.sparse import Own
 from ptmbench.bench.adapt.transforms import kernels
-from ptmbench.bench.adapt.transforms.prune.network import Masks, check_shapes, check_sparsity, zeros_in
+from ptmbench.bench.adapt.transforms.prune.network import (
+    Masks,
+    check_shapes,
+    check_sparsity,
+    has_enough_zeros,
+    zeros_in,
+)
 from ptmbench.bench.engine.step import TrainStep
 from ptmbench.bench.errors import NotApplicable
 
@@ -61,7 +67,7 @@ def choose_masks(adapted: Any, settings: Own, seed: int) -> dict[int, np.ndarray
     """The masks by the number of their variable in the training step.
 
     A kernel that already has enough zeros keeps them, because it was masked before. Raises `NotApplicable` if there are
-    no kernels, if the pattern does not fit their shapes, or if weights are equal in magnitude.
+    no kernels, if the pattern does not fit their shapes, or if many weights are equal in magnitude.
     """
     pruning, own = settings.pruning(), {id(one): number for number, one in enumerate(adapted.step.variables)}
     variables = [one.kernel for one in kernels.products(adapted)]
@@ -86,4 +92,4 @@ def choose_masks(adapted: Any, settings: Own, seed: int) -> dict[int, np.ndarray
 
 def _masked(value: np.ndarray, pruning: Any) -> bool:
     """Whether ``value`` already has as many zeros as ``pruning`` asks for."""
-    return value.size - np.count_nonzero(value) >= zeros_in(value.shape, pruning) > 0
+    return zeros_in(value.shape, pruning) > 0 and has_enough_zeros(value, pruning)

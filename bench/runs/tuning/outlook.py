@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ptmbench.bench.console import duration, say
-from ptmbench.bench.runs import estimate
+from ptmbench.bench.runs import estimate, graph
 from ptmbench.bench.runs.artefacts import Artefact
 from ptmbench.bench.runs.estimate import Estimate
 from ptmbench.bench.runs.plan import Plan
@@ -149,11 +149,11 @@ def dry_run(heads: Sequence[str], parts: Sequence[Part]) -> None:
 def _needed(
     wanted: Sequence[Artefact], others: Sequence[Artefact], data: Path, rate: float, out: Path | None
 ) -> list[Estimate]:
-    """Estimates the pre-trainings and adapted models among ``others`` that the trials ``wanted`` need. Those in ``out``
-    are left out."""
+    """Estimates the pre-trainings and adapted models among ``others`` that the trials ``wanted`` need and that are
+    still to be made in ``out``."""
     plan = Plan(tuple(search.needed(wanted, others)))
-    there = settled(out, plan) if out else ()
-    return [one for one in estimate.estimates(plan, data, rate) if one.piece.key not in there]
+    left = graph.required(plan.artefacts, settled(out, plan) if out else ())
+    return [one for one in estimate.estimates(plan, data, rate) if one.piece.key in left]
 
 
 def _left(count: int, trials: Sequence[Artefact], out: Path | None) -> int:

@@ -226,7 +226,7 @@ def cell_cost(
             (1 + (0 if cell.predictor else settings.epochs * settings.evaluations)) * candidates.examples * each
         )
     if transforming:
-        predicted = 0.0
+        predicted = chosen.measured_texts(network.shape.layers, settings.batch) * min(train.tokens, settings.length)
     elif cell.predictor:
         trained = 0.0
     try:

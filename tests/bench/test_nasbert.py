@@ -13,6 +13,7 @@ from ptmbench.bench.adapt.heads import stack
 from ptmbench.bench.adapt.settings import defaults
 from ptmbench.bench.errors import NotApplicable
 from ptmbench.bench.runs import cell as cells
+from ptmbench.bench.runs import estimate
 from ptmbench.leaderboard.records import record
 from tests.bench.cells import make
 from tests.bench.test_condition_cells import kept
@@ -226,6 +227,24 @@ def test_candidates_are_dropped_between_epochs_and_saved_in_the_state(search, ro
             assert not (inside & ~stays).any() or loss[inside & stays].max() <= loss[inside & ~stays].min()
     search.recall(memory)
     assert all(map(np.array_equal, alive, search.alive)) and search.alive[0].dtype == bool
+
+
+def test_the_cost_of_measuring_is_estimated(search, rows, world):
+    _, spent = search.measured()
+    settings = SETTINGS(shares="0.5/1", examples=len(rows), search_epochs=1)
+    texts = settings.measured_texts(3, 8) * search.adapted.forward_flops(rows) / len(rows)
+    assert 1 <= texts / spent <= 2  # the estimate has two blocks of two layers
+    assert SETTINGS(by="random").measured_texts(3, 8) == 0
+    assert SETTINGS(search_epochs=3).measured_texts(3, 8) == 1.75 * SETTINGS(search_epochs=1).measured_texts(3, 8)
+
+    def cost(name):
+        chain = transforms.choose(name)
+        cell = dataclasses.replace(make("sst2", "bert", "finetune"), transforms=(chain[0].recorded(),))
+        return estimate.cell_cost(cell, world, {}, None, transforming=True)[1]
+
+    each, usual = cost("nasbert:examples=2") - cost("nasbert:examples=1"), cost("nasbert")
+    assert each > 0 and usual - cost("nasbert:examples=1") == pytest.approx(255 * each)
+    assert cost("qbert") > cost("qbert:by=random") > 0
 
 
 def test_paths_depend_on_seed_and_step_and_cost_their_layers(search, rows):

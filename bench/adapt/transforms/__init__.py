@@ -28,6 +28,12 @@ class ChosenTransform(NamedTuple):
     transform: "Transform"
     settings: Any
 
+    def measured_texts(self, layers: int, batch: int) -> float:
+        """The number of texts that a network of ``layers`` reads for measurements of the transform, besides its
+        training with batches of ``batch``; for estimates. It is 0 if the settings define none."""
+        measured = getattr(self.settings, "measured_texts", None)
+        return measured(layers, batch) if measured else 0.0
+
     def recorded(self) -> dict[str, Any]:
         """Its "name", "settings" and "version", from which `read` restores it."""
         from ptmbench.bench.adapt.settings import recorded

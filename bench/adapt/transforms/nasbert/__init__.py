@@ -32,6 +32,7 @@ Control: ``by=random`` draws an architecture with at least 90 % of the allowed p
 for as long. The difference shows the value of the search; ``search_flops`` is its cost.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,6 +82,19 @@ class Settings:
         of the layers' FLOPs, and the forward pass of a teacher costs a third of a step."""
         searching = 0 if self.by == "random" else self.search_epochs
         return max(1, round(searching * (1 / 2 + 1 / 3) + self.tuning_epochs * (self.parameters + 1 / 3)))
+
+    def measured_texts(self, layers: int, batch: int) -> float:
+        """The number of texts that the whole network could read for the cost of measuring the candidates. Each
+        measurement has half of the candidates of the one before."""
+        if self.by == "random":
+            return 0.0
+        parts = [float(one) for one in self.shares.split("/")]
+        options = 1 + len(parts) ** 2  # one of them is the identity
+        inside = math.ceil(layers / self.blocks)
+        computed = self.blocks * sum(options**count for count in range(1, inside + 1))
+        share = sum(parts) / len(parts) * (options - 1) / options  # of the FLOPs of a layer
+        measurements = sum(0.5**number for number in range(self.search_epochs))
+        return self.examples * (1 + share * computed / layers) * measurements
 
 
 class NasBert:

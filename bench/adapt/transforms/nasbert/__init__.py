@@ -65,7 +65,7 @@ class Settings:
     """How the architecture is chosen: by the search or at random."""
     start: str = one_of("adapted", "adapted", "supernet")
     """The initial weights of the training of the architecture."""
-    examples: int = positive(256)
+    examples: int = positive(64)
     """Number of texts for measuring the losses of candidates."""
     search_epochs: int = positive(4)
     """Passes over the training examples for the search."""

@@ -114,7 +114,7 @@ class Teacher:
 
     model: str
     size: Callable[[Size], Size]
-    """Maps the size of a student to its teacher's, which must have it (see `bench.engine.networks.sized`)."""
+    """Maps the size of a student to the size of its teacher."""
     parts: tuple[str, ...]
     """Prefixes of the paths of the teacher's variables that the student learns from: "encoder/stack/", "mlm/"."""
     vocabulary: Callable[[int], int] | None = None

@@ -91,5 +91,5 @@ def choose_masks(adapted: Any, settings: Own, seed: int) -> dict[int, np.ndarray
 
 
 def _masked(value: np.ndarray, pruning: Any) -> bool:
-    """Whether ``value`` already has as many zeros as ``pruning`` asks for."""
+    """Whether ``value`` already has enough zeros for ``pruning``."""
     return zeros_in(value.shape, pruning) > 0 and has_enough_zeros(value, pruning)

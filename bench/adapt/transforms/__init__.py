@@ -29,8 +29,9 @@ class ChosenTransform(NamedTuple):
     settings: Any
 
     def measured_texts(self, layers: int, batch: int) -> float:
-        """The number of texts that a network of ``layers`` reads for measurements of the transform, besides its
-        training with batches of ``batch``; for estimates. It is 0 if the settings define none."""
+        """How many texts the network could read for the cost of what the transform measures (losses of candidates,
+        sensitivities), for estimates; 0 if its settings do not define this. The network has this number of ``layers``,
+        and training steps read ``batch`` texts."""
         measured = getattr(self.settings, "measured_texts", None)
         return measured(layers, batch) if measured else 0.0
 

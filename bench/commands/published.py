@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from ptmbench.bench import environment
-from ptmbench.bench.commands.options import ABOVE_ZERO, BATCH, EXAMPLES, LENGTH, Existing, Location
+from ptmbench.bench.commands.options import ABOVE_ZERO, BATCH, EXAMPLES, LENGTH, SEED, Existing, Location
 from ptmbench.bench.options import CHOICES, FORMATS
 from ptmbench.bench.runs.exports.options import ExportOptions
 
@@ -18,12 +18,20 @@ from ptmbench.bench.runs.exports.options import ExportOptions
     "--model", help="Model of a file of word vectors (default: word2vec or glove, by the layout of the file)."
 )
 @click.option("--vocabulary", type=EXAMPLES, metavar="N", help="Read only the first N word vectors of a file.")
+@click.option(
+    "--random",
+    type=SEED,
+    metavar="SEED",
+    help="Make the random twin: the same network and tokenizer, with initial weights of this seed.",
+)
 def import_(**options: Any) -> int:
     """Convert the published model in SOURCE to a checkpoint, which every other command reads.
 
     SOURCE is a folder with config.json, the weights and a vocabulary. Weights are model.safetensors, its shards, or
     pytorch_model.bin, whose pickle is not run. SOURCE may also be a file of word vectors by word2vec (text or binary),
     GloVe or fastText (.vec), gzipped or not. `import` loads nothing from the network.
+
+    With --random, all weights have initial values instead: a control for what the pre-training is worth.
     """
     environment.prepare()
     from ptmbench.bench.runs import published

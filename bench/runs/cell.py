@@ -17,8 +17,8 @@ from ptmbench.bench.engine.cost import Meter, add_costs, phase
 from ptmbench.bench.errors import NotApplicable
 from ptmbench.bench.runs import inference
 from ptmbench.bench.runs.answers import Context, Outcome, predictor_of
+from ptmbench.bench.runs.artefacts import RANDOM, Cell
 from ptmbench.bench.runs.examples import parts_of, parts_to_tune
-from ptmbench.bench.runs.plan import Cell
 from ptmbench.bench.scoring import score
 from ptmbench.leaderboard.records.record import Record
 from ptmbench.models.channels import CHANNELS, WIDTHS, lacking
@@ -132,7 +132,7 @@ def row_of(cell: Cell) -> dict[str, Any]:
         label, card = module.CARD.title, module.CARD.facts()
         card["layers"] = card["layers"] or str(module.SIZES["base"].layers)
         if row.division == "published":  # named after the checkpoint; papers report scores of their base size
-            label = row.name
+            label = row.name.removeprefix(RANDOM) if row.kind == "random" else row.name
             if row.size != "base":
                 card["reported"] = ()
     return {

@@ -52,7 +52,7 @@ def of_cell(cell: Cell, plan: Plan, data: Path) -> Overlap | None:
             rows |= set(found.overlapping)
         except (CorpusError, OSError) as error:
             counts["corpus"] = {"unknown": f"The corpus could not be read: {error}"}
-    elif cell.pretraining or taught:
+    elif taught or (cell.pretraining and cell.row.kind != "random"):  # a random twin has read nothing
         counts["corpus"] = {"unknown": "The corpus of this checkpoint is not available."}
     return Overlap(counts, tuple(sorted(rows)))
 

@@ -203,9 +203,11 @@ def cells_of(
         chosen = settings_of(task, method, suite_settings or {}, {**given, **own})
         here = adaptation_settings.read(method, chosen).of(task.name)
         chosen, also = adaptation_settings.recorded(here), here.models(task.form)
-        # Without randomness one seed is enough. The seed determines the weights of a random twin, and the examples of a
-        # task with few training examples.
-        still = adaptation == "baseline" or (row.kind != "random" and not load_adaptation(method).draws(here))
+        # Without randomness one seed is enough. The seed determines the weights of a random twin without a checkpoint,
+        # and the examples of a task with few training examples.
+        start = begins_as.pretraining if begins_as else pretraining_of.get(row)
+        drawn_weights = row.kind == "random" and not start
+        still = adaptation == "baseline" or not (drawn_weights or load_adaptation(method).draws(here))
         still = still and not task.train_examples
         begins: dict[int, str] = {}
         if after not in ("", task.name) and adaptation == asked:  # a task is not its own intermediate task
@@ -231,7 +233,7 @@ def cells_of(
                 settings=chosen,
                 seed=seed,
                 tokenizer=(begins_as and begins_as.tokenizer) or own_tokenizer(row),
-                pretraining=begins_as.pretraining if begins_as else pretraining_of.get(row),
+                pretraining=start,
                 chosen_by=(chosen_by or {}).get(row, ""),
                 adaptation_version=here.VERSION,
                 limit=limit,

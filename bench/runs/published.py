@@ -11,6 +11,7 @@ from ptmbench.bench.console import say
 from ptmbench.bench.engine import checkpoint, networks
 from ptmbench.bench.engine.checkpoint import Checkpoint, CheckpointError
 from ptmbench.bench.errors import OK, EnvironmentProblem, UsageError
+from ptmbench.bench.runs.artefacts import RANDOM
 from ptmbench.models.card import Size
 from ptmbench.models.published import PublishedError, presets, vectors
 from ptmbench.models.published import folder as folders
@@ -25,15 +26,21 @@ _MORE = 4
 
 
 def import_(
-    *, source: Path, out: Path, name: str | None = None, model: str | None = None, vocabulary: int | None = None
+    *,
+    source: Path,
+    out: Path,
+    name: str | None = None,
+    model: str | None = None,
+    vocabulary: int | None = None,
+    random: int | None = None,
 ) -> int:
     """Writes the published model in ``source`` as the checkpoint ``out``. ``source`` is a folder, or a file of word
     vectors, whose first ``vocabulary`` words become ``model``. Missing weights of the objective are initialised with
-    seed 0."""
+    seed 0. With ``random``, all weights are initialised with this seed: the model's random twin."""
     if (out / checkpoint.MANIFEST).exists():
         raise UsageError(f"{out} holds a finished checkpoint already. Give another --out, or delete it.")
     checkpoint.check_free(out)
-    _import(_read(source, model, vocabulary), source, out, name)
+    _import(_read(source, model, vocabulary), source, out, name, random)
     print(out)
     return OK
 
@@ -58,8 +65,11 @@ def opened(folder: Path, out: Path, name: str | None = None) -> Checkpoint:
     return _import(found, folder, made, name)
 
 
-def _import(found: folders.Folder | vectors.VectorFile, source: Path, out: Path, name: str | None) -> Checkpoint:
-    """Writes the model ``found`` in ``source`` as the checkpoint ``out``."""
+def _import(
+    found: folders.Folder | vectors.VectorFile, source: Path, out: Path, name: str | None, random: int | None = None
+) -> Checkpoint:
+    """Writes the model ``found`` in ``source``, or its twin with weights of the seed ``random``, as the checkpoint
+    ``out``."""
     module, words = models.load(found.model), found.tokenizer.vocabulary
     parameters, embedding = module.describe(found.size, words).parameters()
     if source.is_dir() and parameters > _MORE * found.stored:
@@ -67,7 +77,7 @@ def _import(found: folders.Folder | vectors.VectorFile, source: Path, out: Path,
             f"{source / 'config.json'} tells of {parameters:,} weights, but the files of weights hold {found.stored:,} "
             "bytes. Are both from one model?"
         )
-    network = networks.build(found.model, found.size, found.tokenizer, 0)
+    network = networks.build(found.model, found.size, found.tokenizer, random or 0)
     arrays = networks.weights(network.loss.variables)
     read, absent, unused = found.weights({path: array.shape for path, array in arrays.items()})
     if broken := [path for path, array in read.items() if not np.isfinite(array).all()]:
@@ -75,19 +85,23 @@ def _import(found: folders.Folder | vectors.VectorFile, source: Path, out: Path,
             f"{source} holds weights that are NaN or infinite (here {_some(broken)}): its model diverged, or was saved "
             "in a precision that cannot hold it."
         )
+    training: dict[str, Any] = dict.fromkeys(("seed", "steps", "tokens", "flops", "seconds", "loss", "corpus_sha256"))
+    if random is not None:
+        say(f"The random twin: all weights have their initial values, with seed {random}.")
+        read, absent, unused = {}, [], []
+        training |= {"seed": random, "steps": 0, "tokens": 0, "flops": 0, "seconds": 0.0, "random": True}
     if absent:
         say(f"Not there, so the objective's weights begin afresh: {_some(absent)}.")
     if unused:
         say(f"Not used: {_some(unused)}.")
-    unknown: dict[str, Any] = dict.fromkeys(("seed", "steps", "tokens", "flops", "seconds", "loss", "corpus_sha256"))
-    about = unknown | {
+    about = training | {
         "kind": "pretrained",
         "division": "published",
-        "name": name or source.resolve().name,
+        "name": name or (source.resolve().name if random is None else f"{RANDOM}{source.resolve().name}"),
         "model": found.model,
         "size": _size_name(module, found.size),
         "shape": asdict(found.size),
-        "corpus": "published",
+        "corpus": "published" if random is None else "",
         "source": {"folder": source.resolve().name, "sha256": found.sha256, "config": dict(found.config)},
         "afresh": absent,
         "parameters": parameters,

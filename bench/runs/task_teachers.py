@@ -19,7 +19,7 @@ def row_of(found: Checkpoint) -> Row:
     about, division = found.about, found.about.get("division", "controlled")
     return Row(
         name=about.get("name", about["model"]),
-        kind="published" if division == "published" else "pretrained",
+        kind="random" if about.get("random") else "published" if division == "published" else "pretrained",
         model=about["model"],
         size=about["size"],
         division=division,

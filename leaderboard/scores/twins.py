@@ -6,15 +6,16 @@ from ptmbench.leaderboard.scores.grid import Grid, Row
 
 
 def twin_rows(grid: Grid) -> list[tuple[Row, Row]]:
-    """Returns each pre-trained row with the random row of the same network, size and adaptation. Twins have the same
-    extra encoders, the same trials of tuning, and the same tokenizer if it is known."""
+    """Returns each row with pre-trained weights, from here or published, with the random row of the same network, size
+    and adaptation. Twins have the same extra encoders, the same trials of tuning, and the same tokenizer if it is
+    known."""
     random: dict[tuple, dict[tuple[Any, Any], Row]] = {}
     for row in grid.rows:
         if row.kind == "random":
             random.setdefault(_network(row), {})[row.tokenizer, row.extra_encoders] = row
     pairs = []
     for row in grid.rows:
-        if row.kind == "pretrained" and (twins := random.get(_network(row))):
+        if row.kind in ("pretrained", "published") and (twins := random.get(_network(row))):
             pairs.append((row, twins.get((row.tokenizer, row.extra_encoders)) or twins.get((None, row.extra_encoders))))
     return [(row, twin) for row, twin in pairs if twin]
 

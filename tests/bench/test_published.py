@@ -10,6 +10,7 @@ import pytest
 
 from ptmbench.bench.engine import checkpoint, networks
 from ptmbench.bench.runs import suites
+from ptmbench.bench.runs.task_teachers import row_of
 from ptmbench.models import published
 from ptmbench.models.card import Size
 from ptmbench.models.published import PublishedError, folder
@@ -63,6 +64,23 @@ def test_an_imported_checkpoint_records_its_source(tmp_path, capsys):
     assert "finished checkpoint already" in capsys.readouterr().err
 
 
+def test_the_random_twin_of_a_published_model_has_its_network_and_tokenizer(tmp_path, capsys):
+    foreign("bert", tmp_path / "some-bert")
+    assert run("import", tmp_path / "some-bert", "--out", tmp_path / "theirs") == 0
+    for out, seed in (("twin", 0), ("again", 0), ("other", 7)):
+        assert run("import", tmp_path / "some-bert", "--out", tmp_path / out, "--random", seed) == 0
+    assert "The random twin: all weights have their initial values, with seed 7." in capsys.readouterr().err
+    theirs, twin, again, other = (checkpoint.read(tmp_path / name) for name in ("theirs", "twin", "again", "other"))
+    assert (twin.about["name"], twin.about["seed"], twin.about["flops"]) == ("random-some-bert", 0, 0)
+    same = ("model", "size", "shape", "tokenizer", "parameters", "division")
+    assert [twin.about[name] for name in same] == [theirs.about[name] for name in same]
+    assert twin.weights_sha256 == again.weights_sha256 != other.weights_sha256
+    kernel = "encoder/stack/layer_0/attention/query_key_value/kernel"
+    found = [one.arrays()[kernel] for one in (theirs, twin, other)]
+    assert len({array.shape for array in found}) == 1 and not any(np.allclose(found[0], one) for one in found[1:])
+    assert (row_of(twin).kind, row_of(twin).division, row_of(theirs).kind) == ("random", "published", "published")
+
+
 def test_encode_and_info_accept_an_imported_checkpoint(tmp_path, capsys):
     foreign("bert", tmp_path / "some-bert")
     run("import", tmp_path / "some-bert", "--out", tmp_path / "c")
@@ -90,6 +108,10 @@ def test_cells_of_an_imported_checkpoint_are_in_the_division_published(tmp_path,
     monkeypatch.setattr(sources, "source_of", lambda data: {})
     task = ("--tasks", "sst2", "--seed", 0, "--set", "length=64")
     assert run("evaluate", tmp_path / "c", *task, "--out", tmp_path / "run") == 0
+    run("import", tmp_path / "some-bert", "--out", tmp_path / "twin", "--random", 0)
+    assert run("evaluate", tmp_path / "twin", *task, "--out", tmp_path / "run") == 0
+    twin = cells.row_of(planned.pop().cells[0])
+    assert (twin["name"], twin["label"], twin["kind"]) == ("random-some-bert", "some-bert", "random")
     (cell,) = planned[0].cells
     row = cells.row_of(cell)
     assert (row["name"], row["label"], row["kind"], row["division"]) == ("some-bert",) * 2 + ("published",) * 2

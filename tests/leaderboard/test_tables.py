@@ -87,6 +87,15 @@ def test_twins_are_paired_by_tokenizer():
     assert tables.twins([made[0], made[3]]).empty
 
 
+def test_a_published_model_is_paired_with_its_imported_twin():
+    division = {"division": "published"}
+    made = [record(name="minilm", kind="published", value=60.0, row=division)]
+    made.append(record(name="random-minilm", kind="random", value=45.0, row=division | {"label": "MINILM"}))
+    made.append(record(name="random-bert", kind="random", value=50.0))
+    frame = tables.twins(made)
+    assert frame["mean"].tolist() == [15.0] and frame["model"].tolist() == ["MINILM"]
+
+
 def test_twins_are_compared_per_seed():
     levels = {"pretrained": (60.0, 61.0, 65.0), "random": (50.0, 52.0, 53.0)}
     made = [record(kind=kind, seed=seed, value=v) for kind in levels for seed, v in enumerate(levels[kind])]

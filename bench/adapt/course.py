@@ -2,14 +2,15 @@
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ptmbench.bench.console import say
+from ptmbench.bench.console import Bar, progress, say
 from ptmbench.bench.engine import checkpoint, cost
 from ptmbench.bench.engine.stopping import SAVE_SECONDS
 
@@ -44,11 +45,18 @@ class Bookmark:
 
     A state has the variables that training changes, the best weights so far, the optimizer and the `Course`. A repeated
     cell resumes each training from its newest intact state. A training without a state is cheap to repeat, so it starts
-    anew. Most cells end within ``every`` seconds and save nothing. Without a folder, nothing is saved.
+    anew. Most cells end within ``every`` seconds and save nothing. Without a folder, nothing is saved. ``title`` names
+    the cell in the progress bar of its trainings.
     """
 
-    def __init__(self, folder: Path | None = None, every: float = SAVE_SECONDS, tell: Callable[[str], None] = say):
-        self.folder, self.every, self.tell = folder, every, tell
+    def __init__(
+        self,
+        folder: Path | None = None,
+        every: float = SAVE_SECONDS,
+        tell: Callable[[str], None] = say,
+        title: str = "a model",
+    ):
+        self.folder, self.every, self.tell, self.title = folder, every, tell, title
         self._saved, self._training = time.monotonic(), 0
 
     def begin(self, adapted: Any) -> tuple[Course, list[np.ndarray]]:
@@ -67,6 +75,15 @@ class Bookmark:
         if not course.finished:
             self.tell(f"The cell goes on at step {course.steps}, where it was stopped.")
         return course, _listed(arrays["best"])
+
+    @contextmanager
+    def bar(self, course: Course, steps: int) -> Iterator[Bar]:
+        """Yields the progress bar of the training that began last, after the steps of ``course``. ``steps`` is their
+        number without early stopping."""
+        which = f" ({self._training})" if self._training > 1 else ""
+        with progress(f"train {self.title}{which}", steps, brief=True) as bar:
+            bar.skip(course.steps)
+            yield bar
 
     def due(self, course: Course) -> bool:
         """Whether ``course`` should be saved now. The end of a training that already has a state is saved, so that it

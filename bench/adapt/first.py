@@ -26,10 +26,11 @@ class FirstStage:
         cost in ``course``, and returns the loss. Raises `Diverged` for a loss that is not finite."""
         if course.steps == steps:
             return course
-        with Stop() as stop:
+        with Stop() as stop, bookmark.bar(course, steps) as bar:
             for number in range(course.steps, steps):
                 loss = one_step(number)
                 course.steps += 1
+                bar.advance(loss=loss)
                 if not np.isfinite(loss):
                     raise Diverged(course.steps, seed)
                 course.finished = course.steps == steps

@@ -52,7 +52,7 @@ def train(
     course, best = bookmark.begin(adapted)
     if course.finished:
         return course
-    with Stop() as stop:
+    with Stop() as stop, bookmark.bar(course, steps) as bar:
         for batch_rows in islice(_batches(rows, settings, seed), course.steps, steps):
             rate = adapted.rate(course.steps, steps, settings)
             batch_rows, made_flops = adapted.make(batch_rows, settings, (seed, course.steps))
@@ -61,11 +61,13 @@ def train(
             course.steps += 1
             course.tokens += sum(row.tokens for row in batch_rows)
             course.flops += adapted.training_flops(batch_rows) + made_flops
+            bar.advance()
             if course.steps % every == 0 or course.steps in (second_start, steps):
                 loss = _settled(course, seed)
                 with phase("select"):
                     value = score()
                 course.curve.append({"step": course.steps, "loss": round(loss, 5), "score": round(value, 4)})
+                bar.advance(0, loss=loss, score=value)
                 ready = adapted.ready(course.steps)
                 course.stale += ready
                 if ready and value > course.best_score:

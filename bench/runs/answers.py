@@ -212,7 +212,7 @@ class _Attempt:
             rows=rows,
             score=lambda predictor=source: self._selection_score(predictor, rows["selection"]),
             chain=(*source.chain, chosen),
-            bookmark=Bookmark(self.context.unfinished, self.context.save_every),
+            bookmark=Bookmark(self.context.unfinished, self.context.save_every, title=self.cell.title),
         )
         with phase("transform"):
             made = chosen.transform.transformed(material)
@@ -286,7 +286,7 @@ class _Attempt:
         from ptmbench.bench.adapt.course import Bookmark
 
         codec = self._codec(self.cell.method, self.settings, self.extra_encoders)
-        bookmark, first = Bookmark(self.context.unfinished, self.context.save_every), None
+        bookmark, first = Bookmark(self.context.unfinished, self.context.save_every, title=self.cell.title), None
         if codec.first:  # the codec makes its rows from the predictions of another adaptation
             method, settings = codec.first
             first = self._train_predictor(self._codec(method, settings), method, settings, bookmark)

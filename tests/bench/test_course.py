@@ -5,6 +5,7 @@ import signal
 import numpy as np
 import pytest
 
+from ptmbench.bench import console
 from ptmbench.bench.adapt import loop
 from ptmbench.bench.adapt.course import Bookmark
 from ptmbench.bench.adapt.heads import InputRow
@@ -93,6 +94,24 @@ def test_training_stopped_after_any_step_resumes_to_the_same_result(tmp_path):
         assert model.count == expected.steps - kill  # no step is repeated
     model, course, messages = run_training(tmp_path / "1")  # a finished training is not repeated
     assert model.count == 0 and not messages and course == expected and model.weight == uninterrupted.weight
+
+
+def test_the_progress_of_each_training_is_shown_with_the_title_of_its_cell(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(console, "INTERVAL", 0.0)
+
+    def both(kill):
+        bookmark, model = Bookmark(tmp_path, -1.0, lambda line: None, title="bert cola seed 0"), Summing(kill)
+        return [loop.train(model, ROWS, SETTINGS, seed, lambda: 1.0, bookmark) for seed in (0, 1)]
+
+    with pytest.raises(Killed):
+        both(15)  # in the second training
+    before = capsys.readouterr().err.splitlines()
+    assert before[1].startswith("train bert cola seed 0: 1/12 steps, 8 %")
+    assert before[-1].startswith("train bert cola seed 0 (2): ")
+    _, course = both(None)
+    after = [line for line in capsys.readouterr().err.splitlines() if " (2): " in line]
+    steps = [int(line.partition(": ")[2].partition("/")[0]) for line in (before[-1], after[0], after[-1])]
+    assert steps[0] == steps[1] and steps[2] == course.steps and after[-1].endswith("score 1")
 
 
 def test_a_damaged_state_is_reported_and_the_one_before_it_is_used(tmp_path):

@@ -1,6 +1,7 @@
 """The search of NAS-BERT in TensorFlow: training of the supernet, losses of candidates, and the chosen network."""
 
 import itertools
+import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -23,6 +24,7 @@ from ptmbench.bench.adapt.transforms.elastic import SharedBlocks, Subnetwork, Wi
 from ptmbench.bench.adapt.transforms.further import Learner
 from ptmbench.bench.adapt.transforms.nasbert import Settings, candidates
 from ptmbench.bench.adapt.transforms.nasbert.candidates import Block
+from ptmbench.bench.console import Bar, progress
 from ptmbench.bench.engine.cost import Traced, phase
 from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.layers.core import NO_DROP, Drop, Rows
@@ -30,6 +32,9 @@ from ptmbench.models.layers.operations import shape
 from ptmbench.models.objectives.layer_distillation import vectors_loss
 
 Options = Sequence[Sequence[Width | None]]
+
+_BATCH = 64
+"""Texts that measure the candidates together."""
 
 
 class Searching(Learner):
@@ -83,10 +88,15 @@ class Searching(Learner):
     def measured(self) -> tuple[list[np.ndarray], float]:
         """Returns the losses of the remaining candidates of each block (infinity for the others), and the FLOPs. The
         teacher runs once, and candidates with the same first layers share their computation."""
+        measurements = math.ceil(len(self._judged) / _BATCH) * int(np.concatenate(self.alive).sum())
+        with progress("measure candidates", measurements, "losses", brief=True) as bar:
+            return self._measured(bar)
+
+    def _measured(self, bar: Bar) -> tuple[list[np.ndarray], float]:
         found, spent = [np.where(alive, 0.0, np.inf) for alive in self.alive], 0.0
         rows = sorted(self._judged, key=lambda row: row.tokens)
-        for begin in range(0, len(rows), 64):
-            some = rows[begin : begin + 64]
+        for begin in range(0, len(rows), _BATCH):
+            some = rows[begin : begin + _BATCH]
             share = sum(row.tokens for row in some) / sum(row.tokens for row in rows)
             batch = {name: tf.convert_to_tensor(array) for name, array in stack(some).items()}
             *taught, bias, weights = self._run("teacher", self._taught, batch)
@@ -104,6 +114,7 @@ class Searching(Learner):
                         spent += flops.get(width, 0.0)
                     loss = self._run("loss", vectors_loss, vectors[-1], taught[block.end], weights)
                     losses[place] += share * float(loss)
+                    bar.advance()
                     before = path
         return found, spent
 

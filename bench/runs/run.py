@@ -110,11 +110,11 @@ def run_suite(options: RunOptions) -> int:
     whole = Plan((*made, *cells))
     from ptmbench.bench.runs import outlook
 
+    if training_of:
+        training_of.check()
     if options.dry_run:
         outlook.dry_run(whole, data, out)
         return OK
-    if training_of:
-        training_of.check()
     workers = options.workers
     job = Job(
         data=str(data.resolve()),

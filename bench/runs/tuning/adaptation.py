@@ -93,10 +93,10 @@ def tune(options: TuneOptions) -> int:
             "--adaptation."
         )
     others = (*trainings.artefacts, *models.models)
+    trainings.check()
     if options.dry_run:
         outlook.dry_run(outlook.ADAPTATIONS, list(outlook.adaptations(candidates, ladder, others, data)))
         return OK
-    trainings.check()
     announce("tuning", lambda: outlook.sentences(list(outlook.adaptations(candidates, ladder, others, data, out))))
     job = search.job_of(options, data, length)
     with locked_folder(out):

@@ -100,10 +100,10 @@ def tune(options: TuneOptions) -> int:
         for row in rows
     ]
     around = candidates, ladder, trainings.artefacts, data or out
+    trainings.check()
     if options.dry_run:
         outlook.dry_run(outlook.PRETRAININGS, list(outlook.pretrainings(*around)))
         return OK
-    trainings.check()
     announce("tuning", lambda: outlook.sentences(list(outlook.pretrainings(*around, out))))
     job = search.job_of(options, data, length)
     with locked_folder(out):

@@ -10,6 +10,7 @@ import numpy as np
 from ptmbench.bench.adapt.course import Bookmark, Course
 from ptmbench.bench.adapt.heads import InputRow, stack
 from ptmbench.bench.adapt.settings import Settings
+from ptmbench.bench.console import progress
 from ptmbench.bench.engine.cost import phase
 from ptmbench.bench.engine.stopping import Stop, check_finished
 from ptmbench.bench.errors import Diverged, NotApplicable
@@ -134,13 +135,15 @@ def outputs(
     answer = answer or adapted.answered
     results: list[Any] = [None] * len(rows)
     order = sorted(range(len(rows)), key=lambda i: _length(rows[i]))
-    for begin in range(0, len(order), size):
-        places = order[begin : begin + size]
-        found = answer(stack([rows[i] for i in places]))
-        if isinstance(found, dict):
-            found = [dict(zip(found, values, strict=True)) for values in zip(*found.values(), strict=True)]
-        for place, value in zip(places, found, strict=True):
-            results[place] = value
+    with progress("predict", len(rows), "inputs", brief=True) as bar:
+        for begin in range(0, len(order), size):
+            places = order[begin : begin + size]
+            found = answer(stack([rows[i] for i in places]))
+            if isinstance(found, dict):
+                found = [dict(zip(found, values, strict=True)) for values in zip(*found.values(), strict=True)]
+            for place, value in zip(places, found, strict=True):
+                results[place] = value
+            bar.advance(len(places))
     return results
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from ptmbench.bench import console
 from ptmbench.bench.adapt import loop
 from ptmbench.bench.adapt.heads import InputRow
 from ptmbench.bench.adapt.settings import Settings
@@ -75,6 +76,17 @@ def test_patience_ends_only_the_last_stage():
     made = Counting([5, 4, 4, 4, 4, 3, 2, 1], second=10)
     course = fitted(made, epochs=8)
     assert course.steps == 16 and course.best_score == 3 and made.restored == [2, 2 + 2]
+
+
+def test_outputs_keep_the_order_of_the_rows_and_show_their_progress(monkeypatch, capsys):
+    monkeypatch.setattr(console, "INTERVAL", 0.0)
+    rows = [InputRow({"tokens": np.full(n, n, np.int32)}, n) for n in (3, 1, 4, 1, 5)]
+    sums = loop.outputs(None, rows, size=2, answer=lambda batch: batch["tokens"].max(axis=1))
+    assert sums == [3, 1, 4, 1, 5]
+    named = loop.outputs(None, rows, size=2, answer=lambda batch: {"most": batch["tokens"].max(axis=1)})
+    assert named == [{"most": n} for n in sums]
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.partition(",")[0] for line in lines[:3]] == [f"predict: {n}/5 inputs" for n in (2, 4, 5)]
 
 
 class Quiet:

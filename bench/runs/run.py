@@ -178,6 +178,7 @@ def evaluate(options: EvaluateOptions) -> int:
         adapted=adapted,
         conditions=asked.conditions or usual.conditions,
         transforms=asked.transforms or usual.transforms,
+        keeps=usual.keeps,
     )
     for other in others:
         if other not in read.values():

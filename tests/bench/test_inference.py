@@ -14,8 +14,8 @@ from ptmbench.bench import environment
 from ptmbench.bench.engine.budget import Budget
 from ptmbench.bench.runs import cell as cells
 from ptmbench.bench.runs import inference, suites
-from ptmbench.bench.runs.artefacts import Cell
-from ptmbench.bench.runs.suites import table3
+from ptmbench.bench.runs.artefacts import Cell, Row
+from ptmbench.bench.runs.suites import compression, table3
 from ptmbench.bench.scoring import score
 from ptmbench.leaderboard.records import record
 from ptmbench.models.card import Size
@@ -116,11 +116,25 @@ def test_replicates_are_the_same_for_the_same_predictions(world):
 # The suite -----------------------------------------------------------------------------------------------------------
 
 
-def test_the_plain_student_of_table_3_trains_longer_and_only_table_3_profiles():
+def test_the_plain_student_of_table_3_trains_longer_and_only_suites_of_compression_profile():
     epochs = int(table3.BASELINE.rpartition("=")[2])
     assert epochs > 3 * table3.EPOCHS
     chosen = suites.load("table3")
-    assert chosen.profile and not any(suites.load(name).profile for name in suites.names() if name != "table3")
+    assert chosen.profile
+    assert {name for name in suites.names() if suites.load(name).profile} == {"table3", "compression"}
+
+
+def test_the_suite_compression_transforms_only_what_is_fine_tuned():
+    def kept(transform, **changes):
+        found, _ = after(transform, (COLA,), ("bert",), seeds=[0])
+        return [compression.keeps(dataclasses.replace(one, **changes)) for one in found]
+
+    assert kept("int8") == kept("int8", adaptation="layerdrop")[:1] * 2 == [True, True]
+    assert kept("int8", adaptation="fastbert") == kept("int8", adaptation="layerdrop") == [True, False]
+    assert kept("layers:by=alternate", adaptation="layerdrop") == [True, True]
+    twin = {"row": Row(name="random-bert", kind="random", model="bert", size="tiny")}
+    assert kept("int8", **twin, pretraining=None) == [True, False]
+    assert kept("int8", **twin, pretraining="checkpoint:x") == [True, True]  # imported: it is what is compressed
 
 
 def test_table_3_transforms_only_the_teacher_and_distils_only_the_student():

@@ -10,6 +10,7 @@ import pytest
 
 from ptmbench.bench.engine import checkpoint, networks
 from ptmbench.bench.runs import suites
+from ptmbench.bench.runs.suites import compression
 from ptmbench.bench.runs.task_teachers import row_of
 from ptmbench.models import published
 from ptmbench.models.card import Size
@@ -123,6 +124,13 @@ def test_cells_of_an_imported_checkpoint_are_in_the_division_published(tmp_path,
     assert {(cell.settings["epochs"], cell.settings["learning_rate"]) for cell in planned[1].cells} == {(3, 1e-3)}
     assert run("evaluate", tmp_path / "c", "--suite", "ner", *task, "--out", tmp_path / "run") == 0
     assert [cell.task for cell in planned[2].cells] == ["sst2"]
+
+    asked = ("--suite", "compression", "--tasks", "sst2", "--seed", 0)
+    assert run("evaluate", tmp_path / "c", *asked, "--out", tmp_path / "run") == 0
+    treatments = [cell.treatment for cell in planned[3].cells]
+    several = {one.partition(">")[0].partition(":")[0] for one in treatments if ">" in one}
+    assert several == {"finetune", "layerdrop"} and len(set(treatments)) == len(treatments)
+    assert len(treatments) == 2 + len(compression.TRANSFORMS) + len(compression.ADAPTATIONS)
 
 
 @pytest.mark.slow

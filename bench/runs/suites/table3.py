@@ -3,11 +3,11 @@
     ptmbench run table3 --data DIR --out runs/table3
     ptmbench run table3 --out runs/table3
 
-The second line runs on the embedded microworld. The teacher is a BERT mini. It is fine-tuned, and `TRANSFORMS` and
-`ADAPTATIONS` compress it. `STUDENTS` are the ways in which a BERT tiny learns from it, with random or with pre-trained
-weights. `PRETRAINED_STUDENTS` learn from the teacher in pre-training, and some of them also from the fine-tuned
-teacher. Where a task has more than 4,000 training examples, students also learn from 20,000 others without labels. A
-convolutional network with the depth and width of BERT tiny learns the teacher's logits.
+The second line runs on the embedded microworld. The teacher is a BERT mini. It is fine-tuned, and compressed like the
+model of the suite `compression`. `STUDENTS` are the ways in which a BERT tiny learns from it, with random or with
+pre-trained weights. `PRETRAINED_STUDENTS` learn from the teacher in pre-training, and some of them also from the
+fine-tuned teacher. Where a task has more than 4,000 training examples, students also learn from 20,000 others without
+labels. A convolutional network with the depth and width of BERT tiny learns the teacher's logits.
 
 A student may be good because of its teacher, or because of the compute that the teacher took. So each student has a
 baseline: a plain BERT tiny with the same total cost in FLOPs. For students with random weights, the baseline is
@@ -25,47 +25,19 @@ from typing import TYPE_CHECKING
 
 from ptmbench import models
 from ptmbench.bench.engine.budget import Budget
-from ptmbench.bench.runs.suites import Suite
+from ptmbench.bench.runs.suites import Suite, compression
+from ptmbench.bench.runs.suites.compression import ADAPTATIONS, CORPUS, EPOCHS, LENGTH, TASKS, TRANSFORMS, VOCABULARY
 from ptmbench.models.text.tokenizers import Vocabulary
 
 if TYPE_CHECKING:
     from ptmbench.bench.runs.artefacts import Cell
 
 MODEL, TEACHER, STUDENT = "bert", "mini", "tiny"
-EPOCHS, LENGTH, VOCABULARY = 3, 64, 4000
 BUDGET = Budget(flops=1e14)
 TWICE = Budget(flops=2e14)
 _TAUGHT = f"teacher={MODEL}-{TEACHER}"
 _TASKS = "sst2+mrpc+rte"
 
-TRANSFORMS = (
-    "prune:sparsity=0",  # control: trained as long as the pruned models, but not pruned
-    "prune",
-    "prune:sparsity=0.8",
-    "prune:pattern=2:4",
-    "heads",
-    "heads:by=random",
-    "ffn",
-    "ffn:by=random",
-    "layers",
-    "layers:epochs=1",
-    "layers:by=alternate",
-    "theseus",
-    "theseus:replacing=1",  # control: small layers, trained as long without the layers that they replace
-    "gates",
-    "adabert:layers=4+width=64",
-    "int8",
-    "qat",
-    "qbert",
-    "qbert:by=random",
-    "prune:sparsity=0.8+int8",
-    "layers:epochs=1+int8",
-)
-"""Transforms that compress the teacher, with controls."""
-DROPPED = "layerdrop"
-ADAPTATIONS = ("fastbert", "pabee", DROPPED, "sparse", "sparse:by=random")
-"""Adaptations that compress the teacher's model during training, with a control. After `DROPPED`, as after plain
-fine-tuning, every other layer is removed."""
 STUDENTS = (
     f"distil:{_TAUGHT}",
     f"distil:{_TAUGHT}+match=logits",
@@ -126,10 +98,8 @@ def keeps(cell: "Cell") -> bool:
     if adaptation in (*HIDDEN_STATE_STUDENTS, *LIGHT):
         return False
     if row.size == TEACHER:
-        if adaptation == "finetune":
-            return row.kind == "pretrained"
-        without = not cell.transforms or (adaptation == DROPPED and cell.transform == "layers:by=alternate")
-        return row.kind == "pretrained" and adaptation in ADAPTATIONS and without
+        compressed = adaptation in ("finetune", *ADAPTATIONS) and compression.keeps(cell)
+        return row.kind == "pretrained" and compressed
     if row.size != STUDENT:
         return True
     if cell.transforms or adaptation in ADAPTATIONS:
@@ -143,12 +113,12 @@ SUITE = Suite(
     summary="the survey's table 3: a fine-tuned BERT compressed in every way, and small models of the same cost",
     models=(MODEL, *PRETRAINED_STUDENTS, CONVOLUTIONAL),
     sizes=(TEACHER, STUDENT),
-    tasks=("sst2", "mrpc", "rte", "conll2003"),
+    tasks=TASKS,
     adaptations=("finetune", BASELINE, *ADAPTATIONS, *STUDENTS, *HIDDEN_STATE_STUDENTS, *LIGHT),
     transforms=TRANSFORMS,
     budget=BUDGET,
     budgets={f"{MODEL}-{STUDENT}": (BUDGET, TWICE)},
-    corpus=("corpora/english/corpus.txt", "corpus/*.txt"),
+    corpus=CORPUS,
     vocabulary=VOCABULARY,
     recipe={"length": LENGTH},
     settings={

@@ -38,17 +38,25 @@ def section(grid: Grid, ids: Mapping[Row, str]) -> dict[str, Any]:
 
 
 def phrases(grid: Grid) -> dict[Row, str]:
-    """Returns the `compression_phrase` of each compressed row of ``grid``, by the measure of `section`."""
-    return {
-        line.row: words
-        for line in compressed(grid, _measure(grid))
-        if line.kind and (words := compression_phrase(line))
-    }
+    """Returns the `compression_phrase` of each compressed row of ``grid``: by the measure of `section` or, without a
+    retention there, by the task with most seeds, whose name is then in the phrase."""
+    measure = _measure(grid)
+    whole = {line.row: line for line in compressed(grid, measure) if line.kind}
+    best = {row: line for row, line in whole.items() if line.retention}
+    if len(best) < len(whole):
+        for line in (line for column in grid.columns for line in compressed(grid, column)):
+            seeds = best[line.row].retention.seeds if line.row in best else 0
+            if line.retention and line.retention.seeds > seeds and not whole[line.row].retention:
+                best[line.row] = line
+    lines = whole | best
+    return {row: words for row, line in lines.items() if (words := compression_phrase(line, measure))}
 
 
-def compression_phrase(line: CompressedRow) -> str:
-    """Returns a phrase about a compressed row: "97.1 % (93.0 to 101.4), speed × 1.9, size ÷ 4"."""
-    parts = [_percent(line.retention)] if line.retention else []
+def compression_phrase(line: CompressedRow, measure: Column | None) -> str:
+    """Returns a phrase about a compressed row: "97.1 % (93.0 to 101.4), speed × 1.9, size ÷ 4". It names the task of
+    ``line`` if that is not the ``measure``."""
+    where = f" on {line.column.title}" if line.column and line.column is not measure else ""
+    parts = [_percent(line.retention) + where] if line.retention else []
     return ", ".join(filter(None, (*parts, _faster(line), _smaller(line))))
 
 
@@ -119,7 +127,8 @@ def _names(lines: Sequence[CompressedRow]) -> dict[Row, str]:
     long, short = story.short_names([line.row for line in lines]), {}
     for line in lines:
         row = line.row
-        words = [adaptation_of(row)] if row.compression and not row.transform else []
+        adapted = row.teacher or (row.compression and not row.student)  # what compressed it is the adaptation
+        words = [adaptation_of(row)] if adapted and not row.transform else []
         words += [str(row.transform["label"])] if row.transform.get("label") else []
         short[row] = JOINT.join([*words, *(["random weights"] if row.kind == "random" else [])]) if words else long[row]
     counts = Counter(short.values())

@@ -13,6 +13,9 @@ from ptmbench.leaderboard.records.record import THEN
 from ptmbench.leaderboard.scores.grid import Grid, Row
 from ptmbench.leaderboard.survey.rows import COMPRESSED, LOSSES, MODELS, TRANSFERS
 
+_SCHEDULE = ("teacher", "auxiliary", "epochs", "inner_epochs", "joint_epochs", "learning_rate")
+"""Settings that do not change a method: whom it learns from, how long and how fast."""
+
 ABSENT = "not built yet"
 
 
@@ -97,14 +100,22 @@ def _model(
 def _measured(methods: Sequence[str], phrases: Mapping[Row, str]) -> list[dict[str, str]]:
     """Returns the rows of this board that were compressed by one of the ``methods`` with its default settings, with
     their ``phrases``. Rows with random weights are left out, because the survey's table has none."""
-    found = []
-    for row, phrase in phrases.items():
-        adaptation, _, transform = row.adaptation.partition(THEN)
-        name, _, settings = (transform or adaptation).partition(":")
-        usual = not settings or settings.startswith("teacher=") and "+" not in settings
-        if name in methods and usual and row.kind != "random":
-            found.append({"text": f"{row.label} ({row.words}): {phrase}", "href": "#compression"})
-    return found
+    return [
+        {"text": f"{row.label} ({row.words}): {phrase}", "href": "#compression"}
+        for row, phrase in phrases.items()
+        if row.kind != "random" and _method(row) in methods
+    ]
+
+
+def _method(row: Row) -> str:
+    """Returns the name of what compressed ``row``: the transform, the adaptation or, for a student in pre-training, the
+    model. Returns "" if a setting other than those in `_SCHEDULE` is not the default."""
+    adaptation, _, transform = row.adaptation.partition(THEN)
+    name, _, settings = (transform or adaptation).partition(":")
+    changed = settings.split("+") if transform else re.split(r"\+(?=\w+=)", settings)
+    if any(one and one.partition("=")[0] not in _SCHEDULE for one in changed):
+        return ""
+    return row.name if row.student and not row.teacher else name
 
 
 def _built(methods: Sequence[str], catalogue: Catalogue) -> list[dict[str, str]]:

@@ -25,6 +25,8 @@ WIDEST = 0.1
 """Distance between the quartiles, as a share of the median, above which a measurement counts as disturbed."""
 SAME_COST = 1.25
 """Factor up to which two total costs count as the same."""
+SAME_SIZE = 1.25
+"""Factor up to which networks with other names have as many parameters."""
 _MIB = 2**20
 
 
@@ -62,10 +64,11 @@ class CompressedRow:
     """MiB that loading and inference need beyond the libraries."""
     flops_per_example: float | None
     own_flops: float | None
-    """FLOPs of the compression: of the transforms, or of the student's training including queries to its teacher."""
+    """FLOPs of the compression: of the transforms, or of the student's training including queries to its teacher, with
+    its pre-training if that is where it learned from the teacher."""
     own_seconds: float | None
     teacher_flops: float | None
-    """FLOPs of the teacher: its pre-training and its adaptation; 0 without a teacher."""
+    """FLOPs of the teacher: its pre-training, and its adaptation if it taught the task; 0 without a teacher."""
     total_flops: float | None
     """FLOPs of everything: pre-training, adaptation, transforms, and the teacher's share."""
     speed_up: float | None
@@ -73,7 +76,8 @@ class CompressedRow:
     shrinkage: float | None
     """Bytes on disk of the reference, divided by the row's."""
     peer: Row | None = None
-    """The row of the same network that was trained without a teacher at the same total cost; for students only."""
+    """The row of the same network that was trained without a teacher at the same total cost; for students only. For
+    students in pre-training, whose networks often have a name of their own, a network with as many parameters."""
     gap: Gap | None = None
     """The score of the row minus the score of ``peer``."""
 
@@ -89,14 +93,12 @@ class CompressedRow:
             return ""
         if self.reference:
             return "no seed on both sides" if self.sample else "no score"
-        return (
-            "its teacher has no row here" if self.row.teacher and not self.row.transform else "no row to compare with"
-        )
+        return "its teacher has no row here" if self.row.student else "no row to compare with"
 
     @property
     def verdict(self) -> str:
         """Whether the student beats the plain model of the same cost; "" for rows that are not students."""
-        if not self.row.teacher or self.row.transform:
+        if not self.row.student:
             return ""
         if self.gap is None:
             return "no plain model of the same cost"
@@ -113,7 +115,7 @@ def compressed(grid: Grid, column: Column | None = None) -> list[CompressedRow]:
     if not made:
         return []
     plain = [row for row in grid.rows if not row.compression and row.kind != "baseline"]
-    peers = {row: _peer(row, plain) for row in made if row.teacher and not row.transform}
+    peers = {row: _peer(row, plain) for row in made if row.student}
     shown = {*made, *references.values(), *filter(None, peers.values())}
     found = samples(grid, column)
     return [_line(grid, row, references.get(row), column, found, peers.get(row)) for row in grid.rows if row in shown]
@@ -166,8 +168,8 @@ def _numbers(line: CompressedRow) -> dict[str, Any]:
     return found
 
 
-def _sum(first: float | None, second: float | None) -> float | None:
-    return None if first is None or second is None else first + second
+def _sum(first: Any, second: Any) -> float | None:
+    return first + second if is_number(first) and is_number(second) else None
 
 
 def total_flops(row: Row) -> float | None:
@@ -188,7 +190,7 @@ def _line(
     records = _records(grid, row, columns)
     latency, noise = _latency(records)
     costs = [_own_cost(record) for record in records] if row.compression else []
-    teacher_flops = [_teacher_flops(record) for record in records]
+    teacher_flops = [_sum(_teacher_flops(record), _pretraining_teacher_flops(record)) for record in records]
     totals = [_total(record) for record in records]
     theirs = _records(grid, reference, columns) if reference else []
     figures, other = cost_of(row, records), cost_of(reference, theirs) if reference else {}
@@ -239,22 +241,46 @@ def _peer(row: Row, plain: Sequence[Row]) -> Row | None:
     cost = total_flops(row)
     if not cost:
         return None
-    name = row.name.removeprefix("random-")
     ratios = {
-        one: abs(math.log(spent / cost))
-        for one in plain
-        if one.name.removeprefix("random-") == name and one.size == row.size and (spent := total_flops(one))
+        one: abs(math.log(spent / cost)) for one in plain if _same_network(one, row) and (spent := total_flops(one))
     }
     best = min(ratios, key=lambda one: ratios[one], default=None)
     return best if best and ratios[best] <= math.log(SAME_COST) else None
 
 
+def _same_network(plain: Row, student: Row) -> bool:
+    if plain.name.removeprefix("random-") == student.name.removeprefix("random-"):
+        return plain.size == student.size
+    ours, theirs = (cost_of(row).get("parameters") for row in (student, plain))
+    close = bool(ours and theirs) and abs(math.log(ours / theirs)) <= math.log(SAME_SIZE)
+    return close and not student.teacher
+
+
 def _own_cost(record: Record) -> Mapping[str, Any]:
-    """Returns the cost of compressing: of the transforms, or of all training if the adaptation itself compresses."""
+    """Returns the cost of compressing: of the transforms, or of all training if the adaptation itself compresses. For a
+    student in pre-training, its pre-training is added."""
     adaptation = record.adaptation
     if adaptation.get("teacher") or adaptation.get("compression"):
         return record.cost
+    if made := _taught(record):
+        seconds = _part(record.cost.get("seconds")).get("total")
+        flops = _sum(made.get("flops"), record.cost.get("flops"))
+        return {"flops": flops, "seconds": {"total": _sum(made.get("seconds"), seconds)}}
     return _part(_part(adaptation.get("transform")).get("cost"))
+
+
+def _taught(record: Record) -> Mapping[str, Any]:
+    """Returns the pre-training of ``record`` if a teacher took part in it and no transform followed; {} otherwise."""
+    made = _part(record.pretraining)
+    return made if _part(made.get("teacher")) and not record.adaptation.get("transform") else {}
+
+
+def _pretraining_teacher_flops(record: Record) -> float | None:
+    """Returns the FLOPs of the teacher in pre-training; 0 without one."""
+    if not (made := _taught(record)):
+        return 0.0
+    whole, own = spent_on(made).get("flops"), made.get("flops")
+    return whole - own if is_number(whole) and is_number(own) else None
 
 
 def _total(record: Record) -> float | None:

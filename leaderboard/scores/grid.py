@@ -69,12 +69,25 @@ class Row:
         return next((one for record in self.records if isinstance(one := record.adaptation.get("teacher"), dict)), {})
 
     @cached_property
+    def pretraining_teacher(self) -> dict[str, Any]:
+        """The pre-trained model that was the teacher in pre-training: its model, size, hash and cost; {} without
+        one."""
+        made = (record.pretraining or {} for record in self.records)
+        return next((one for about in made if isinstance(one := about.get("teacher"), dict)), {})
+
+    @cached_property
     def compression(self) -> tuple[str, ...]:
-        """Kinds of compression of the adapted model, as keys of `leaderboard.survey.reported.COMPRESSION`: by a
-        teacher, by the adaptation, and by transforms."""
+        """Kinds of compression of the adapted model, as keys of `leaderboard.survey.reported.COMPRESSION`: by a teacher
+        of the task, by the adaptation, or else by a teacher in pre-training; and by transforms."""
         own = next(filter(None, (record.adaptation.get("compression") for record in self.records)), "")
+        own = own or ("distillation" if self.pretraining_teacher else "")
         kinds = ["distillation" if self.teacher else str(own), *str(self.transform.get("compression") or "").split("+")]
         return tuple(dict.fromkeys(filter(None, kinds)))
+
+    @property
+    def student(self) -> bool:
+        """Whether the model is a student as it was adapted, of a teacher of the task or in pre-training."""
+        return not self.transform and "distillation" in self.compression
 
     @cached_property
     def card(self) -> dict[str, Any]:

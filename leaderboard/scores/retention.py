@@ -50,17 +50,23 @@ class _ScorePair(NamedTuple):
 
 def reference_rows(grid: Grid) -> dict[Row, Row]:
     """Returns each row of compressed models with its reference row, if that is on the board. The reference of a
-    transformed model is the model before its transforms, and that of a student is its teacher. The reference of a model
-    that its adaptation compressed is the same model after plain fine-tuning."""
+    transformed model is the model before its transforms. That of a student is its teacher, adapted like the student if
+    it taught in pre-training alone. The reference of a model that its adaptation compressed is the same model after
+    plain fine-tuning."""
     found = {}
     for row in filter(lambda row: row.compression, grid.rows):
-        if row.transform:
-            same = _row_with_adaptation(grid, row, row.adaptation.partition(THEN)[0])
-        else:
-            same = _teacher_row(grid, row) if row.teacher else _row_with_adaptation(grid, row, _PLAIN)
+        same = _reference(grid, row)
         if same and same is not row:
             found[row] = same
     return found
+
+
+def _reference(grid: Grid, row: Row) -> Row | None:
+    if row.transform:
+        return _row_with_adaptation(grid, row, row.adaptation.partition(THEN)[0])
+    if row.teacher:
+        return _teacher_row(grid, row)
+    return _pretraining_teacher_row(grid, row) if row.student else _row_with_adaptation(grid, row, _PLAIN)
 
 
 def retention(
@@ -187,12 +193,23 @@ def _teacher_row(grid: Grid, row: Row) -> Row | None:
     """Returns the row of the teacher that ``row`` learned from, with the same model, size, adaptation and pre-trained
     weights."""
     about = row.teacher
-    if not about:
-        return None
     weights = (about.get("pretraining") or {}).get("weights_sha256")
     wanted = (about.get("name"), about.get("size"), about.get("adaptation"))
-    for one in grid.rows:
-        made = {(record.pretraining or {}).get("weights_sha256") for record in one.records}
-        if (one.name, one.size, one.adaptation) == wanted and weights in made:
-            return one
+    rows = (one for one in grid.rows if (one.name, one.size, one.adaptation) == wanted)
+    return next((one for one in rows if _begins_with(one, weights)), None)
+
+
+def _pretraining_teacher_row(grid: Grid, row: Row) -> Row | None:
+    """Returns the row of the model that taught ``row`` in pre-training, with the same adaptation: preferably with the
+    same settings, or else with its own."""
+    weights = row.pretraining_teacher.get("weights_sha256")
+    rows = [one for one in grid.rows if weights and _begins_with(one, weights)]
+    for adaptation in (row.adaptation, row.adaptation.partition(":")[0]):
+        if found := next((one for one in rows if one.adaptation == adaptation), None):
+            return found
     return None
+
+
+def _begins_with(row: Row, weights: str | None) -> bool:
+    """Whether ``row`` has pre-trained weights with the hash ``weights``; None stands for random weights."""
+    return any((record.pretraining or {}).get("weights_sha256") == weights for record in row.records)

@@ -28,8 +28,8 @@ class Model(NamedTuple):
 
 
 class Compressed(NamedTuple):
-    """A row of table 3. ``kind`` is a value of extensions on cards, and ``methods`` are the adaptations and transforms
-    here that implement the method."""
+    """A row of table 3. ``kind`` is a value of extensions on cards, and ``methods`` are the adaptations, transforms and
+    students in pre-training that implement the method here."""
 
     name: str
     type: str
@@ -106,6 +106,7 @@ COMPRESSED = (
     ),
     Compressed(
         "DistilBERT", _DISTIL, "6", "L_KD-CE + CosKD + L_MLM", "×1.63", "66M", _BASE, "77.0 (dev)", "distillation",
+        ("distilbert",),
     ),
     Compressed(
         "TinyBERT", _DISTIL, "4", "MSE_embed + MSE_attn + MSE_hidn + L_KD-CE", "×9.4", "14.5M", _BASE, "76.5",
@@ -120,11 +121,12 @@ COMPRESSED = (
     ),
     Compressed(
         "MobileBERT", _DISTIL, "24", "FMT + AT + PKT + L_KD-CE + L_MLM", "×4.0", "25.3M", _LARGE, "79.7",
-        "distillation",
+        "distillation", ("mobilebert_pkt",),
     ),
     Compressed("MiniLM", _DISTIL, "6", "AT + AR", "×1.99", "66M", _BASE, "81.0", "distillation", ("minilm",)),
     Compressed(
         "DualTrain", _DISTIL, "12", "Dual Projection + L_MLM", "–", "1.8–19.2M", _BASE, "75.8–81.9", "distillation",
+        ("dualtrain",),
     ),
     Compressed(
         "BERT-of-Theseus", "Module replacing", "6", "L_Task", "×1.94", "66M", _BASE, "78.6", "replacing", ("theseus",),

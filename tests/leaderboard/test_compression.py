@@ -198,6 +198,55 @@ def test_an_adaptation_that_compresses_is_compared_with_fine_tuning():
     assert row.kind == "exit" and row.retention.value == pytest.approx(95.0)
 
 
+def student_of(teacher, value, seed, task="sst2", adaptation="finetune", **changes):
+    """Makes a record of a TinyBERT that learned from the model of the record ``teacher`` in pre-training."""
+    made = teacher.pretraining
+    taught = {name: made[name] for name in ("weights_sha256", "flops", "seconds")} | {"model": "bert", "size": "mini"}
+    pretraining = {"teacher": taught, "including": {"flops": 2 * made["flops"], "seconds": 2 * made["seconds"]}}
+    about = {"adaptation": {"name": adaptation}, "pretraining": pretraining} | changes
+    return one(value, seed, task, name="tinybert", **about)
+
+
+def test_a_student_in_pretraining_is_compared_with_its_teacher():
+    teacher = one(80.0, 0)
+    records = [teacher, student_of(teacher, 72.0, 0, adaptation="finetune:learning_rate=5e-4")]
+    (row,) = (line for line in compressed(arrange(records)) if line.kind)
+    assert row.kind == "distillation" and row.reference.name == "bert"  # no teacher with this setting: its own
+    assert row.retention.value == pytest.approx(90.0)
+    assert (row.own_flops, row.own_seconds) == (1.5e15 + 2e13, 1500 + 33.5)
+    assert row.teacher_flops == 1.5e15 and row.total_flops == 3e15 + 2e13
+    assert row.verdict == "no plain model of the same cost"
+
+    records.append(one(78.0, 0, adaptation={"name": "finetune:learning_rate=5e-4"}))  # the same setting is preferred
+    (row,) = (line for line in compressed(arrange(records)) if line.kind)
+    assert row.retention.value == pytest.approx(100 * 72 / 78)
+
+    transformed = [student_of(teacher, 72.0, 0), student_of(teacher, 70.0, 0, transform="int8")]
+    row = next(line for line in compressed(arrange([teacher, *transformed])) if line.row.transform)
+    assert row.kind == "distillation+quantization" and row.reference.student and row.own_flops == 5e11
+
+    plain = {"pretraining": {"weights_sha256": "e" * 64, "flops": 3e15}, "row": {"size": "tiny"}}
+    records.append(one(75.0, 0, **plain))  # another name, but as many parameters and the same total cost
+    row = next(line for line in compressed(arrange(records)) if line.row.student)
+    assert row.peer.size == "tiny" and row.gap.value == pytest.approx(-3.0)
+    records[-1] = one(75.0, 0, **plain, cost={"parameters": 20_000_000})
+    row = next(line for line in compressed(arrange(records)) if line.row.student)
+    assert row.peer is None
+
+    records[1].pretraining["teacher"]["weights_sha256"] = "f" * 64
+    row = next(line for line in compressed(arrange(records[:2])) if line.row.student)
+    assert row.reference is None and row.lack == "its teacher has no row here"
+
+
+def test_a_published_teacher_of_unknown_cost_leaves_the_total_cost_open():
+    teacher = one(80.0, 0)
+    unknown = {"including": {"flops": None, "seconds": None}}
+    found = student_of(teacher, 72.0, 0)
+    found.pretraining.update(unknown)
+    (row,) = (line for line in compressed(arrange([teacher, found])) if line.kind)
+    assert row.own_flops == 1.5e15 + 2e13 and row.teacher_flops is None and row.total_flops is None
+
+
 def test_cost_of_a_transformed_student_includes_its_distillation():
     teacher = teacher_of(one(80.0, 0))
     found = one(75.0, 0, transform="int8", teacher=teacher, cost={"flops": 3e13})
@@ -282,3 +331,20 @@ def test_table_3_of_the_survey_has_our_figures_next_to_its_own(grid):
     assert len(row["cells"]) == len(table["heads"])
     (q8bert,) = (row for row in table["rows"] if row["cells"][0] == "Q8BERT")
     assert q8bert["here"] == [{"text": "qat, no row here", "href": ""}]
+
+
+def test_table_3_of_the_survey_has_methods_with_any_schedule_and_students_in_pretraining():
+    from ptmbench.leaderboard.page import survey
+
+    records = [one(80.0, seed, task) for task in ("sst2", "cola") for seed in (0, 1)]
+    records += [student_of(records[seed], 72.0, seed, adaptation="finetune:learning_rate=5e-4") for seed in (0, 1)]
+    transformed = ("theseus:epochs=2", "theseus:replacing=1+epochs=2", "theseus:epochs=2+int8", "heads")
+    records += [one(75.0, 0, "cola", transform) for transform in transformed]
+    records += [one(75.0, 0, task, "int8") for task in ("sst2", "cola")]
+    catalogue = {"models": {}, "objectives": {}, "taxonomy": {"values": (), "methods": (), "parts": ()}}
+    (table,) = (one for one in survey.tables(arrange(records), catalogue, {}) if one["number"] == 3)
+    here = {row["cells"][0]: [one["text"] for one in row["here"]] for row in table["rows"]}
+    (theseus,), (tinybert,) = here["BERT-of-Theseus"], here["TinyBERT"]  # neither the control nor the chain
+    assert theseus.endswith(": 93.8 % (90.4 to 97.2)")  # CoLA, which has most compressed models, is not named
+    assert tinybert.startswith("TINYBERT (mini · pre-trained · fine-tuning, learning_rate=5e-4): 90.0 %")
+    assert tinybert.endswith(" on SST-2")

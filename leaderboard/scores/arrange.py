@@ -205,8 +205,9 @@ def _identity_with_planned(records: Sequence[Record], identity: Callable[[Record
     def of(record: Record) -> Hashable | None:
         if not (plan := planned(record)):
             return identity(record)
-        tokenizer = next((one[1] for one in found.values() if one[0] == plan.get("corpus_sha256")), None)
-        return found.get(_requested_pretraining(plan), (plan.get("corpus_sha256"), tokenizer, budget_words(plan), None))
+        corpus = plan.get("corpus_sha256")
+        tokenizer, teacher = next((one[1:3] for one in found.values() if one[0] == corpus), (None, None))
+        return found.get(_requested_pretraining(plan), (corpus, tokenizer, teacher, budget_words(plan), None))
 
     return of
 
@@ -217,14 +218,25 @@ def _requested_pretraining(made: Mapping[str, Any]) -> tuple:
 
 
 def _pretraining_identity(record: Record, budget: bool) -> tuple | None:
-    """Returns the corpus, the tokenizer, the spent budget (with ``budget``) and the trials of tuning. Random weights
-    have a tokenizer only."""
+    """Returns the corpus, the tokenizer, the teacher, the spent budget (with ``budget``) and the trials of tuning.
+    Random weights have a tokenizer only."""
     made, tokenizer = record.pretraining or {}, tokenizer_of(record)
     if not made and tokenizer is None:
         return None
     tuning = made.get("tuning") or {}
     trials = tuning.get("trials"), str(tuning.get("probe"))
-    return (made.get("corpus_sha256"), tokenizer, _spent(made) if budget else None, trials if tuning else None)
+    spent = _spent(made) if budget else None
+    return (made.get("corpus_sha256"), tokenizer, _teacher(made), spent, trials if tuning else None)
+
+
+def _teacher(made: Mapping[str, Any]) -> Hashable | None:
+    """Returns the model, size and corpus of the teacher in the pre-training ``made``, or the hash of its weights if it
+    was not pre-trained here; None without a teacher."""
+    about = made.get("teacher")
+    if not isinstance(about, dict):
+        return None
+    here = about.get("corpus_sha256")
+    return (str(about.get("model")), str(about.get("size")), str(here)) if here else str(about.get("weights_sha256"))
 
 
 def _spent(made: Mapping[str, Any]) -> Any:
@@ -256,16 +268,26 @@ def _pretraining_words(identity: Hashable | None, records: Sequence[Record], oth
     label."""
     if identity is None:
         return ""
-    corpus, tokenizer, spent, _ = identity
+    corpus, tokenizer, teacher, spent, _ = identity
     made = next((record.pretraining or planned(record) for record in records if record.pretraining), None)
     made = made or next(filter(None, map(planned, records)), {})
     known = [one for one in others if one is not None]
     budget = "" if spent is None else budget_words(made) or _tokens_words(spent)
     tuning = tuning_of(made) if made and any(trials for *_, trials in known) else ""
-    if len({one[:2] for one in known}) == 1 and (budget or tuning):
-        return ", ".join(filter(None, (budget, tuning)))
+    taught = _teacher_words(made) if teacher and len({one[2] for one in known}) > 1 else ""
+    if taught and len({one[3] for one in known}) == 1:
+        budget = ""  # it is the same
+    if len({one[:2] for one in known}) == 1 and (taught or budget or tuning):
+        return ", ".join(filter(None, (taught, budget, tuning)))
     text = f"{made.get('corpus')} {str(corpus)[:6]}" if made else ""
-    return ", ".join(filter(None, (text, f"tokenizer {str(tokenizer)[:6]}", budget, tuning)))
+    return ", ".join(filter(None, (text, f"tokenizer {str(tokenizer)[:6]}", taught, budget, tuning)))
+
+
+def _teacher_words(made: Mapping[str, Any]) -> str:
+    about = made.get("teacher") or {}
+    if about.get("tokens") == 0:
+        return "teacher with random weights"
+    return f"teacher {about.get('model')} {about.get('size')} {str(about.get('weights_sha256'))[:6]}"
 
 
 def _tokens_words(spent: Any) -> str:

@@ -238,6 +238,22 @@ def test_a_student_in_pretraining_is_compared_with_its_teacher():
     assert row.reference is None and row.lack == "its teacher has no row here"
 
 
+def test_students_of_different_teachers_have_rows_of_their_own():
+    teacher, other = one(80.0, 0), one(60.0, 0, row={"name": "random-bert", "label": "RANDOM"})
+    records = [student_of(teacher, 72.0, seed) for seed in (0, 1)] + [student_of(other, 50.0, seed) for seed in (0, 1)]
+    published = {"corpus_sha256": None, "weights_sha256": "a" * 64, "tokens": None}
+    for found, changes in zip(
+        records, [published] * 2 + [published | {"tokens": 0, "weights_sha256": "b" * 64}] * 2, strict=True
+    ):
+        found.pretraining["teacher"].update(changes)
+    rows = [row for row in arrange(records).rows if row.name == "tinybert"]
+    assert [row.part for row in rows] == ["teacher bert mini aaaaaa", "teacher with random weights"]
+    assert [len(row.records) for row in rows] == [2, 2]
+    for found in records:  # teachers from here differ by the seed of their pre-training
+        found.pretraining["teacher"]["corpus_sha256"] = "c" * 64
+    assert len([row for row in arrange(records).rows if row.name == "tinybert"]) == 1
+
+
 def test_a_published_teacher_of_unknown_cost_leaves_the_total_cost_open():
     teacher = one(80.0, 0)
     unknown = {"including": {"flops": None, "seconds": None}}

@@ -251,9 +251,8 @@ def _peer(row: Row, plain: Sequence[Row]) -> Row | None:
 def _same_network(plain: Row, student: Row) -> bool:
     if plain.name.removeprefix("random-") == student.name.removeprefix("random-"):
         return plain.size == student.size
-    ours, theirs = (cost_of(row).get("parameters") for row in (student, plain))
-    close = bool(ours and theirs) and abs(math.log(ours / theirs)) <= math.log(SAME_SIZE)
-    return close and not student.teacher
+    fewer, more = sorted(cost_of(row)["parameters"] or 0 for row in (student, plain))
+    return 0 < more <= SAME_SIZE * fewer and not student.teacher
 
 
 def _own_cost(record: Record) -> Mapping[str, Any]:

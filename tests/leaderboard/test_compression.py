@@ -229,9 +229,10 @@ def test_a_student_in_pretraining_is_compared_with_its_teacher():
     records.append(one(75.0, 0, **plain))  # another name, but as many parameters and the same total cost
     row = next(line for line in compressed(arrange(records)) if line.row.student)
     assert row.peer.size == "tiny" and row.gap.value == pytest.approx(-3.0)
-    records[-1] = one(75.0, 0, **plain, cost={"parameters": 20_000_000})
-    row = next(line for line in compressed(arrange(records)) if line.row.student)
-    assert row.peer is None
+    for size in (20_000_000, 0, -1):
+        records[-1] = one(75.0, 0, **plain, cost={"parameters": size})
+        row = next(line for line in compressed(arrange(records)) if line.row.student)
+        assert row.peer is None
 
     records[1].pretraining["teacher"]["weights_sha256"] = "f" * 64
     row = next(line for line in compressed(arrange(records[:2])) if line.row.student)

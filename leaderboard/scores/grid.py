@@ -31,11 +31,8 @@ def tokenizer_of(record: Record) -> str | None:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Row:
-    """One row of the board. ``part`` distinguishes rows that would otherwise look the same, such as rows with another
-    corpus.
-
-    Rows and columns are keys of all cells. They are compared and looked up by identity.
-    """
+    """One row of the board. ``part`` distinguishes rows that would otherwise look the same, by corpus for example.
+    Rows and columns are keys of all cells. They are compared and looked up by identity."""
 
     name: str
     label: str
@@ -64,23 +61,21 @@ class Row:
 
     @cached_property
     def teacher(self) -> dict[str, Any]:
-        """The adapted model that is the teacher on the task: "name", "size", "adaptation" and its cost; {} without
-        one."""
+        """The adapted model that taught the task: its name, size, adaptation and cost; {} without one."""
         return next((one for record in self.records if isinstance(one := record.adaptation.get("teacher"), dict)), {})
 
     @cached_property
     def pretraining_teacher(self) -> dict[str, Any]:
-        """The pre-trained model that was the teacher in pre-training: its model, size, hash and cost; {} without
-        one."""
-        made = (record.pretraining or {} for record in self.records)
-        return next((one for about in made if isinstance(one := about.get("teacher"), dict)), {})
+        """The model that taught in pre-training: its model, size, hash and cost; {} without one."""
+        found = ((record.pretraining or {}).get("teacher") for record in self.records)
+        return next((one for one in found if isinstance(one, dict)), {})
 
     @cached_property
     def compression(self) -> tuple[str, ...]:
         """Kinds of compression of the adapted model, as keys of `leaderboard.survey.reported.COMPRESSION`: by a teacher
         of the task, by the adaptation, or else by a teacher in pre-training; and by transforms."""
-        own = next(filter(None, (record.adaptation.get("compression") for record in self.records)), "")
-        own = own or ("distillation" if self.pretraining_teacher else "")
+        usual = "distillation" if self.pretraining_teacher else ""
+        own = next(filter(None, (record.adaptation.get("compression") for record in self.records)), usual)
         kinds = ["distillation" if self.teacher else str(own), *str(self.transform.get("compression") or "").split("+")]
         return tuple(dict.fromkeys(filter(None, kinds)))
 
@@ -176,9 +171,8 @@ class Cell:
         """Returns the values at the seeds of ``draws``. A pre-trained model without an adaptation has no seed of its
         own. Its one value per pre-training is repeated for all seeds. Its random twin draws its weights by the seed."""
         seeds = {seed for _, seed in draws}
-        unadapted = (
-            self.ok and self.ok[0].task.get("form") in FORMS_WITHOUT_ADAPTATION and self.ok[0].row["kind"] != "random"
-        )
+        one = self.ok[0] if self.ok else None
+        unadapted = one and one.task.get("form") in FORMS_WITHOUT_ADAPTATION and one.row["kind"] != "random"
         if unadapted and len(self.values) == self.pretrainings:
             return {(made, seed): value for (made, _), value in self.values.items() for seed in sorted(seeds)}
         return {draw: value for draw, value in self.values.items() if draw[1] in seeds}

@@ -129,12 +129,12 @@ def test_the_suite_compression_transforms_only_what_is_fine_tuned():
         found, _ = after(transform, (COLA,), ("bert",), seeds=[0])
         return [compression.keeps(dataclasses.replace(one, **changes)) for one in found]
 
-    assert kept("int8") == kept("int8", adaptation="layerdrop")[:1] * 2 == [True, True]
+    assert kept("int8") == [True, True]
     assert kept("int8", adaptation="fastbert") == kept("int8", adaptation="layerdrop") == [True, False]
     assert kept("layers:by=alternate", adaptation="layerdrop") == [True, True]
     twin = {"row": Row(name="random-bert", kind="random", model="bert", size="tiny")}
     assert kept("int8", **twin, pretraining=None) == [True, False]
-    assert kept("int8", **twin, pretraining="checkpoint:x") == [True, True]  # imported: it is what is compressed
+    assert kept("int8", **twin, pretraining="checkpoint:x") == [True, True]  # an imported twin is compressed
 
 
 def test_table_3_transforms_only_the_teacher_and_distils_only_the_student():

@@ -1,12 +1,12 @@
-"""One model compressed in every way that needs no second model, with a control for each.
+"""One model compressed in every way that needs no second model, with controls.
 
     ptmbench evaluate CHECKPOINT --suite compression --data DIR --out runs/compression
     ptmbench run compression --data DIR --out runs/compression
 
 The first line compresses a checkpoint: a published model or one that was pre-trained here. The second line pre-trains a
 BERT mini first. The model is fine-tuned, and `TRANSFORMS` compress the result; `ADAPTATIONS` compress it while it is
-fine-tuned. Training transforms have two epochs, except for the searches. The learning rates suit published models:
-small models that were pre-trained here need a higher one, such as --set learning_rate=5e-4.
+fine-tuned. Training transforms have two epochs, except for the searches. The learning rates are those of published
+models; --set learning_rate=5e-4 is the rate of the suite `table3`.
 
 The suite `table3` adds the students, which learn from a BERT mini.
 """

@@ -130,6 +130,27 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def resident_bytes() -> int | None:
+    """Current resident memory of this process in bytes; None if the system does not report it."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        return None
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def worker_memory(workers: int) -> int:
+    """The resident memory in bytes from which on one of ``workers`` of this machine is replaced by a new process,
+    because XLA keeps all that it has compiled until its process ends."""
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min(4 << 30, machine // (2 * workers))
+
+
+def exceeds(memory: int) -> bool:
+    """Whether this process has more than ``memory`` bytes, or had if the system reports only the peak."""
+    return (resident_bytes() or peak_memory_bytes()) > memory
+
+
 def peak_memory_bytes() -> int:
     """The peak memory of this process in bytes, since its start or the last `reset_peak_memory`."""
     try:

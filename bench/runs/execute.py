@@ -180,16 +180,24 @@ class _Drive:
         match event:
             case Ready(worker):
                 self._on_idle(worker)
-            case Done(worker, said):
+            case Done(worker, said, full):
                 piece = self.schedule.done(worker)
                 self._count(piece)
                 if said:
                     say(said)
                 self._check_corpus(piece)
-                if worker not in self.killed:  # it finished just before it was killed, and is being replaced
+                if full:
+                    self.killed.pop(worker, None)
+                    self._replace(worker)
+                elif worker not in self.killed:  # it finished just before it was killed, and is being replaced
                     self._on_idle(worker)
             case Died(worker, how):
                 self._on_death(worker, how)
+
+    def _replace(self, worker: int) -> None:
+        if not self.schedule.over:
+            self.clocks[worker].turn("start")
+            self.executor.restart(worker)
 
     def _check_corpus(self, piece: Artefact) -> None:
         """Raises `EnvironmentProblem` if ``piece`` is a tokenizer that failed because of its corpus. Every model needs
@@ -220,8 +228,7 @@ class _Drive:
             text = f"{ATTEMPTS} workers ended while running it. The last one: {how}"
             Worker(self.out, self.whole, self.job).give_up(piece, {"code": "worker-died", "text": text})
             self._count(piece)
-        self.clocks[worker].turn("start")
-        self.executor.restart(worker)
+        self._replace(worker)
 
     def _on_timeout(self, worker: int, time_taken: str) -> None:
         """Records the artefact of a killed worker as failed, and restarts the worker."""
@@ -231,8 +238,7 @@ class _Drive:
             say(f"{piece.title}: failed: {text}. --retry runs it again, --cell-timeout gives it more time.")
             Worker(self.out, self.whole, self.job).give_up(piece, {"code": "timed-out", "text": text})
             self._count(piece)
-        self.clocks[worker].turn("start")
-        self.executor.restart(worker)
+        self._replace(worker)
 
     def _count(self, piece: Artefact) -> None:
         self.bar.advance(int(piece.key in self.ends))

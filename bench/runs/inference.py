@@ -87,7 +87,7 @@ def measured(asked: Mapping[str, Any]) -> dict[str, Any]:
     from ptmbench.bench.engine import checkpoint
 
     found = checkpoint.read(Path(asked["checkpoint"]))
-    before = resident_bytes()
+    before = environment.resident_bytes()
     environment.reset_peak_memory()
     predictor = predictors.load(found, adaptation_settings.read(asked["method"], asked["settings"]))
     examples = predictor.task.examples(Path(asked["data"]), predictor.task.report)[:EXAMPLES]
@@ -153,15 +153,6 @@ def pin(cores: Sequence[int]) -> int | None:
     chosen = max(cores, key=lambda core: idle.get(core, 0))
     os.sched_setaffinity(0, {chosen})
     return chosen
-
-
-def resident_bytes() -> int | None:
-    """Current resident memory of this process in bytes; None if the system does not report it."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-    except OSError:
-        return None
-    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def _idle_ticks() -> dict[int, int]:

@@ -1,9 +1,8 @@
 """Workers make the artefacts of a plan, one at a time, in the run folder.
 
-    python -m ptmbench.bench.runs.work RUN-FOLDER THREADS
+    python -m ptmbench.bench.runs.work RUN-FOLDER THREADS MEMORY
 
-`bench.runs.executors.local` starts this command. It reads keys of artefacts from stdin and answers on stdout. Other
-executors call `Worker`.
+`bench.runs.executors.local` starts this command, which answers to keys of artefacts. Other executors call `Worker`.
 """
 
 import contextlib
@@ -370,9 +369,9 @@ def _keys(busy: threading.Event) -> queue.Queue:
     return keys
 
 
-def main(out: Path, threads: int) -> None:
-    """Makes the artefacts whose keys stdin gives, until it closes. Answers are JSON lines: {"said": null} when ready,
-    then one line per artefact."""
+def main(out: Path, threads: int, memory: int) -> None:
+    """Makes the artefacts whose keys stdin gives, until it closes or the process has more than ``memory`` bytes.
+    Answers are JSON lines: {"said": null, "full": false} when ready, then one line per artefact."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # output of libraries goes to stderr
     environment.prepare(threads)
@@ -380,15 +379,16 @@ def main(out: Path, threads: int) -> None:
     keys = _keys(busy)
     plan = Plan.from_json((out / "plan.json").read_text())
     worker = Worker(out, plan, Job(**json.loads((out / "job.json").read_text())))
-    said = None
+    said, full = None, False
     while True:
         busy.clear()
-        print(json.dumps({"said": said}), file=answers, flush=True)
-        key = keys.get()
+        print(json.dumps({"said": said, "full": full}), file=answers, flush=True)
+        key = None if full else keys.get()
         if key is None:
             return
         busy.set()
         said = worker.do(key)
+        full = environment.exceeds(memory)
 
 
 if __name__ == "__main__":
@@ -397,4 +397,4 @@ if __name__ == "__main__":
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # even if it was ignored: the run stops workers with it
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, lambda *_: sys.exit(130))
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))

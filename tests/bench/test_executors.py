@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from ptmbench import tasks
+from ptmbench.bench import environment
 from ptmbench.bench.data.sources import fingerprint
 from ptmbench.bench.errors import CELLS_FAILED, OK, EnvironmentProblem, UsageError
 from ptmbench.bench.runs import execute
@@ -85,6 +86,23 @@ def test_a_piece_that_kills_two_workers_fails_with_a_reason(world, tmp_path, mon
         and "not tried again" in messages
         and "Run the same command again to resume" in messages
     )
+
+
+@pytest.mark.parametrize("memory", [0, 1 << 40])
+def test_a_worker_that_has_too_much_memory_is_replaced(memory, world, tmp_path, monkeypatch):
+    """XLA keeps what it has compiled, so without this a long run would need more memory with each cell."""
+    monkeypatch.setattr("ptmbench.bench.environment.worker_memory", lambda workers: memory)
+    started, restart = [], Local.restart
+    monkeypatch.setattr(Local, "restart", lambda self, worker: started.append(worker) or restart(self, worker))
+    assert run_suite(**FLOOR, tasks=("cola", "mrpc", "sst2"), out=tmp_path, data=world, jobs=1) == OK
+    assert [found.status for found in records(tmp_path).values()] == ["ok"] * 3
+    assert len(started) == (1 if memory else 3)
+
+
+def test_the_memory_of_a_worker_is_its_share_of_the_machine(monkeypatch):
+    monkeypatch.setattr(os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": (8 << 30) // 4096}.get)
+    assert [environment.worker_memory(workers) for workers in (1, 2, 8)] == [4 << 30, 2 << 30, 512 << 20]
+    assert environment.exceeds(1 << 20) and not environment.exceeds(1 << 45)
 
 
 def test_workers_that_cannot_start_end_the_run(world, tmp_path, monkeypatch, capsys):
@@ -177,7 +195,7 @@ def test_changed_data_of_auxiliary_tasks_are_detected(world):
     for beside, problem in ((data["cola"], ""), ("other", "is not what the plan was made with")):
         about = {"cola": {"title": "CoLA", "version": 1, "data_sha256": beside}}
         one = replace(cell("random-bert", "sst2"), data_sha256=data["sst2"], auxiliary=about)
-        remote = on_ray.Remote(Plan((WORDS, one)).to_json(), Job(**job), 1)
+        remote = on_ray.Remote(Plan((WORDS, one)).to_json(), Job(**job), 1, 1 << 40)
         assert problem in remote._data_mismatch(one) and bool(remote._data_mismatch(one)) == bool(problem)
         remote.close()
 
@@ -321,6 +339,17 @@ def test_a_ray_worker_that_is_killed_is_replaced(world, tmp_path):
     assert process.returncode == OK, messages
     assert "tried once more" in messages
     assert {found.status for found in records(tmp_path).values()} == {"ok"}
+
+
+@pytest.mark.slow
+def test_a_ray_worker_that_has_too_much_memory_is_replaced(world, tmp_path, monkeypatch):
+    pytest.importorskip("ray", reason="ray is not installed: pip install -e '.[ray]'")
+    monkeypatch.setattr("ptmbench.bench.environment.worker_memory", lambda workers: 0)
+    started, restart = [], on_ray.Ray.restart
+    monkeypatch.setattr(on_ray.Ray, "restart", lambda self, worker: started.append(worker) or restart(self, worker))
+    asked = {**FLOOR, "tasks": ("cola", "mrpc", "sst2"), "out": tmp_path, "data": world}
+    assert run_suite(**asked, executor="ray", jobs=1) == OK
+    assert [found.status for found in records(tmp_path).values()] == ["ok"] * 3 and len(started) == 3
 
 
 @pytest.mark.slow

@@ -19,10 +19,12 @@ class Ready:
 
 @dataclass(frozen=True)
 class Done:
-    """``worker`` has finished an artefact, and the result is in the run folder. ``said`` is a line for the user."""
+    """``worker`` has finished an artefact, and the result is in the run folder. ``said`` is a line for the user. A
+    ``full`` worker has ended, because it had more than `environment.worker_memory`."""
 
     worker: int
     said: str
+    full: bool = False
 
 
 @dataclass(frozen=True)
@@ -55,4 +57,4 @@ class Executor(Protocol):
         """Kills a worker that does not answer, and the processes that it started. `Died` reports its end."""
 
     def restart(self, worker: int) -> None:
-        """Starts a worker again after its death."""
+        """Starts a worker again after its end."""

@@ -70,8 +70,9 @@ class Local:
             os.killpg(self._processes[worker].pid, signal.SIGKILL)  # each worker leads its own session
 
     def restart(self, worker: int) -> None:
+        limits = self.threads, environment.worker_memory(self.workers)
         process = subprocess.Popen(
-            [sys.executable, "-m", "ptmbench.bench.runs.work", str(self.out.resolve()), str(self.threads)],
+            [sys.executable, "-m", "ptmbench.bench.runs.work", str(self.out.resolve()), *map(str, limits)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -86,11 +87,16 @@ class Local:
         threading.Thread(target=self._follow, args=(worker, process, listener), daemon=True).start()
 
     def _follow(self, worker: int, process: subprocess.Popen, listener: threading.Thread) -> None:
-        """Turns the lines of a worker's stdout into events, and its end into `Died`."""
+        """Turns the lines of a worker's stdout into events, and its end into `Died` unless it is full."""
         for line in process.stdout:
             with contextlib.suppress(ValueError):  # an incomplete line: the worker died while it wrote
-                said = json.loads(line)["said"]
-                self._events.put(Ready(worker) if said is None else Done(worker, said))
+                told = json.loads(line)
+                if told["full"]:
+                    process.wait()
+                    listener.join(timeout=5)
+                    self._events.put(Done(worker, told["said"], full=True))
+                    return
+                self._events.put(Ready(worker) if told["said"] is None else Done(worker, told["said"]))
         code = process.wait()
         listener.join(timeout=5)
         how = f"was killed by signal {-code}" if code < 0 else f"ended with status {code}"

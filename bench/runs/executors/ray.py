@@ -44,10 +44,12 @@ _STARTS = 3
 
 
 class Remote:
-    """A worker on a machine of the cluster. ``plan`` is the JSON of a `portable` plan."""
+    """A worker on a machine of the cluster. ``plan`` is the JSON of a `portable` plan. With more than ``memory`` bytes,
+    the worker is full."""
 
-    def __init__(self, plan: str, job: Job, threads: int):
+    def __init__(self, plan: str, job: Job, threads: int, memory: int):
         environment.prepare(threads)
+        self.memory = memory
         self._folder = tempfile.TemporaryDirectory(prefix="ptmbench-")
         self.out = Path(self._folder.name)
         self.worker = Worker(self.out, Plan.from_json(plan), job)
@@ -56,8 +58,9 @@ class Remote:
         """Returns this machine's name and the commit of its clone."""
         return os.uname().nodename, environment.commit()
 
-    def do(self, key: str, *needed: Files) -> tuple[str, Files]:
-        """Makes the artefact ``key`` from the ``needed`` files. Returns a line for the user, and the files made."""
+    def do(self, key: str, *needed: Files) -> tuple[str, Files, bool]:
+        """Makes the artefact ``key`` from the ``needed`` files. Returns a line for the user, the files made, and
+        whether the worker is full."""
         for files in needed:
             place(self.out, files)
         piece = self.worker.plan.by_key[key]
@@ -67,12 +70,13 @@ class Remote:
             said = f"{piece.title} failed: {problem}"
         else:
             said = self.worker.do(key)
+        full = environment.exceeds(self.memory)
         if not isinstance(piece, Cell):
-            return said, result_of(self.out, piece)
+            return said, result_of(self.out, piece), full
         made = read(self.out, *_MADE)
         for path in made:
             (self.out / path).unlink()
-        return said, made
+        return said, made, full
 
     def close(self) -> None:
         self._folder.cleanup()
@@ -129,7 +133,8 @@ class Ray:
             num_cpus=1, num_gpus=int(accelerators >= self.workers), scheduling_strategy="SPREAD"
         )
         plan = portable(self.plan).to_json()
-        arguments = (plan, self.job, self._threads or max(1, cores // self.workers))
+        threads = self._threads or max(1, cores // self.workers)
+        arguments = (plan, self.job, threads, environment.worker_memory(self.workers))
         self._start = lambda: actor.remote(*arguments)
         for worker in range(self.workers):
             self.restart(worker)
@@ -163,12 +168,15 @@ class Ray:
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if error is None:
-            self._ray.wait(
-                [actor.close.remote() for actor in self._actors.values()], num_returns=self.workers, timeout=10
-            )
+            self._close(list(self._actors))
         for actor in self._actors.values():
             self._ray.kill(actor)
         self._ray.shutdown()
+
+    def _close(self, workers: list[int]) -> None:
+        """Lets ``workers`` delete their folders."""
+        closing = [self._actors[worker].close.remote() for worker in workers]
+        self._ray.wait(closing, num_returns=len(closing), timeout=10)
 
     def give(self, worker: int, piece: Artefact) -> None:
         needed = []
@@ -207,10 +215,13 @@ class Ray:
         if piece is None:
             _check_commit(*found)
             return Ready(worker)
-        said, files = found
+        said, files, full = found
         place(self.out, files)
         self._files_on_worker[worker].add(piece.key)
-        return Done(worker, said)
+        if full:
+            self._close([worker])
+            self.kill(worker)
+        return Done(worker, said, full)
 
 
 def read(out: Path, *paths: str) -> dict[str, bytes]:

@@ -36,11 +36,12 @@ def train(
     rows: Sequence[InputRow],
     settings: Settings,
     seed: int,
-    score: Callable[[], float],
+    score: Callable[[], float] | None,
     bookmark: Bookmark | None = None,
 ) -> Course:
     """Trains ``adapted`` on ``rows`` and restores the weights with the best ``score()`` (higher is better), whose time
     counts as the phase "select". A second stage starts from the best weights of the first one, and selects again.
+    Without a ``score``, it keeps the weights of the first step that is `Adapted.ready`, and records no curve.
 
     Training resumes at ``bookmark``. After a signal to stop, the bookmark is saved first. Raises `NotApplicable`
     without rows, `bench.engine.stopping.Unfinished` if the loop ends before its last step.
@@ -66,9 +67,10 @@ def train(
             if course.steps % every == 0 or course.steps in (second_start, steps):
                 loss = _settled(course, seed)
                 with phase("select"):
-                    value = score()
-                course.curve.append({"step": course.steps, "loss": round(loss, 5), "score": round(value, 4)})
-                bar.advance(0, loss=loss, score=value)
+                    value = score() if score else 0.0
+                if score:
+                    course.curve.append({"step": course.steps, "loss": round(loss, 5), "score": round(value, 4)})
+                bar.advance(0, loss=loss, **({"score": value} if score else {}))
                 ready = adapted.ready(course.steps)
                 course.stale += ready
                 if ready and value > course.best_score:

@@ -15,6 +15,8 @@ from ptmbench.leaderboard.stats import Interval
 from ptmbench.leaderboard.text import JOINT, duration, number, quantity
 
 _NOWHERE = Interval(math.nan, math.nan)
+_KEPT = 95.0
+"""Percent of the score that the models in `finding` are shown to keep."""
 _LOWEST, _HIGHEST = -50.0, 250.0
 """Percentages within which intervals are drawn. A wider interval would leave no room for the points. The table has all
 intervals."""
@@ -23,18 +25,42 @@ _TICKS = tuple(digit * 10.0**power for power in range(-6, 7) for digit in (1, 2,
 
 
 def section(grid: Grid, ids: Mapping[Row, str]) -> dict[str, Any]:
-    """Returns {"measure", "pictures", "lines", "tasks"} for the template; {} if no row of ``grid`` was compressed.
-    ``ids`` are the anchors of the rows on the page."""
+    """Returns {"measure", "finding", "pictures", "lines", "tasks"} for the template; {} if no row of ``grid`` was
+    compressed. ``ids`` are the anchors of the rows on the page."""
     column = _measure(grid)
     lines = compressed(grid, column)
     if not lines:
         return {}
+    measure = column.title if column else f"the average of {len(grid.averaged)} tasks"
     return {
-        "measure": column.title if column else f"the average of {len(grid.averaged)} tasks",
+        "measure": measure,
+        "finding": finding(lines, measure),
         "pictures": [one for one in (_picture(lines, ids, *plane) for plane in _PLANES) if one],
         "lines": [_line(line, ids, column.decimals if column else 1) for line in lines],
         "tasks": _by_task(grid, ids) if len(grid.averaged) > 1 else {},
     }
+
+
+def finding(lines: Sequence[CompressedRow], measure: str) -> str:
+    """Returns a sentence on the smallest and one on the fastest of the models that are shown to keep `_KEPT` percent of
+    the score on ``measure``: their whole interval lies above. Models with one seed do not count; "" without others."""
+    known = [line for line in lines if line.retention and line.retention.seeds > 1]
+    kept = [line for line in known if line.retention.interval.low > _KEPT]
+    if known and not kept:
+        return f"No compressed model is shown to keep {_KEPT:g} % of the score on {measure}."
+    names = _names(lines)
+    size = {line: line.shrinkage or 0.0 for line in kept}
+    speed = {line: 0.0 if line.noise else line.speed_up or 0.0 for line in kept}
+    found = []
+    for ratios, gain, other in ((size, "times smaller on disk", "smaller"), (speed, "times as fast", "faster")):
+        best = max(ratios, key=ratios.__getitem__, default=None)
+        if best and ratios[best] > 1:
+            label, name = best.row.label, names[best.row]
+            found.append(
+                f"{name if name.startswith(label) else f'{label} ({name})'} is {ratios[best]:.2g} {gain} and keeps "
+                f"{_percent(best.retention)} of the score on {measure}; no {other} model is shown to keep {_KEPT:g} %."
+            )
+    return " ".join(found)
 
 
 def phrases(grid: Grid) -> dict[Row, str]:

@@ -24,6 +24,9 @@ _LONGEST = 34
 """Most characters of a name. The tooltip has the whole name."""
 _TIMES = (0.001, 0.01, 0.1, 1.0, 10.0, 60.0, 600.0, 3600.0, 36_000.0, 360_000.0, 3_600_000.0)
 """Seconds that may be labels on a time axis."""
+_SHORT_TIMES = tuple(digit * unit for unit in _TIMES for digit in (1, 2, 5))
+"""The same for an axis that has fewer than `_LEAST_TICKS` of them."""
+_LEAST_TICKS = 3
 _LEAST_STEPS = 20
 """Least height of an axis of scores, in units of the last printed decimal. A smaller height would magnify differences
 that rounding hides."""
@@ -81,9 +84,11 @@ def scatter(
 ) -> Markup:
     """Draws scores over costs (logarithmic) with intervals; by default the costs are seconds. A line joins the rows
     that no other row beats in both."""
-    axis = axis or Axis(_TIMES, _time, duration)
     logs = [math.log10(point.cost) for point in points]
-    across = scale(widened(min(logs), max(logs), LEAST_DECADES), _LEFT + 14, _WIDTH - _RIGHT - 14)
+    span = widened(min(logs), max(logs), LEAST_DECADES)
+    across = scale(span, _LEFT + 14, _WIDTH - _RIGHT - 14)
+    few = sum(span[0] <= math.log10(cost) <= span[1] for cost in _TIMES) < _LEAST_TICKS
+    axis = axis or Axis(_SHORT_TIMES if few else _TIMES, _time, duration)
     ends = [end for point in points for end in (point.score, *point.interval) if math.isfinite(end)]
     low, high = widened(min(ends), max(ends), _LEAST_STEPS * 10.0**-decimals)
     levels = round_levels(low, high)

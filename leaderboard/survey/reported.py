@@ -28,11 +28,12 @@ GLUE = ("GLUE reported", "GLUE split", "GLUE source", "GLUE measured", "GLUE see
 _FIELDS = {"layers": "layers", "speed-up": "speed_up", "source": "source_model", "licence": "licence"}
 FROZEN = ("acceptability", "cloze", "features", "fused", "likelihood", "mapping", "prompt", "stacked", "taglm", "words")
 """Adaptations that do not change the model's weights."""
-NOT_IN_CARD = "[not-in-card]"
+NOT_STATED = "[not-stated]"
 
 
 def table_2(grid: Grid) -> list[dict[str, Any]]:
-    """Returns one line per row with a card: `TABLE_2`, `GLUE` and "FT", the answer to "is it fine-tuned?"."""
+    """Returns one line per row with a card that no transform has changed: `TABLE_2`, `GLUE` and "FT", the answer to
+    "is it fine-tuned?"."""
     return [
         {
             "model": row,
@@ -44,23 +45,25 @@ def table_2(grid: Grid) -> list[dict[str, Any]]:
             "FT": _tuned(row),
         }
         for row in _carded(grid)
+        if not row.transform
     ]
 
 
 def table_3(grid: Grid) -> list[dict[str, Any]]:
-    """Returns one line per row whose card names a compression, or whose adapted model was compressed: `TABLE_3` and
-    `GLUE`, measured by the average of the survey's table 3."""
+    """Returns one line per row whose card names a compression, and per other compressed row with a GLUE average:
+    `TABLE_3` and `GLUE`, measured by the average of the survey's table 3."""
     lines = []
     for row in _carded(grid):
-        named = dict.fromkeys((*(_card(row).get("extensions") or ()), *row.compression))
-        kinds = [COMPRESSION[one] for one in named if one in COMPRESSION]
-        if kinds:
+        own = [one for one in _card(row).get("extensions") or () if one in COMPRESSION]
+        measured = _glue(grid, row, compressed_glue())
+        if own or (row.compression and measured["GLUE seeds"]):
+            kinds = [COMPRESSION[one] for one in dict.fromkeys((*own, *row.compression))]
             line = {"method": row, "type": ", ".join(kinds), "loss": _words(_card(row).get("loss"))}
             for column, field in _FIELDS.items():
                 line[column] = _words(_card(row).get(field))
             sizes = _sizes(row)
             line |= {"parameters": sizes["parameters"], "parameters here": sizes["parameters here"]}
-            lines.append(line | _glue(grid, row, compressed_glue()))
+            lines.append(line | measured)
     return lines
 
 
@@ -139,4 +142,4 @@ def _scored(grid: Grid, row: Row, average: Benchmark) -> list[str]:
 
 def _words(value: Any) -> str:
     words = ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else "" if value is None else str(value)
-    return words or NOT_IN_CARD
+    return words or NOT_STATED

@@ -5,12 +5,14 @@ import io
 import math
 import random
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from ptmbench.bench.adapt import transforms
 from ptmbench.leaderboard import board, formats, stats, tables
+from ptmbench.leaderboard.page import compression as page
 from ptmbench.leaderboard.records import record
 from ptmbench.leaderboard.scores import retention
 from ptmbench.leaderboard.scores.arrange import arrange
@@ -178,6 +180,20 @@ def test_students_are_compared_with_their_teacher_and_a_plain_model_of_same_cost
     assert scratch.total_flops == pytest.approx(1.55e15) and student.total_flops == pytest.approx(3.05e15)
     assert scratch.peer is plain.row and scratch.gap.value > 0 and scratch.verdict == "better"
     assert student.peer is None and student.verdict == "no plain model of the same cost"
+
+
+def test_the_board_opens_with_the_smallest_and_the_fastest_that_keep_the_score(grid):
+    """int8 was disturbed, so nothing is known of its speed; `layers` is fast but keeps 88 %."""
+    lines = compressed(grid)
+    found = page.finding(lines, "the average of 2 tasks")
+    kept = r"keeps 9[89]\.\d % \(9[5-8]\.\d to \d+\.\d\) of the score on the average of 2 tasks"
+    assert re.fullmatch(rf"BERT \(int8\) is 4 times smaller on disk and {kept}; no smaller .* to keep 95 %\.", found)
+    assert found in board.render(list(world()))
+    quiet = [replace(line, noise="", speed_up=3.0 if line.kind == "quantization" else 1.0) for line in lines]
+    assert "BERT (int8) is 3 times as fast and keeps" in page.finding(quiet, "SST-2")
+    poor = [line for line in lines if line.kind == "pruning"]
+    assert page.finding(poor, "SST-2") == "No compressed model is shown to keep 95 % of the score on SST-2."
+    assert page.finding(compressed(arrange([one(80.0, 0), one(79.0, 0, transform="int8")])), "SST-2") == ""
 
 
 def test_teacher_with_other_settings_or_weights_gives_no_retention():

@@ -124,7 +124,7 @@ def test_table_2_has_reported_and_measured_scores():
     assert line["parameters"] == "110M" and line["parameters here"] == 11_200_000 and line["objective"] == "MLM, NSP"
     assert line["GLUE low"] < 60.5 < line["GLUE high"]
     other = frame[frame.model == "GPT"].iloc[0]
-    assert other["GLUE source"] == "[not-reported]" and other["objective"] == "[not-in-card]"
+    assert other["GLUE source"] == "[not-reported]" and other["objective"] == "[not-stated]"
     assert other["GLUE measured"] == f"[{len(GLUE) - 1} of {len(GLUE)} tasks missing]"
 
 
@@ -147,27 +147,40 @@ def test_table_3_has_only_compressed_models():
         "distillation", "6", "1.6x", "BERT", "Apache-2.0",
     ]  # fmt: skip
     card = CARD | {"extensions": ["pruning"]}
-    assert tables.table_3([record(name="p", row={"card": card})]).iloc[0]["layers"] == "[not-in-card]"
+    assert tables.table_3([record(name="p", row={"card": card})]).iloc[0]["layers"] == "[not-stated]"
 
 
-def test_table_3_uses_its_own_glue_average():
-    """The average has nine scores of eight tasks: no WNLI, MNLI twice, F1 of MRPC and QQP, Spearman of STS-B."""
-    card = {"card": CARD | {"extensions": ["sharing"]}}
+def compressed_glue(**about):
+    """Makes records of the tasks of the survey's table 3, with 60 by the headline and 69 by any other metric there."""
     average = survey.compressed_glue()
-    whole = [
+    return [
         record(
-            task=name, row=card,
+            task=name, **about,
             scores={metric: {"value": value, "low": value - 1, "high": value + 1}
                     for metric, value in (("headline", 60.0), (average.metrics.get(name, "accuracy"), 69.0))},
         )
         for name in average.tasks
     ]  # fmt: skip
+
+
+def test_transformed_rows_are_not_in_table_2_and_in_table_3_only_with_a_glue_average():
+    about = {"transform": {"name": "int8", "compression": "quantization"}, "name": "finetune>int8"}
+    row = {"card": CARD | {"extensions": []}}
+    some = [record(row=row, adaptation=one) for one in ({}, about)]
+    assert len(tables.table_2(some)) == 1 and tables.table_3(some).empty
+    whole = compressed_glue(row=row, adaptation=about)
+    assert tables.table_3(whole)["type"].tolist() == ["quantisation"]
+
+
+def test_table_3_uses_its_own_glue_average():
+    """The average has nine scores of eight tasks: no WNLI, MNLI twice, F1 of MRPC and QQP, Spearman of STS-B."""
+    whole = compressed_glue(row={"card": CARD | {"extensions": ["sharing"]}})
     assert tables.table_3(whole).iloc[0]["GLUE measured"] == pytest.approx((6 * 60 + 3 * 69) / 9)
     assert tables.table_2(whole).iloc[0]["GLUE measured"] == "[1 of 10 tasks missing]"
     lacks = tables.table_3([one for one in whole if one.task["name"] != "mnli_mm"]).iloc[0]["GLUE measured"]
     assert lacks == "[1 of 9 tasks missing]"
     page = board.render(whole)
-    assert "without WNLI" in page and "[not-in-card]" in page
+    assert "without WNLI" in page and ">not stated<" in page and "[not-" not in page
 
 
 @pytest.mark.skipif(not shutil.which("node"), reason="node is not installed, so the script cannot be called")

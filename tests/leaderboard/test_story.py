@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 from ptmbench.leaderboard import board
 from ptmbench.leaderboard.page import pictures
 from ptmbench.leaderboard.page.story import Story
@@ -118,6 +120,19 @@ def test_axes_do_not_magnify_rounding_noise():
     levels = [float(one) for one in re.findall(r'text-anchor="end">([\d.]+)</text>', drawn)]
     assert max(levels) - min(levels) >= 2
     assert "10.0 s" in drawn and duration(0.04) == "40 ms" and duration(0.0042) == "4.2 ms"
+
+
+@pytest.mark.parametrize(
+    "seconds, ticks",
+    [((700.0, 1100.0), ["5 min", "10 min", "20 min"]), ((5.0, 90_000.0), ["10 s", "1 min", "10 min", "1 h", "10 h"])],
+)
+def test_an_axis_of_times_has_several_ticks(seconds, ticks):
+    points = [
+        pictures.ScatterPoint(name=f"r{one}", cost=one, score=one % 7, interval=Interval(0, 7), kind="model", link="r")
+        for one in seconds
+    ]
+    drawn = str(pictures.scatter(points))
+    assert re.findall(r'text-anchor="middle">(.*?)</text>', drawn) == ticks
 
 
 def test_a_folder_of_runs_has_one_page_per_run_and_an_index(tmp_path):

@@ -67,7 +67,7 @@ def test_published_checkpoints_do_not_inherit_figures_of_their_architecture():
     """MiniLM has the architecture of BERT, but not its training corpus, its size or its scores."""
     made = [record(name="minilm", kind="published", row={"division": "published"}), record()]
     lines = tables.table_2(made).set_index("model")
-    assert lines.loc["MINILM", ["objective", "corpus", "parameters"]].tolist() == [survey.NOT_IN_CARD] * 3
+    assert lines.loc["MINILM", ["objective", "corpus", "parameters"]].tolist() == [survey.NOT_STATED] * 3
     assert lines.loc["MINILM", "architecture"] == lines.loc["BERT", "architecture"] == CARD["architecture"]
     assert lines.loc["BERT", "corpus"] == CARD["corpus"]
 

@@ -149,11 +149,9 @@ def _trained(
     material: Material,
     score: Callable[[], float] | None = None,
 ) -> Course:
-    """Trains ``learner`` and returns the course. Without a ``score``, it keeps the weights after the last step and
-    records no curve."""
+    """Trains ``learner`` and returns the course. Without a ``score``, it keeps the weights after the last step."""
     with phase("train"):
-        course = loop.train(learner, rows, training, material.seed, score or (lambda: 0.0), material.bookmark)
-    return course if score else replace(course, curve=[])
+        return loop.train(learner, rows, training, material.seed, score, material.bookmark)
 
 
 def _widened(teacher: Adapted, vectors: np.ndarray) -> np.ndarray:

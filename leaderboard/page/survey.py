@@ -24,7 +24,8 @@ def tables(
 ) -> list[dict[str, Any]]:
     """Returns {"number", "title", "heads", "rows"} for each table; [] without the catalogue's taxonomy.
 
-    A row is {"cells", "here"}. "here" is a list of {"text", "href"}; the address is "" if there is no link. ``home`` is
+    A row is {"cells", "here"}. "here" is a list of {"text", "href"}; the address is "" if there is no link. Rows that
+    were compressed here have "words" after their name in "text", and their figures in "phrase". ``home`` is
     the page of the objectives, "" for this page. ``boards`` are the other pages with rows of a model.
     """
     if not catalogue.get("taxonomy"):
@@ -101,7 +102,7 @@ def _measured(methods: Sequence[str], phrases: Mapping[Row, str]) -> list[dict[s
     """Returns the rows of this board that were compressed by one of the ``methods`` with its default settings, with
     their ``phrases``. Rows with random weights are left out, because the survey's table has none."""
     return [
-        {"text": f"{row.label} ({row.words}): {phrase}", "href": "#compression"}
+        {"text": row.label, "href": "#compression", "words": row.words, "phrase": phrase}
         for row, phrase in phrases.items()
         if row.kind != "random" and _method(row) in methods
     ]

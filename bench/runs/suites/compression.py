@@ -43,6 +43,7 @@ TRANSFORMS = (
     "nasbert",
     "nasbert:by=random",
     "adabert:layers=4+width=64",
+    "adabert:layers=4+width=64+by=random",
     "int8",
     "qat:epochs=2",
     "qbert:epochs=2",

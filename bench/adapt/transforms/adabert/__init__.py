@@ -89,8 +89,8 @@ class Settings:
     """Passes over the training examples for the training of the architecture."""
     max_steps: int = setting(0)
     """Maximum number of steps of each of these trainings; 0 for no limit."""
-    learning_rate: float = setting(0.0)
-    """Peak learning rate of the student's weights; 0 for the adaptation's."""
+    learning_rate: float = setting(0.001)
+    """Peak learning rate of the student's weights, most of which are new; 0 for the adaptation's."""
     score_rate: float = positive(20.0)
     """Learning rate of the scores of candidates, as a multiple of ``learning_rate``."""
     probe_rate: float = positive(0.01)
@@ -112,7 +112,7 @@ class AdaBert:
 
     summary = "a network of convolutional cells is searched for by gradient descent, and trained (AdaBERT)"
     settings = Settings
-    version = 1
+    version = 2  # 2: with a learning rate of its own by default
     compression = "search"
     rebuilds = False
     final = False

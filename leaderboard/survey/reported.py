@@ -55,9 +55,9 @@ def table_3(grid: Grid) -> list[dict[str, Any]]:
     lines = []
     for row in _carded(grid):
         own = [one for one in _card(row).get("extensions") or () if one in COMPRESSION]
+        kinds = [COMPRESSION[one] for one in dict.fromkeys((*own, *row.compression)) if one in COMPRESSION]
         measured = _glue(grid, row, compressed_glue())
-        if own or (row.compression and measured["GLUE seeds"]):
-            kinds = [COMPRESSION[one] for one in dict.fromkeys((*own, *row.compression))]
+        if own or (kinds and measured["GLUE seeds"]):
             line = {"method": row, "type": ", ".join(kinds), "loss": _words(_card(row).get("loss"))}
             for column, field in _FIELDS.items():
                 line[column] = _words(_card(row).get(field))

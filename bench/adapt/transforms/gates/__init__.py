@@ -16,8 +16,8 @@ A larger ``penalty`` (lambda) closes more gates. After training, a head is kept 
 log a_i > 0, and removed otherwise. As in `heads`, the network becomes smaller.
 
 Differences: the paper may remove all heads of a layer; here the one with the largest log a_i is kept. Gates start with
-log a_i = 2, where P(g_i = 1) is 0.77 and P(g_i = 0) is 0.06. Their learning rate is ``gate_rate`` times the rate
-of the weights, because fine-tuning is short and its rates are low.
+log a_i = 2, where P(g_i = 1) is 0.77 and P(g_i = 0) is 0.06. Their learning rate is ``gate_rate``, because fine-tuning
+is short: with a rate of fine-tuning, 1e-4, Adam could move log a_i by no more than 0.05 in 500 steps.
 
 The weights after the last step are returned, regardless of earlier scores on the selection split, because earlier
 weights have more heads. Scores are those of the network without the heads whose gates are closed. The record's cost has
@@ -42,14 +42,14 @@ class Settings:
 
     penalty: float = setting(0.2)
     """lambda, the weight of the expected number of open gates in the loss."""
-    gate_rate: float = positive(100.0)
-    """The learning rate of the gates, as a multiple of the learning rate of the weights."""
+    gate_rate: float = positive(0.05)
+    """Peak learning rate of the gates."""
     epochs: int = positive(5)
     """Passes over the training examples."""
     max_steps: int = setting(0)
     """Maximum number of training steps; 0 for no limit."""
     learning_rate: float = setting(0.0)
-    """Peak learning rate; 0 for the adaptation's."""
+    """Peak learning rate of the weights; 0 for the adaptation's."""
 
 
 class Gates:
@@ -57,7 +57,7 @@ class Gates:
 
     summary = "attention heads are taken out whose gates close in further training (L0 penalty)"
     settings = Settings
-    version = 1
+    version = 2  # 2: the rate of the gates does not depend on that of the weights
     compression = "pruning"
     rebuilds = False
     final = False

@@ -57,9 +57,10 @@ class Gate(keras.layers.Layer):
 
 
 class Gating(Learner):
-    """Trains ``adapted`` and the parameters ``log_a`` of a gate for each head of each block."""
+    """Trains ``adapted`` with the peak learning rate ``rate``, and the parameters ``log_a`` of a gate for each head of
+    each block with that of ``settings``."""
 
-    def __init__(self, adapted: Adapted, settings: Settings, steps: int):
+    def __init__(self, adapted: Adapted, settings: Settings, steps: int, rate: float):
         self._settings, self._steps = settings, steps
         self._places = [block.attention.projection for block in adapted.network.encoder.stack.blocks]
         self._gates = [Gate() for _ in self._places]
@@ -68,7 +69,7 @@ class Gating(Learner):
             for number, heads in enumerate(units.shape_of(adapted).heads)
         ]
         step = RatedStep(self.losses, [*adapted.learning, *self.log_a], **adapted.options)
-        rates = [1.0] * len(adapted.learning) + [settings.gate_rate] * len(self.log_a)
+        rates = [1.0] * len(adapted.learning) + [settings.gate_rate / rate] * len(self.log_a)
         step.shares.assign(rates)
         super().__init__(adapted, step)
 
@@ -129,7 +130,8 @@ def train_with_gates(material: Material) -> Transformed:
     if adapted.freezes:
         raise NotApplicable("nothing-learns", f"because the adaptation {adapted.adaptation.name} trains no layer.")
     adapted.weights_owner = None
-    learner = Gating(adapted, material.settings, loop.steps_of(rows, material.training))
+    steps, rate = loop.steps_of(rows, material.training), material.training.learning_rate
+    learner = Gating(adapted, material.settings, steps, rate)
 
     def score() -> float:
         with learner.closed():

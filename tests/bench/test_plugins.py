@@ -125,7 +125,7 @@ def test_ray_workers_get_the_plugin_folders_with_their_job(plugin):
     assert job.plugins == [str(plugin)]
     forget(plugin)
     assert "plugged_vectors" not in models.names()  # as in a new process
-    on_ray.Remote('{"artefacts": []}', job, 1)
+    on_ray.Remote('{"artefacts": []}', job, 1, 1 << 40)
     assert "plugged_vectors" in models.names()
 
 

@@ -141,9 +141,10 @@ def resident_bytes() -> int | None:
 
 def worker_memory(workers: int) -> int:
     """The resident memory in bytes from which on one of ``workers`` of this machine is replaced by a new process,
-    because XLA keeps all that it has compiled until its process ends."""
+    because XLA keeps all that it has compiled until its process ends: 4 GiB, or less if all together would then exceed
+    three quarters of the machine's memory."""
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return min(4 << 30, machine // (2 * workers))
+    return min(4 << 30, 3 * machine // (4 * workers))
 
 
 def exceeds(memory: int) -> bool:

@@ -101,7 +101,7 @@ def test_a_worker_that_has_too_much_memory_is_replaced(memory, world, tmp_path, 
 
 def test_the_memory_of_a_worker_is_its_share_of_the_machine(monkeypatch):
     monkeypatch.setattr(os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": (8 << 30) // 4096}.get)
-    assert [environment.worker_memory(workers) for workers in (1, 2, 8)] == [4 << 30, 2 << 30, 512 << 20]
+    assert [environment.worker_memory(workers) for workers in (1, 2, 8)] == [4 << 30, 3 << 30, 768 << 20]
     assert environment.exceeds(1 << 20) and not environment.exceeds(1 << 45)
 
 

@@ -6,8 +6,20 @@ import click
 
 from ptmbench.bench import environment
 from ptmbench.bench.commands.options import ABOVE_ZERO, BATCH, EXAMPLES, LENGTH, SEED, Existing, Location
+from ptmbench.bench.errors import UsageError
 from ptmbench.bench.options import CHOICES, FORMATS
 from ptmbench.bench.runs.exports.options import ExportOptions
+
+
+def _numbers(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, ...]:
+    """Callback: converts "1,3,5" to numbers. They begin at 1 and ascend."""
+    texts = [text.strip() for text in value.split(",")] if value is not None else []
+    numbers = tuple(int(text) for text in texts if text.isdecimal())
+    if len(numbers) < len(texts) or 0 in numbers or list(numbers) != sorted(set(numbers)):
+        raise UsageError(
+            f"{param.opts[0]} takes numbers of layers from 1 in ascending order, such as 1,2,3, not '{value}'."
+        )
+    return numbers
 
 
 @click.command("import")
@@ -18,6 +30,12 @@ from ptmbench.bench.runs.exports.options import ExportOptions
     "--model", help="Model of a file of word vectors (default: word2vec or glove, by the layout of the file)."
 )
 @click.option("--vocabulary", type=EXAMPLES, metavar="N", help="Read only the first N word vectors of a file.")
+@click.option(
+    "--layers",
+    callback=_numbers,
+    metavar="N,...",
+    help="Read only these layers, counted from 1: a student that begins with layers of its teacher.",
+)
 @click.option(
     "--random",
     type=SEED,

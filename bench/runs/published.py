@@ -1,6 +1,8 @@
 """Imports published checkpoints, and exports checkpoints to their layouts. `models.published` defines the layouts."""
 
-from dataclasses import asdict
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ _PRESET_LENGTH = 32
 """Tokens of the rows that check a preset."""
 _MORE = 4
 """Maximum number of the network's weights per stored byte. Heads may be missing, but not most of the network."""
+_LAYER = re.compile(r"(\w+/stack/layer_)(\d+)(?=/)")
 
 
 def import_(
@@ -32,15 +35,20 @@ def import_(
     name: str | None = None,
     model: str | None = None,
     vocabulary: int | None = None,
+    layers: tuple[int, ...] = (),
     random: int | None = None,
 ) -> int:
     """Writes the published model in ``source`` as the checkpoint ``out``. ``source`` is a folder, or a file of word
     vectors, whose first ``vocabulary`` words become ``model``. Missing weights of the objective are initialised with
-    seed 0. With ``random``, all weights are initialised with this seed: the model's random twin."""
+    seed 0. With ``layers``, counted from 1 in ascending order, the other layers are left out. With ``random``, all
+    weights are initialised with this seed: the model's random twin."""
     if (out / checkpoint.MANIFEST).exists():
         raise UsageError(f"{out} holds a finished checkpoint already. Give another --out, or delete it.")
     checkpoint.check_free(out)
-    _import(_read(source, model, vocabulary), source, out, name, random)
+    found = _read(source, model, vocabulary)
+    if layers:
+        _check_layers(found, source, layers)
+    _import(found, source, out, name, layers, random)
     print(out)
     return OK
 
@@ -66,10 +74,15 @@ def opened(folder: Path, out: Path, name: str | None = None) -> Checkpoint:
 
 
 def _import(
-    found: folders.Folder | vectors.VectorFile, source: Path, out: Path, name: str | None, random: int | None = None
+    found: folders.Folder | vectors.VectorFile,
+    source: Path,
+    out: Path,
+    name: str | None,
+    layers: tuple[int, ...] = (),
+    random: int | None = None,
 ) -> Checkpoint:
-    """Writes the model ``found`` in ``source``, or its twin with weights of the seed ``random``, as the checkpoint
-    ``out``."""
+    """Writes the model ``found`` in ``source``, its ``layers`` alone, or their twin with weights of the seed
+    ``random``, as the checkpoint ``out``."""
     module, words = models.load(found.model), found.tokenizer.vocabulary
     parameters, embedding = module.describe(found.size, words).parameters()
     if source.is_dir() and parameters > _MORE * found.stored:
@@ -85,6 +98,15 @@ def _import(
             f"{source} holds weights that are NaN or infinite (here {_some(broken)}): its model diverged, or was saved "
             "in a precision that cannot hold it."
         )
+    size, given = found.size, name or source.resolve().name
+    if layers:
+        size = replace(size, layers=len(layers))
+        given = name or f"{given}-layers-{'.'.join(map(str, layers))}"
+        network = networks.build(found.model, size, found.tokenizer, random or 0)
+        arrays = networks.weights(network.loss.variables)
+        read = {path: array for path, array in _renumbered(read, layers).items() if path in arrays}
+        absent = [path for path in absent if path in arrays]
+        parameters, embedding = module.describe(size, words).parameters()
     training: dict[str, Any] = dict.fromkeys(("seed", "steps", "tokens", "flops", "seconds", "loss", "corpus_sha256"))
     if random is not None:
         say(f"The random twin: all weights have their initial values, with seed {random}.")
@@ -97,12 +119,13 @@ def _import(
     about = training | {
         "kind": "pretrained",
         "division": "published",
-        "name": name or (source.resolve().name if random is None else f"{RANDOM}{source.resolve().name}"),
+        "name": given if name or random is None else f"{RANDOM}{given}",
         "model": found.model,
-        "size": _size_name(module, found.size),
-        "shape": asdict(found.size),
+        "size": _size_name(module, size),
+        "shape": asdict(size),
         "corpus": "published" if random is None else "",
-        "source": {"folder": source.resolve().name, "sha256": found.sha256, "config": dict(found.config)},
+        "source": {"folder": source.resolve().name, "sha256": found.sha256, "config": dict(found.config)}
+        | ({"layers": list(layers)} if layers else {}),
         "afresh": absent,
         "parameters": parameters,
         "parameters_embedding": embedding,
@@ -110,8 +133,36 @@ def _import(
     }
     texts = {"tokenizer.json": found.tokenizer.to_json()}
     made = checkpoint.write(out, about=about, arrays={"weights": arrays | read}, texts=texts)
-    say(f"{module.CARD.title}, {parameters:,} weights, {words.size:,} pieces.")
+    some = f", {len(layers)} of {found.size.layers} layers" if layers else ""
+    say(f"{module.CARD.title}{some}, {parameters:,} weights, {words.size:,} pieces.")
     return made
+
+
+def _check_layers(found: folders.Folder | vectors.VectorFile, source: Path, layers: tuple[int, ...]) -> None:
+    """Raises `UsageError` if the model ``found`` in ``source`` has no such ``layers``, or a decoder too."""
+    if isinstance(found, vectors.VectorFile):
+        raise UsageError(f"{source} is a file of word vectors, which have no layers: leave --layers out.")
+    if layers[-1] > found.size.layers:
+        raise UsageError(f"--layers names layer {layers[-1]}, and {source} has {found.size.layers}.")
+    if any(weight.ours.startswith("decoder/") for weight in found.table.weights(found.size)):
+        raise UsageError(f"{source} has an encoder and a decoder, and --layers takes models with one stack of layers.")
+
+
+def _renumbered(arrays: Mapping[str, np.ndarray], layers: tuple[int, ...]) -> dict[str, np.ndarray]:
+    """Returns ``arrays``, by path, without those of layers that are not in ``layers``. The first of these becomes
+    layer_0, and so on. A block that all layers share (ALBERT) stays as it is. ELECTRA's generator has as many layers
+    as its encoder, and keeps the same ones."""
+    places = [_LAYER.match(path) for path in arrays]
+    if {place[2] for place in places if place} == {"0"}:
+        return dict(arrays)
+    new = {str(number - 1): str(place) for place, number in enumerate(layers)}
+    found = {}
+    for (path, array), place in zip(arrays.items(), places, strict=True):
+        if not place:
+            found[path] = array
+        elif place[2] in new:
+            found[place[1] + new[place[2]] + path[place.end() :]] = array
+    return found
 
 
 def _read(source: Path, model: str | None, most: int | None) -> folders.Folder | vectors.VectorFile:

@@ -82,6 +82,43 @@ def test_the_random_twin_of_a_published_model_has_its_network_and_tokenizer(tmp_
     assert (row_of(twin).kind, row_of(twin).division, row_of(theirs).kind) == ("random", "published", "published")
 
 
+@pytest.mark.parametrize("name", sorted({*published.names()} - {"bart", "pegasus", "prophetnet", "t5", "t5_1_1"}))
+def test_layers_of_a_published_model_are_imported_alone(name, tmp_path, capsys):
+    """The model with layers 1 and 4 of four has these as its layers 0 and 1, and all arrays outside of layers."""
+    foreign(name, tmp_path / "theirs", VOCABULARIES.get(name, "wordpiece"), size=replace(SIZE, layers=4))
+    assert run("import", tmp_path / "theirs", "--out", tmp_path / "whole") == 0
+    assert run("import", tmp_path / "theirs", "--out", tmp_path / "part", "--layers", "1,4") == 0
+    assert ", 2 of 4 layers, " in capsys.readouterr().err
+    whole, part = (checkpoint.read(tmp_path / place) for place in ("whole", "part"))
+    assert part.about["shape"] == whole.about["shape"] | {"layers": 2}
+    assert (part.about["name"], part.about["source"]["layers"]) == ("theirs-layers-1.4", [1, 4])
+    given, left, shared = whole.arrays(), part.arrays(), "encoder/stack/layer_1" not in " ".join(whole.arrays())
+    assert shared == (name == "albert") and set(left) < set(given) or shared and set(left) == set(given)
+    for path, array in left.items():
+        assert np.array_equal(array, given[path if shared else path.replace("stack/layer_1/", "stack/layer_3/")]), path
+
+
+def test_layers_of_an_import_have_a_twin_too_and_wrong_layers_are_refused(tmp_path, capsys):
+    foreign("bert", tmp_path / "theirs")
+    assert run("import", tmp_path / "theirs", "--out", tmp_path / "twin", "--layers", 2, "--random", 0) == 0
+    twin = checkpoint.read(tmp_path / "twin").about
+    assert (twin["name"], twin["shape"]["layers"], twin["random"]) == ("random-theirs-layers-2", 1, True)
+    (tmp_path / "words.txt").write_text("word 0.1 0.2\nother 0.3 0.4\n")
+    foreign("t5", tmp_path / "t5", "unigram")
+    for source, layers, said in (
+        ("theirs", "1,3", "--layers names layer 3, and"),
+        ("theirs", "0,1", "--layers takes numbers of layers from 1 in ascending order, such as 1,2,3, not '0,1'"),
+        ("theirs", "2,1", "not '2,1'"),
+        ("theirs", "1.2", "not '1.2'"),
+        ("theirs", "", "not ''"),
+        ("words.txt", "1", "which have no layers"),
+        ("t5", "1", "has an encoder and a decoder"),
+    ):
+        capsys.readouterr()
+        assert run("import", tmp_path / source, "--out", tmp_path / "new", "--layers", layers) == 2
+        assert said in capsys.readouterr().err and not (tmp_path / "new").exists()
+
+
 def test_encode_and_info_accept_an_imported_checkpoint(tmp_path, capsys):
     foreign("bert", tmp_path / "some-bert")
     run("import", tmp_path / "some-bert", "--out", tmp_path / "c")

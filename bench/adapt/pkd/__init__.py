@@ -16,9 +16,10 @@ losses, `NLI_KD_training.py` for the layers, `src/argument_parser.py` for "skip"
 texts, layers and dimensions as above, so their ``beta`` from 10 to 1000 is meant for D = 768. The paper writes the sum.
 Their ``soft`` is also a mean over the C classes, that is, 1/C of the one here.
 
-Differences: the student starts with the weights of its row, not with the teacher's first M layers. Encoders that read
-from left to right use the vector of the last token. Student and teacher must have the same width, since the vectors are
-not projected: `distilbert` has half of BERT's layers at BERT's width.
+Differences: the student starts with the weights of its row. Those are the teacher's first M layers, as in the paper,
+if the row is a published model that was imported with ``--layers``. Encoders that read from left to right use the
+vector of the last token. Student and teacher must have the same width, since the vectors are not projected:
+`distilbert` has half of BERT's layers at BERT's width.
 
 The controls are as in `distil`. ``alpha=0`` is the student alone, for any ``beta``. With a shuffled teacher, its
 vectors come from the same text as its logits. Forms: classification and regression.

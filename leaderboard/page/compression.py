@@ -58,9 +58,15 @@ def finding(lines: Sequence[CompressedRow], measure: str) -> str:
             label, name = best.row.label, names[best.row]
             found.append(
                 f"{name if name.startswith(label) else f'{label} ({name})'} is {ratios[best]:.2g} {gain} and keeps "
-                f"{_percent(best.retention)} of the score on {measure}; no {other} model is shown to keep {_KEPT:g} %."
+                f"{_percent(best.retention)} of the score on {measure}{_counted(best)}; "
+                f"no {other} model is shown to keep {_KEPT:g} %."
             )
     return " ".join(found)
+
+
+def _counted(line: CompressedRow) -> str:
+    """Returns the retention above chance in brackets; "" if it is not known."""
+    return f" ({_kept(line.above_chance)['value']} counted from chance)" if line.above_chance else ""
 
 
 def phrases(grid: Grid) -> dict[Row, str]:

@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ptmbench.leaderboard.records.record import Draw
+from ptmbench.leaderboard.scores.chance import chance
 from ptmbench.leaderboard.scores.grid import Column, Grid, Row
 from ptmbench.leaderboard.scores.ranks import Rank, ranks, simultaneous_confidence
 from ptmbench.leaderboard.stats import Error, Interval, Summary, error, mean_of, summarise, units
 
-_FLOOR = "majority"
 _PAIRS = "minimal_pair"
 
 
@@ -70,11 +70,11 @@ class Centred:
             cells = [cell for row in models if (cell := self.grid.cells.get((row, column)))]
             unfit = any(one.status == "not_applicable" for cell in cells for one in cell.records)
             rival = column.averaged and column not in self.grid.averaged
-            chance = self._chance(column)
+            level = chance(self.grid, column)
             best = 100.0 if column.task["higher_is_better"] else 0.0
             fits = any(cell.ok for cell in cells) and not unfit and not rival and not column.task.get("condition")
-            if fits and math.isfinite(chance) and chance != best:
-                found[column] = Scale(chance=chance, best=best)
+            if fits and math.isfinite(level) and level != best:
+                found[column] = Scale(chance=level, best=best)
         return found if len(found) > 1 and any(column.task.get("form") == _PAIRS for column in found) else {}
 
     def values(self, row: Row) -> dict[Draw, float]:
@@ -110,14 +110,6 @@ class Centred:
         """Returns the titles of the instruments on which ``row`` has no score."""
         found = {column: self.grid.cells.get((row, column)) for column in self.scales}
         return tuple(column.title for column, cell in found.items() if not (cell and cell.ok))
-
-    def _chance(self, column: Column) -> float:
-        stated = column.task.get("chance")
-        if isinstance(stated, int | float) and math.isfinite(stated):
-            return float(stated)
-        floors = [row for row in self.grid.rows if (row.kind, row.name) == ("baseline", _FLOOR)]
-        cells = [self.grid.cells.get((row, column)) for row in floors]
-        return next((cell.summary.mean for cell in cells if cell and cell.ok), math.nan)
 
 
 def lines(grid: Grid) -> list[CentredScore]:

@@ -19,6 +19,7 @@ import numpy as np
 
 from ptmbench.leaderboard.records.layout import is_number
 from ptmbench.leaderboard.records.record import THEN, Draw, Record
+from ptmbench.leaderboard.scores.chance import chance
 from ptmbench.leaderboard.scores.grid import Cell, Column, Grid, Row
 from ptmbench.leaderboard.stats import LARGEST, Interval, by_seed, error, mean_of, summarise, units
 
@@ -73,7 +74,7 @@ def retention(
     grid: Grid, row: Row, reference: Row, column: Column | None, above_chance: bool = False
 ) -> Retention | None:
     """Returns the score of ``row`` in percent of the score of ``reference`` on ``column``, or on the average (None).
-    With ``above_chance``, both scores are counted from the chance that the task states.
+    With ``above_chance``, both scores are counted from `leaderboard.scores.chance`.
 
     None if the rows share no seeds, if lower scores are better, if the reference is not above zero, or, with
     ``above_chance``, if a chance is not known.
@@ -81,14 +82,14 @@ def retention(
     columns = grid.averaged if column is None else (column,)
     if not columns or not all(one.task["higher_is_better"] for one in columns):
         return None
-    chances = [one.task.get("chance") for one in columns]
-    if above_chance and not all(map(is_number, chances)):
+    origin = mean_of([chance(grid, one) for one in columns]) if above_chance else 0.0
+    if math.isnan(origin):
         return None
     pairs = [_pair_cells(grid.cells.get((row, one)), grid.cells.get((reference, one))) for one in columns]
     if None in pairs:
         return None
     whole = _averaged(pairs, [str(one.task["data_sha256"] or one.key) for one in columns])
-    return ratio(whole, mean_of(chances) if above_chance else 0.0)
+    return ratio(whole, origin)
 
 
 def ratio(pair: _ScorePair, origin: float = 0.0) -> Retention | None:

@@ -260,9 +260,23 @@ def replaced(settings: Any, changes: Mapping[str, str | int | float], where: Cal
 def split(asked: str) -> tuple[str, list[list[str]]]:
     """Splits text such as "ulmfit:unfreeze=0+concat=0" into the name and its settings. A part without = belongs to the
     value before it: "multitask:auxiliary=sst2+trec". Each setting is a list of its name and its value; a list of
-    another length is a mistake of the user."""
+    another length is a mistake of the user. Raises `SettingError` for a setting that is given twice."""
     name, colon, changes = asked.partition(":")
-    return name, [change.split("=") for change in re.split(r"\+(?=[^+]*=)", changes)] if colon else []
+    pairs = [change.split("=") for change in re.split(r"\+(?=[^+]*=)", changes)] if colon else []
+    given = [pair[0] for pair in pairs]
+    if twice := next((one for one in given if given.count(one) > 1), ""):
+        raise SettingError(f"{asked} gives {twice} twice. Leave one of them out.")
+    return name, pairs
+
+
+def check_effect(settings: Any, because: str, *names: str) -> None:
+    """Raises `SettingError` if one of ``names`` differs from its default: it has no effect ``because`` of another
+    setting, so cells that differ in it would be the same. Controls are not checked: they may have all settings of what
+    they control."""
+    for f in fields(settings):
+        value = getattr(settings, f.name)
+        if f.name in names and value != f.default:
+            raise SettingError(f"{f.name}={brief(value)} has no effect with {because}. Leave it out.")
 
 
 def applying(changes: Mapping[str, Any], adaptation: str, others: tuple[str, ...]) -> dict[str, Any]:
@@ -331,6 +345,7 @@ def _value(f: Field, value: str | int | float) -> Any:
             read = math.nan  # outside the range of every setting
     most = MOST.get(f.name, _DEFAULT_MOST) if own is int else math.inf
     if not f.metadata["holds"](read) or (own is not str and read > most):
-        expected = what + f.metadata["takes"] + (f", at most {most}" if own is int else "")
+        above = own is int and f.metadata["holds"](most + 1)
+        expected = what + f.metadata["takes"] + (f", at most {most}" if above else "")
         raise SettingError(f"{f.name}={brief(value)} is not valid. Expected: {expected}.")
     return read

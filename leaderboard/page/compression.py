@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ptmbench.leaderboard.page import pictures, story
-from ptmbench.leaderboard.scores.compression import CompressedRow, Latency, compressed
+from ptmbench.leaderboard.scores.compression import WIDEST, CompressedRow, Latency, compressed
 from ptmbench.leaderboard.scores.contrast import samples
 from ptmbench.leaderboard.scores.grid import Column, Grid, Row
 from ptmbench.leaderboard.scores.retention import Retention
@@ -43,7 +43,8 @@ def section(grid: Grid, ids: Mapping[Row, str]) -> dict[str, Any]:
 
 def finding(lines: Sequence[CompressedRow], measure: str) -> str:
     """Returns a sentence on the smallest and one on the fastest of the models that are shown to keep `_KEPT` percent of
-    the score on ``measure``: their whole interval lies above. Models with one seed do not count; "" without others."""
+    the score on ``measure``: their whole interval lies above. Models with one seed do not count; "" without others, and
+    for gains that are no larger than the quartiles of a sound measurement may lie apart."""
     known = [line for line in lines if line.retention and line.retention.seeds > 1]
     kept = [line for line in known if line.retention.interval.low > _KEPT]
     if known and not kept:
@@ -54,7 +55,7 @@ def finding(lines: Sequence[CompressedRow], measure: str) -> str:
     found = []
     for ratios, gain, other in ((size, "times smaller on disk", "smaller"), (speed, "times as fast", "faster")):
         best = max(ratios, key=ratios.__getitem__, default=None)
-        if best and ratios[best] > 1:
+        if best and ratios[best] > 1 + WIDEST:
             label, name = best.row.label, names[best.row]
             found.append(
                 f"{name if name.startswith(label) else f'{label} ({name})'} is {ratios[best]:.2g} {gain} and keeps "

@@ -54,6 +54,18 @@ def test_layer_options_are_shares_of_heads_and_units_or_no_layer():
     assert len(narrow) == 1 + 2 * 3  # a quarter and a half of two heads are both one head
 
 
+def test_by_default_blocks_are_small_enough_for_a_search():
+    from ptmbench.bench.adapt.transforms.nasbert import Settings
+    from ptmbench.bench.adapt.transforms.nasbert.candidates import check_count, choices
+
+    assert [Settings().block_count(layers) for layers in (1, 2, 6, 7, 12, 24)] == [1, 2, 2, 3, 4, 8]
+    assert Settings(blocks=5).block_count(12) == 5
+    base = choices(shapes.StackShape(layers=12, heads=(12,) * 12, inner=(3072,) * 12), [0.25, 0.5, 1])
+    check_count(base, Settings().block_count(12))
+    with pytest.raises(NotApplicable, match="because a block of 6 layers has 1000000 candidates"):
+        check_count(base, 2)
+
+
 def test_blocks_enumerate_all_paths_through_their_layers():
     _, blocks, sizes, flops = space()
     assert [(one.begin, one.end, len(one.paths)) for one in blocks] == [(0, 2, 25), (2, 3, 5)]

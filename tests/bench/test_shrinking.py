@@ -254,6 +254,9 @@ def test_impossible_layer_selections_are_rejected():
         settings(keep="1.3").kept(2, 0)
     with pytest.raises(NotApplicable, match="because 6 of 8 layers are to be removed, but every other one is 4"):
         settings(by="alternate", share=0.75).kept(8, 0)
+    with pytest.raises(NotApplicable, match="because share=0.1 of 6 layers is less than one. Set it higher"):
+        settings(share=0.1).kept(6, 0)
+    assert settings(share=0.0, epochs=1).kept(6, 0) == list(range(6))  # a control
 
 
 @pytest.mark.parametrize(
@@ -321,6 +324,13 @@ def test_a_cell_has_the_cost_of_the_shrunk_network(fine_tuned, tmp_path, asked, 
     assert (about["cost"]["flops"] > 0) == (trained or "examples" in asked)
     report = tasks.load("sst2").examples(given.data, "dev")[:4]
     assert stored.answer(report).predictions  # the shrunk network predicts, so all of its weights have been set
+
+
+def test_a_removal_that_would_remove_nothing_is_not_applicable(fine_tuned, tmp_path):
+    cell, given, _ = fine_tuned
+    found = cells.run(*transformed("heads:share=0.05+by=random", cell, dataclasses.replace(given, out=tmp_path)))
+    assert found.status == "not_applicable", found
+    assert "because share=0.05 of its heads is less than one. Set it higher." in found.reason
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """Transforms in isolation: storage of zeros and int8 codes, names and settings, and the masks of pruning."""
 
 import os
+import re
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -89,12 +90,46 @@ def test_different_spellings_of_a_transform_have_one_name():
         ("heads:share=1", SettingError, "share=1 is not valid. Expected: from 0 to below 1"),
         ("layers:keep=2.1", SettingError, "keep=2.1 is not valid. Expected: numbers of layers from 1 with a . between"),
         ("layers:keep=1+by=bottom", SettingError, "keep=1 names the layers that stay. Leave out share and by."),
+        (
+            "layers:epochs=0+learning_rate=1e-4",
+            SettingError,
+            "learning_rate=0.0001 has no effect with epochs=0",
+        ),
+        ("prune:pattern=2:4+initial=0.3", SettingError, "initial=0.3 has no effect with pattern=2:4, which sets"),
+        ("prune:schedule=constant+ramp=0.9", SettingError, "ramp=0.9 has no effect with schedule=constant, which sets"),
+        ("adabert:size=1000", SettingError, "size=1000 has no effect with by=search"),
+        ("prune:sparsity=0.5+sparsity=0.8", SettingError, "prune:sparsity=0.5+sparsity=0.8 gives sparsity twice"),
+        ("prune:head=2", SettingError, "Expected: a whole number, 0 (off) or 1 (on)."),
         ("int8:bits=4", SettingError, "There is no setting 'bits' here. Choices: activations, embeddings"),
     ],
 )
 def test_invalid_transforms_are_rejected_before_anything_runs(asked, error, told):
-    with pytest.raises(error, match=told.replace("[", r"\[")):
+    with pytest.raises(error, match=re.sub(r"[\[()+]", r"\\\g<0>", told)):
         transforms.choose(asked)
+
+
+@pytest.mark.parametrize(("pattern", "sparsity"), [("1:3", "0.333333"), ("2:3", "0.666667"), ("1:6", "0.166667")])
+def test_the_sparsity_that_a_pattern_asks_for_is_accepted(pattern, sparsity):
+    with pytest.raises(SettingError, match=f"Add sparsity={sparsity}, or leave the pattern out"):
+        transforms.choose(f"prune:pattern={pattern}")
+    (chosen,) = transforms.choose(f"prune:pattern={pattern}+sparsity={sparsity}")
+    assert chosen.settings.zeros == tuple(map(int, pattern.split(":")))
+
+
+@pytest.mark.parametrize(
+    ("asked", "label"),
+    [
+        ("prune:sparsity=0.8", "pruned 80 %"),
+        ("prune:epochs=2+pattern=2:4", "pruned 50 % (2:4), epochs=2"),
+        ("prune:sparsity=0.25+pattern=1:4", "pruned 25 % (1:4)"),
+        ("int8:embeddings=0", "int8, embeddings=0"),
+        ("layers:keep=1.2+epochs=1", "layers 1, 2 kept, 1 more epoch"),
+        ("theseus:start=random+int8", "one layer for 2 by module replacing, start=random, then int8"),
+        ("adabert:layers=4+width=64", "searched cells, width 64, layers=4"),
+    ],
+)
+def test_labels_tell_all_changed_settings(asked, label):
+    assert transforms.described(transforms.choose(asked))["label"] == label
 
 
 @pytest.mark.parametrize(

@@ -192,6 +192,8 @@ def test_the_board_opens_with_the_smallest_and_the_fastest_that_keep_the_score(g
     assert found in board.render(list(world()))
     quiet = [replace(line, noise="", speed_up=3.0 if line.kind == "quantization" else 1.0) for line in lines]
     assert "BERT (int8) is 3 times as fast and keeps" in page.finding(quiet, "SST-2")
+    noise = [replace(line, noise="", speed_up=1.004) for line in lines]  # "1 times as fast" would say nothing
+    assert "as fast" not in page.finding(noise, "SST-2")
     poor = [line for line in lines if line.kind == "pruning"]
     assert page.finding(poor, "SST-2") == "No compressed model is shown to keep 95 % of the score on SST-2."
     assert page.finding(compressed(arrange([one(80.0, 0), one(79.0, 0, transform="int8")])), "SST-2") == ""

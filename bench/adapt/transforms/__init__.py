@@ -6,6 +6,7 @@ rejects an order that cannot work.
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,6 +28,21 @@ class ChosenTransform(NamedTuple):
     """Its name with the settings that differ from their defaults: "prune:sparsity=0.8"."""
     transform: "Transform"
     settings: Any
+
+    @property
+    def label(self) -> str:
+        """The transform's label, and the changed settings that this does not tell: "pruned 50 %, epochs=2"."""
+        from ptmbench.bench.adapt.settings import SettingError, split
+
+        words = [self.transform.label(self.settings)]
+        for name, value in split(self.title)[1]:
+            try:
+                usual = replace(self.settings, **{name: getattr(type(self.settings)(), name)})
+            except SettingError:  # other settings need this value, so they tell it
+                continue
+            if self.transform.label(usual) == words[0]:
+                words.append(f"{name}={value}")
+        return ", ".join(words)
 
     def measured_texts(self, layers: int, batch: int) -> float:
         """How many texts the network could read for the cost of what the transform measures (losses of candidates,
@@ -101,7 +117,7 @@ def separated(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
 def described(chain: Sequence[ChosenTransform]) -> dict[str, str]:
     """The entries of a ``chain`` on the board: its "label", and its kinds of "compression", joined by "+"."""
     return {
-        "label": ", then ".join(one.transform.label(one.settings) for one in chain),
+        "label": ", then ".join(one.label for one in chain),
         "compression": "+".join(dict.fromkeys(one.transform.compression for one in chain)),
     }
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ptmbench.bench.adapt.settings import Settings as Adapting
-from ptmbench.bench.adapt.settings import one_of, setting, share
+from ptmbench.bench.adapt.settings import check_effect, one_of, setting, share
 from ptmbench.bench.adapt.transforms.contract import Material, Transformed
 from ptmbench.bench.adapt.transforms.further import further_training_settings
+from ptmbench.bench.errors import NotApplicable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +23,10 @@ class FurtherTraining:
     """Maximum number of training steps; 0 for no limit."""
     learning_rate: float = setting(0.0)
     """Peak learning rate; 0 for the adaptation's."""
+
+    def __post_init__(self) -> None:
+        if not self.epochs:
+            check_effect(self, "epochs=0", "max_steps", "learning_rate")
 
     def of(self, adaptation: Adapting) -> Adapting:
         """The settings of the further training."""
@@ -97,6 +102,11 @@ class UnitRemoval:
             scores = units.importance(adapted, rows, self.part)
             spent.tokens, spent.flops = sum(row.tokens for row in rows), 3 * adapted.forward_flops(rows)
         kept = units.best(scores, settings.share, self.together)
+        if settings.share and list(map(len, kept)) == list(map(len, scores)):
+            raise NotApplicable(
+                "few-units",
+                f"because share={settings.share:g} of its {self.noun} is less than one. Set a higher share.",
+            )
         return units.train_further(material, *units.keep_units(adapted, self.part, kept), spent)
 
     def prepare(self, adapted: Any, settings: RemovalSettings) -> None:

@@ -54,7 +54,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ptmbench.bench.adapt.settings import Settings as Adapting
-from ptmbench.bench.adapt.settings import one_of, positive, setting
+from ptmbench.bench.adapt.settings import check_effect, one_of, positive, setting
 from ptmbench.bench.adapt.transforms.contract import Material, Transformed
 from ptmbench.bench.adapt.transforms.further import without_early_stopping
 
@@ -95,6 +95,10 @@ class Settings:
     """Learning rate of the scores of candidates, as a multiple of ``learning_rate``."""
     probe_rate: float = positive(0.01)
     """Peak learning rate of the probes."""
+
+    def __post_init__(self) -> None:
+        if self.searches:
+            check_effect(self, "by=search", "size")
 
     @property
     def searches(self) -> bool:

@@ -41,6 +41,7 @@ class Settings(FurtherTraining):
     """The layers that are kept, such as "1.2.5"; empty to use ``share`` and ``by`` instead."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.keep and (self.share, self.by) != (0.5, "top"):
             raise SettingError(f"keep={self.keep} names the layers that stay. Leave out share and by.")
 
@@ -55,6 +56,10 @@ class Settings(FurtherTraining):
                 )
             return found
         count = int(self.share * layers + 1e-9)
+        if self.share and not count:
+            raise NotApplicable(
+                "few-layers", f"because share={self.share:g} of {layers} layers is less than one. Set it higher."
+            )
         gone = {
             "top": range(layers - count, layers),
             "bottom": range(count),

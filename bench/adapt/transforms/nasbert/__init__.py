@@ -53,8 +53,8 @@ class Settings:
 
     shares: str = shares("0.25/0.5/1")
     """Shares of its heads and of its neurons that a layer may keep."""
-    blocks: int = positive(2)
-    """Number of blocks, which are searched separately."""
+    blocks: int = setting(0)
+    """Number of blocks, which are searched separately; 0 for blocks of up to three layers, two blocks at least."""
     bins: int = positive(4)
     """Number of groups of candidates of similar size."""
     parameters: float = _part(0.5)
@@ -76,6 +76,10 @@ class Settings:
     learning_rate: float = setting(0.0)
     """Peak learning rate; 0 for the adaptation's."""
 
+    def block_count(self, layers: int) -> int:
+        """The number of blocks of a model with this number of ``layers``."""
+        return self.blocks or min(layers, max(2, math.ceil(layers / 3)))
+
     @property
     def epochs(self) -> int:
         """The number of epochs of plain training with the same cost, for estimates. A path of the search has about half
@@ -90,8 +94,9 @@ class Settings:
             return 0.0
         parts = [float(one) for one in self.shares.split("/")]
         options = 1 + len(parts) ** 2  # one of them is the identity
-        inside = math.ceil(layers / self.blocks)
-        computed = self.blocks * sum(options**count for count in range(1, inside + 1))
+        blocks = self.block_count(layers)
+        inside = math.ceil(layers / blocks)
+        computed = blocks * sum(options**count for count in range(1, inside + 1))
         share = sum(parts) / len(parts) * (options - 1) / options  # of the FLOPs of a layer
         measurements = sum(0.5**number for number in range(self.search_epochs))
         return self.examples * (1 + share * computed / layers) * measurements

@@ -1,6 +1,7 @@
 """The search space of NAS-BERT in NumPy: candidates of blocks, their bins, and the choice of an architecture."""
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -46,25 +47,31 @@ def choices(shape: StackShape, shares: Sequence[float]) -> list[list[Width | Non
     return found
 
 
-def blocks_of(
-    options: Sequence[Sequence[Width | None]], count: int, parameters: dict[Width, float], flops: dict[Width, float]
-) -> list[Block]:
-    """Divides the layers with these ``options`` into ``count`` blocks with all their candidates. Raises `NotApplicable`
-    if there are more blocks than layers, or too many candidates."""
+def check_count(options: Sequence[Sequence[Width | None]], count: int) -> None:
+    """Raises `NotApplicable` if ``count`` blocks of layers with these ``options`` are more than there are layers, or if
+    one of them has too many candidates."""
     if count > len(options):
         raise NotApplicable(
             "few-layers", f"because the model has {len(options)} layers, which do not form {count} blocks."
         )
-    found = []
     for layers in np.array_split(np.arange(len(options)), count):
-        inside = [options[layer] for layer in layers]
-        if (many := int(np.prod([len(one) for one in inside], dtype=float))) > MOST:
+        if (many := math.prod(len(options[layer]) for layer in layers)) > MOST:
             raise NotApplicable(
                 "many-candidates",
                 f"because a block of {len(layers)} layers has {many} candidates, and {MOST} are searched at most. Set "
                 "more blocks or fewer shares.",
             )
-        paths = tuple(itertools.product(*inside))
+
+
+def blocks_of(
+    options: Sequence[Sequence[Width | None]], count: int, parameters: dict[Width, float], flops: dict[Width, float]
+) -> list[Block]:
+    """Divides the layers with these ``options`` into ``count`` blocks with all their candidates. Raises `NotApplicable`
+    like `check_count`."""
+    check_count(options, count)
+    found = []
+    for layers in np.array_split(np.arange(len(options)), count):
+        paths = tuple(itertools.product(*(options[layer] for layer in layers)))
         sizes = [
             np.array([sum(costs[one] for one in path if one is not None) for path in paths], float)
             for costs in (parameters, flops)

@@ -200,10 +200,12 @@ def search_and_train(material: Material) -> Transformed:
     if adapted.network.encoder.stack.config.shared:
         raise NotApplicable("shared-layers", "because its layers share their weights, so they have one shape.")
     whole = units.shape_of(adapted)
+    options = candidates.choices(whole, [float(one) for one in settings.shares.split("/")])
+    if settings.by == "search":
+        candidates.check_count(options, settings.block_count(whole.layers))
     initial_weights, course = sort_units(material, "importance", 1000)
     adapted.assign(initial_weights)
     adapted.weights_owner = None
-    options = candidates.choices(whole, [float(one) for one in settings.shares.split("/")])
     full = elastic.scaled(whole, 1)
     shared = SharedBlocks(adapted, (width for option in options for width in option if width is not None))
     shared.copy_weights()
@@ -217,7 +219,7 @@ def search_and_train(material: Material) -> Transformed:
     if settings.by == "random":
         chosen = candidates.drawn(options, parameters, flops, limits, material.seed)
     else:
-        blocks = candidates.blocks_of(options, settings.blocks, parameters, flops)
+        blocks = candidates.blocks_of(options, settings.block_count(whole.layers), parameters, flops)
         chosen, spent = _search(material, adapted, shared, options, blocks, limits)
         course, searched = course.then(spent), spent.flops
         if settings.start == "adapted":

@@ -23,11 +23,12 @@ pruning.
 No engine here computes faster with zeros. Only the checkpoint becomes smaller, because it omits them.
 """
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Any
 
-from ptmbench.bench.adapt.settings import SettingError, one_of, positive, setting, share, switch
+from ptmbench.bench.adapt.settings import SettingError, check_effect, one_of, positive, setting, share, switch
 from ptmbench.bench.adapt.settings import Settings as Adapting
 from ptmbench.bench.adapt.transforms.contract import Material, Transformed
 from ptmbench.bench.adapt.transforms.further import without_early_stopping
@@ -71,8 +72,8 @@ class Settings:
     """1: the matrices of the head are pruned too."""
 
     def __post_init__(self) -> None:
-        if self.zeros is not None and self.sparsity != self.zeros[0] / self.zeros[1]:
-            fixed = self.zeros[0] / self.zeros[1]
+        fixed = self.zeros[0] / self.zeros[1] if self.zeros else self.sparsity
+        if not math.isclose(self.sparsity, fixed, rel_tol=1e-5):  # 1:3 takes 0.333333
             raise SettingError(
                 f"pattern={self.pattern} fixes the sparsity at {fixed:g}, but sparsity is {self.sparsity:g}. "
                 f"Add sparsity={fixed:g}, or leave the pattern out."
@@ -81,6 +82,9 @@ class Settings:
             raise SettingError(
                 f"initial={self.initial:g} is above sparsity={self.sparsity:g}: sparsity can only rise. Lower it."
             )
+        if self.at_once:
+            whose = f"pattern={self.pattern}" if self.zeros else "schedule=constant"
+            check_effect(self, f"{whose}, which sets the zeros at the first step", "initial", "ramp")
 
     @property
     def zeros(self) -> tuple[int, int] | None:

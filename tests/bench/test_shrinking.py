@@ -328,9 +328,8 @@ def test_a_cell_has_the_cost_of_the_shrunk_network(fine_tuned, tmp_path, asked, 
 
 def test_a_removal_that_would_remove_nothing_is_not_applicable(fine_tuned, tmp_path):
     cell, given, _ = fine_tuned
-    found = cells.run(*transformed("heads:share=0.05+by=random", cell, dataclasses.replace(given, out=tmp_path)))
-    assert found.status == "not_applicable", found
-    assert "because share=0.05 of its heads is less than one. Set it higher." in found.reason
+    with pytest.raises(NotApplicable, match="because share=0.05 of its heads is less than one. Set a higher share."):
+        transformed("heads:share=0.05+by=random", cell, dataclasses.replace(given, out=tmp_path))
 
 
 @pytest.mark.slow

@@ -1,8 +1,5 @@
-"""The commands of ``data``.
-
-``make``, ``fetch``, ``ls`` and ``check`` work on data folders; ``corpus``, ``annotate`` and ``tokenise`` prepare text
-for pre-training.
-"""
+"""The commands of ``data``: ``make``, ``fetch``, ``ls`` and ``check`` work on data folders; ``corpus``, ``annotate``
+and ``tokenise`` prepare text for pre-training."""
 
 import shlex
 from collections.abc import Iterator
@@ -186,7 +183,7 @@ def check(folder: Path, corpus: tuple[Path, ...], as_json: bool) -> int:
 
 
 @data.command()
-@click.argument("names", metavar="TASK...", type=Name("tasks"), nargs=-1, required=True)
+@click.argument("names", metavar="TASK...", nargs=-1, required=True)
 @click.option(
     "--data",
     "folder",
@@ -209,9 +206,11 @@ def fetch(names: tuple[str, ...], folder: Path, again: bool, timeout: float) -> 
     Checks their checksums and unpacks them. An interrupted download resumes when the command is given again. Data that
     need a licence agreement are not fetched; the command says where to apply for them.
     """
+    from ptmbench.bench.commands.registry import resolve
     from ptmbench.bench.data.fetch import fetch as work
 
-    for path in dict.fromkeys(work(names, folder, again=again, timeout=timeout)):
+    tasks = [resolve("tasks", one) for name in names for one in name.split(",") if one]
+    for path in dict.fromkeys(work(tasks, folder, again=again, timeout=timeout)):
         click.echo(path)
 
 

@@ -32,6 +32,8 @@ def files_of(given: Sequence[Path], patterns: Sequence[str], data: Path | None) 
     if not found:
         named = [Path(pattern).parts[1] for pattern in patterns if pattern.startswith("corpora/")]
         advice = "".join(f", or make the corpus with `ptmbench data corpus {name} --data {data}`" for name in named)
+        if any(pattern.startswith("wikitext-2/") for pattern in patterns):
+            advice += f", or fetch a text with `ptmbench data fetch wikitext2 --data {data}`"
         raise CorpusError(
             f"There is no text to pre-train on: {data} holds none of {', '.join(patterns)}. Give files with "
             f"--corpus{advice}."

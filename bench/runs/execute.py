@@ -67,7 +67,8 @@ def execute(whole: Plan, job: Job, out: Path, workers: WorkerOptions, retry: boo
         keys = {cell.key[:12] for cell in whole.cells}
         before = keys & recorded(out)
         if before:
-            say(f"{len(before)} of {len(keys)} cells have their record already.")
+            left = " They are not run again: --keep applies to the others." if job.keep else ""
+            say(f"{len(before)} of {len(keys)} cells have their record already.{left}")
         started = time.monotonic()
         if before != keys:
             work("Cells", whole, job, out, workers)

@@ -113,7 +113,7 @@ def _import(
         read, absent, unused = {}, [], []
         training |= {"seed": random, "steps": 0, "tokens": 0, "flops": 0, "seconds": 0.0, "random": True}
     if absent:
-        say(f"Not there, so the objective's weights begin afresh: {_some(absent)}.")
+        say(f"Not in {source.name}, so initialised at random: {_some(absent)}.")
     if unused:
         say(f"Not used: {_some(unused)}.")
     about = training | {
@@ -217,7 +217,7 @@ def export_preset(*, checkpoint: Path, out: Path, tolerance: float | None = None
 def _pretrained(path: Path) -> tuple[Any, Tokenizer, dict[str, np.ndarray]]:
     """Returns the checkpoint at ``path``, its tokenizer and its arrays. Raises `CheckpointError` if it is not
     pre-trained."""
-    advice = "Layouts of heads are not written: export it with --format saved_model, litert or onnx."
+    advice = "This layout has no place for the head of a task: export it with --format saved_model, litert or onnx."
     found = _checked(path, advice)
     return found, Tokenizer.load(found.path("tokenizer.json")), found.arrays()
 

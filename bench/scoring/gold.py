@@ -94,7 +94,10 @@ def matched(examples: Sequence[Example], found: dict[str, Any], gold: Path, pred
     """Gold and predictions in the order of ``examples``. Raises `DataError` for the first id that only one side has."""
     for example in examples:
         if example.id not in found:
-            raise DataError(f"{predictions} has no prediction for {example.id} of {gold}.")
+            raise DataError(
+                f"{predictions} has no prediction for the example {example.id} of {gold} (predictions: {len(found):,}, "
+                f"examples: {len(examples):,})."
+            )
     known = {example.id for example in examples}
     if extra := next((key for key in found if key not in known), None):
         raise DataError(f"{predictions} has a prediction for {extra}, which {gold} does not hold.")

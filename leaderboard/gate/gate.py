@@ -130,7 +130,7 @@ def _compare(
     if other is None:
         return Verdict(verdict=MISSING, reason="BASE has this cell, HEAD has no record of it.", **about)
     if differences:
-        reason = f"HEAD ran it with another {', another '.join(differences)}."
+        reason = f"HEAD and BASE differ in: {', '.join(differences)}."
         return Verdict(verdict=NOT_COMPARABLE, reason=reason, **about)
     diverged = (_diverged(one), _diverged(other))
     tested = tuple(len(own) + gone for own, gone in zip(scored, diverged, strict=True))

@@ -176,7 +176,7 @@ def test_forms_that_adapters_do_not_support_are_not_applicable(tmp_path, world):
         ("NAME = 3\ndef load(task): ...\n", [], 4, "It has no NAME, a text."),
         ("NAME = 'x'\nimport nothing_of_the_kind\n", [], 4, "adapter.py, line 2, cannot be run: ModuleNotFoundError"),
         ("NAME = 'x'\ndef load(task)\n", [], 4, "adapter.py, line 2, cannot be run: SyntaxError"),
-        ("NAME = 'bert'\ndef load(task): ...\n", [], 2, "bert is the name of bert"),
+        ("NAME = 'bert'\ndef load(task): ...\n", [], 2, "'bert' would be taken for bert"),
         ("NAME = 'x'\ndef load(task): ...\n", ["--adaptation", "features"], 2, "--adaptation is for checkpoints"),
         ("NAME = 'x'\ndef load(task): ...\n", ["--suite", "demo"], 2, "--suite is for checkpoints"),
     ],

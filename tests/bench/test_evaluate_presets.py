@@ -133,7 +133,7 @@ def test_models_other_than_text_classifiers_are_refused(tmp_path, world, capsys)
     ):
         with pytest.raises(UsageError, match=reason):
             ptmbench.evaluate(given, **options)
-    with pytest.raises(UsageError, match="bert is the name of bert"):
+    with pytest.raises(UsageError, match="'bert' would be taken for bert"):
         ptmbench.evaluate(classifier(world, balanced=False), name="bert", **options)
     assert not (tmp_path / "run").exists()
     keras_hub.models.GPT2CausalLM(network).save_to_preset(str(tmp_path / "p"))

@@ -242,7 +242,7 @@ def test_invalid_options_give_clear_errors(adapted, tmp_path, capsys, monkeypatc
     for arguments, status, told in (
         (("--format", "saved_model", "--quantize", "int8"), USAGE, "--quantize is for --format litert and onnx"),
         (("--format", "litert", "--length", "65"), USAGE, "--length is 65, but this checkpoint reads at most 64"),
-        (("--format", "onnx"), ENVIRONMENT, "needs tf2onnx, which is not installed. Install"),
+        (("--format", "onnx"), ENVIRONMENT, "needs tf2onnx. Not installed: tf2onnx. Install"),
         (("--format", "saved_model", "--out", str(tmp_path / "full")), ENVIRONMENT, "is not an export"),
         ((), ENVIRONMENT, "xport it with --format saved_model, litert or onnx"),
     ):

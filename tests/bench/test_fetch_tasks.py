@@ -86,7 +86,7 @@ def test_exit_statuses_and_output_of_data_fetch(
     data = tmp_path / "new"
     assert main(["data", "fetch", "one", "--data", str(data)]) == 0
     assert capsys.readouterr().out.strip() == str(data / "sets")
-    assert main(["data", "fetch", "two", "--data", str(data)]) == 4
+    assert main(["data", "fetch", "one,two", "--data", str(data)]) == 4  # commas, as everywhere else, or blanks
     assert "Ask for it at https://example.org/ask" in capsys.readouterr().err
     server.says("/one.zip", reply(b"", status=404))
     assert main(["data", "fetch", "one", "--data", str(data), "--again"]) == 4

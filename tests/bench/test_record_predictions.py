@@ -165,7 +165,7 @@ def _unknown(rows):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (_fewer, "has no prediction for 299"),
+        (_fewer, "has no prediction for the example 299"),
         (_more, "has a prediction for 9999"),
         (_twice, "the id 0 appears twice"),
         (_unknown, "the label 'perhaps' is not one of '0', '1'"),
@@ -193,9 +193,9 @@ def test_an_unknown_tag_is_an_error(tmp_path, world, capsys):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("bert", "bert is the name of bert"),
-        ("Random BERT", "is the name of bert"),
-        ("Bag of words", "is the name of bag-of-words"),
+        ("bert", "'bert' would be taken for bert"),
+        ("Random BERT", "would be taken for bert"),
+        ("Bag of words", "would be taken for bag-of-words"),
         ("", "cannot be used on the board"),
         ("a\x1b[31m", "cannot be used on the board"),
         ("x" * 61, "cannot be used on the board"),

@@ -35,7 +35,7 @@ def test_all_prediction_containers_give_the_same_scores(predictions, data):
     ("predictions", "words"),
     [
         (["1", "0"], "There are 2 predictions for the 4 examples"),
-        ({"0": "1"}, "^predictions has no prediction for 1 of"),
+        ({"0": "1"}, "^predictions has no prediction for the example 1 of"),
         (["1", "0", "2", "0"], "^predictions, line 3"),
         ([], "There is no prediction for SST-2"),
         (frame("rte", "rte", "rte", "rte"), "There is no prediction for SST-2"),

@@ -250,7 +250,7 @@ def test_randomly_selected_layers_depend_only_on_the_seed():
 
 def test_impossible_layer_selections_are_rejected():
     settings = transforms.load("layers").settings
-    with pytest.raises(NotApplicable, match="because the model has 2 layers, and keep=1.3 names more"):
+    with pytest.raises(NotApplicable, match="because the model has 2 layers, and keep=1.3 names layer 3"):
         settings(keep="1.3").kept(2, 0)
     with pytest.raises(NotApplicable, match="because 6 of 8 layers are to be removed, but every other one is 4"):
         settings(by="alternate", share=0.75).kept(8, 0)

@@ -197,7 +197,7 @@ def test_extra_encoders_are_part_of_the_recipe(tmp_path):
         return [record(seed=s, value=value, kind="random", adaptation=adaptation) for s in range(5)]
 
     found = between(tmp_path / "models", [stacked(50.0)], [stacked(80.0, tokens=5)])
-    assert only(found).reason == "HEAD ran it with another pre-training tokens of glove."
+    assert only(found).reason == "HEAD and BASE differ in: pre-training tokens of glove."
     moved = between(tmp_path / "weights", [stacked(50.0)], [stacked(80.0, weights_sha256="0" * 64)])
     assert "other weights" in " ".join(only(moved).notes) and not only(moved).drop.paired
 
@@ -212,7 +212,7 @@ def test_different_versions_of_auxiliary_tasks_are_not_comparable(tmp_path, name
     )
     found = only(between(tmp_path, [base], [head]))
     assert (found.verdict != "not comparable") == comparable, found.reason
-    assert comparable or "another task version of trec" in found.reason
+    assert comparable or "differ in: task version of trec" in found.reason
 
 
 def test_diverged_seeds_are_counted_and_tested(tmp_path):

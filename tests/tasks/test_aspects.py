@@ -321,7 +321,7 @@ def test_files_in_the_official_formats_are_scored(tmp_path: Path) -> None:
     gold, guess = sentihood_file(tmp_path), sentihood_file(tmp_path, guessed, "guess.json")
     found = score("sentihood-nli-b", gold, guess)
     assert (found["examples"], found["aspect_accuracy"], found["aspect_f1"]) == (12, pytest.approx(200 / 3), 50)
-    with pytest.raises(DataError, match=r"guess\.json has no prediction for 8-LOCATION1-general"):
+    with pytest.raises(DataError, match=r"guess\.json has no prediction for the example 8-LOCATION1-general"):
         score("sentihood", gold, sentihood_file(tmp_path, guessed[:1], "guess.json"))
     gold = semeval_file(tmp_path)
     guess = semeval_file(tmp_path, XML.replace('polarity="conflict"', 'polarity="positive"'), "guess.xml")

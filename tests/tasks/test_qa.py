@@ -118,7 +118,7 @@ def test_squad20_files_are_scored_with_and_without_no_answer_scores(tmp_path: Pa
     command = ["score", "squad20", "--gold", str(gold), "--predictions", str(guess), "--na-prob-file", str(na_probs)]
     assert main([*command, "--json"]) == 0 and json.loads(capsys.readouterr().out)["best_f1"] == 100
     for content, message in (
-        ({"a": 0.1}, "doubts.json has no prediction for b"),
+        ({"a": 0.1}, "doubts.json has no prediction for the example b"),
         ({"a": 0.1, "b": 0.2, "c": 0}, "a prediction for c"),
         ({"a": 0.1, "b": "x"}, "the score of b must be a number, not 'x'"),
         ('{"a": 0.1, "b": NaN}', "the score of b must be a number, not nan"),
@@ -177,7 +177,7 @@ def test_coqa_files_are_scored(tmp_path: Path) -> None:
     found = score("coqa", gold, _write(tmp_path / "guess.json", rows))
     assert (found["examples"], found["exact_match"], found["f1"]) == (2, 50, 50)  # each matches one of two answers
     for content, message in (
-        (rows[:1], "no prediction for s#2"),
+        (rows[:1], "no prediction for the example s#2"),
         ([*rows, rows[0]], "answers s#1 .* twice"),
         ([*rows, {"id": "s", "turn_id": 3, "answer": ""}], "a prediction for s#3"),
         ([{"id": "s", "turn_id": "1", "answer": ""}], 'the key "turn_id" is'),
@@ -227,7 +227,7 @@ def test_hotpotqa_files_are_scored(tmp_path: Path) -> None:
     for content, message in (
         ({"answer": {"h": "x"}}, 'objects under the keys "answer" and "sp"'),
         ({"answer": {"h": "x"}, "sp": {}}, 'h is only one of "answer" and "sp"'),
-        ({"answer": {"k": "x"}, "sp": {"k": []}}, "no prediction for h"),
+        ({"answer": {"k": "x"}, "sp": {"k": []}}, "no prediction for the example h"),
         ({"answer": {"h": 3}, "sp": {"h": []}}, 'the key "h" is 3; a text'),
         ({"answer": {"h": "x"}, "sp": {"h": ["A"]}}, "the supporting facts of h must be"),
     ):

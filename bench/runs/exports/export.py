@@ -71,7 +71,7 @@ def export_command(options: ExportOptions) -> int:
         f"of the largest one (tolerance {check['tolerance']:g}){decided}."
     )
     if texts := check.get("texts"):
-        say(f"The token ids of {texts['texts']:,} texts are those of the tokenizer.")
+        say(f"The token ids agree with the tokenizer's on {texts['texts']:,} texts.")
     print(options.out / manifest["file"])
     return OK
 

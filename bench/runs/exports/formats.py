@@ -149,7 +149,7 @@ def check_packages(packages: tuple[str, ...]) -> None:
     """Raises `EnvironmentProblem` if one of ``packages`` is not installed."""
     if absent := missing(packages):
         raise EnvironmentProblem(
-            f"The format onnx needs {' and '.join(absent)}, which is not installed. "
+            f"The format onnx needs {' and '.join(absent)}. Not installed: {', '.join(absent)}. "
             "Install the optional packages with `pip install 'ptmbench[onnx]'`."
         )
 

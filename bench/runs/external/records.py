@@ -89,8 +89,8 @@ def check_name(name: str) -> None:
     known = {_plain(one): one for one in (*models.names(), *baselines.names())}
     if own := known.get(_plain(name).removeprefix("random")) or known.get(_plain(name)):
         raise UsageError(
-            f"{name} is the name of {own}, which ptmbench has itself. Give the external system a name of its own, such "
-            f"as 'our-{own}'."
+            f"'{name}' would be taken for {own}, a model of ptmbench. Give the external system another name, such as "
+            f"'our-{own}'."
         )
 
 

@@ -52,7 +52,8 @@ class Settings(FurtherTraining):
             found = [int(one) - 1 for one in self.keep.split(".")]
             if found[-1] >= layers:
                 raise NotApplicable(
-                    "few-layers", f"because the model has {layers} layers, and keep={self.keep} names more."
+                    "few-layers",
+                    f"because the model has {layers} layers, and keep={self.keep} names layer {found[-1] + 1}.",
                 )
             return found
         count = int(self.share * layers + 1e-9)

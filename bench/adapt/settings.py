@@ -110,14 +110,21 @@ class Settings(Effort):
     setting."""
 
     epochs: int = positive(4)
+    """Passes over the training examples."""
     batch: int = positive(32)
+    """Examples in a training step."""
     learning_rate: float = setting(3e-4)
+    """Peak learning rate of Adam."""
     warmup: float = setting(0.1, "from 0 to 1", lambda value: 0 <= value <= 1)
     """Share of the training steps in which the learning rate rises."""
     weight_decay: float = setting(0.01, baked=True)
+    """Decoupled weight decay, without biases and gains."""
     clip: float = setting(1.0, baked=True)
+    """Largest norm of a step's gradients, which are scaled down to it; 0 for no limit."""
     dropout: float = share(0.1, baked=True)
+    """Dropout rate of the encoder in training."""
     length: int = positive(128)
+    """Longest input. Longer texts are cut, or read in windows (``stride``)."""
     target_length: int = setting(32, "2 or above", lambda value: value >= 2)
     """Longest output of a generation task, including one special token at each end."""
     stride: int = positive(64)
@@ -155,10 +162,11 @@ class Settings(Effort):
     sample: int = switch(0, sparing=True, answering=True)
     """1: the text is sampled, and ``beam`` has no effect; 0: it is found by search."""
     temperature: float = positive(1.0, sparing=True, answering=True)
+    """Samples are drawn from logits / temperature."""
     top_k: int = setting(0, sparing=True, answering=True)
+    """Samples are drawn from the k most likely tokens; 0 for all."""
     top_p: float = setting(1.0, "above 0 and 1 at most", lambda value: 0 < value <= 1, sparing=True, answering=True)
-    """Samples are drawn from logits / temperature, from the k most likely tokens, and from the most likely tokens whose
-    probabilities add up to p."""
+    """Samples are drawn from the most likely tokens whose probabilities add up to p."""
 
     @property
     def adam(self) -> dict[str, Any] | None:
@@ -194,8 +202,11 @@ class Learning(Settings):
 
     VERSION = 2  # 2: dropout in heads, and Adam with a beta2 of 0.999 and the epsilon of its paper
     beta1: float = share(0.9, baked=True)
+    """Decay of Adam's mean of gradients."""
     beta2: float = share(0.999, baked=True)
+    """Decay of Adam's mean of squared gradients."""
     epsilon: float = positive(1e-8, baked=True)
+    """Added to the root of the second mean in Adam's update."""
     bias_correction: int = switch(1, baked=True)
     """0: Adam's moments are used without correction, as in BERT's code."""
     head_dropout: float = share(0.1, baked=True)

@@ -5,7 +5,10 @@
 
 import ast
 import difflib
+import inspect
 import re
+import textwrap
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -236,36 +239,48 @@ def _task(name: str, vocabulary: int) -> dict[str, Any]:
 
 
 def _adaptation(name: str, vocabulary: int) -> dict[str, Any]:
-    from dataclasses import fields
+    from ptmbench.bench.adapt.settings import Learning, kind
 
-    from ptmbench.bench.adapt.settings import Learning, Settings, kind
-
-    def told(of: type[Settings]) -> list[dict[str, Any]]:
-        return [{"set": f.name, "default": f.default, "takes": f.metadata["takes"]} for f in fields(of)]
-
-    usual, found = told(Learning), told(kind(name))
+    usual, found = _settings(Learning), _settings(kind(name))
     return {"own": [row for row in found if row not in usual], "settings": [row for row in found if row in usual]}
 
 
 def _transform(name: str, vocabulary: int) -> dict[str, Any]:
-    from dataclasses import fields
-
     from ptmbench.bench.adapt import transforms
 
     found = transforms.load(name)
-    told = [{"set": f.name, "default": f.default, "takes": f.metadata["takes"]} for f in fields(found.settings)]
-    return {"compression": found.compression, "version": found.version, "settings": told}
+    return {"compression": found.compression, "version": found.version, "settings": _settings(found.settings)}
 
 
 def _condition(name: str, vocabulary: int) -> dict[str, Any]:
-    from dataclasses import fields
-
     from ptmbench.bench.adapt import conditions
     from ptmbench.tasks.forms import Form
 
     found = conditions.load(name)
-    told = [{"set": f.name, "default": f.default, "takes": f.metadata["takes"]} for f in fields(found.settings)]
-    return {"forms": [str(form) for form in Form if found.fits(form)], "version": found.version, "settings": told}
+    forms = [str(form) for form in Form if found.fits(form)]
+    return {"forms": forms, "version": found.version, "settings": _settings(found.settings)}
+
+
+def _settings(of: type) -> list[dict[str, Any]]:
+    """What is said of each field of the settings ``of``: its name, default, valid values, and the text below it."""
+    from dataclasses import fields
+
+    texts = _field_texts(of)
+    return [
+        {"set": f.name, "default": f.default, "takes": f.metadata["takes"], "meaning": texts.get(f.name, "")}
+        for f in fields(of)
+    ]
+
+
+def _field_texts(of: type) -> dict[str, str]:
+    """The texts below the fields of a class and its bases, in their source, by field."""
+    found = {}
+    for one in reversed(of.__mro__[:-1]):
+        body = ast.parse(textwrap.dedent(inspect.getsource(one))).body[0].body
+        for field, text in pairwise(body):
+            if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
+                found[field.target.id] = " ".join(str(text.value.value).replace("``", "`").split())
+    return found
 
 
 def _suite(name: str, vocabulary: int) -> dict[str, Any]:
@@ -327,9 +342,19 @@ def _entry(key: str, value: Any, indent: str = "  ") -> None:
     elif isinstance(value, list | tuple) and value and isinstance(value[0], dict):
         click.echo(f"{label}:")
         for part in value:
-            click.echo(f"{indent}  " + ", ".join(f"{name} {_text(entry)}" for name, entry in part.items()))
+            click.echo(textwrap.indent(_setting(part) if "set" in part else _line(part), f"{indent}  "))
     elif value not in (None, "", (), [], {}):
         click.echo(f"{label}: {_text(value)}")
+
+
+def _setting(part: dict[str, Any]) -> str:
+    """A setting with its default and its valid values, and its meaning on lines of their own."""
+    head = f"{part['set']}={part['default']}  ({part['takes']})"
+    return "\n".join([head, *textwrap.wrap(part["meaning"], 104, initial_indent="    ", subsequent_indent="    ")])
+
+
+def _line(part: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {_text(entry)}" for name, entry in part.items())
 
 
 def _text(value: Any) -> str:

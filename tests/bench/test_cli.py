@@ -15,6 +15,7 @@ import pytest
 
 from ptmbench.bench import errors
 from ptmbench.bench.__main__ import main
+from ptmbench.bench.commands.registry import names
 from ptmbench.bench.engine.budget import Budget
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -353,6 +354,19 @@ def test_info_of_a_suite_has_readable_values_only(capsys: pytest.CaptureFixture[
     assert "    all: length 64" in shown and "<function" not in shown and "{}" not in shown
     assert main(["info", "demo", "--json"]) == 0
     assert "keeps" not in json.loads(capsys.readouterr().out)["suites"]
+
+
+@pytest.mark.parametrize("kind", ["adaptations", "transforms", "conditions"])
+def test_info_tells_what_each_setting_means(kind, capsys):
+    for name in names(kind):
+        assert main(["info", name, "--json"]) == 0
+        sheet = json.loads(capsys.readouterr().out)[kind]
+        rows = [row for part in ("own", "settings") for row in sheet.get(part, ())]
+        assert not [row["set"] for row in rows if not row["meaning"]], name
+    assert main(["info", "prune"]) == 0
+    assert (
+        "    sparsity=0.5  (from 0 to below 1)\n        Share of the weights of each kernel" in capsys.readouterr().out
+    )
 
 
 def test_info_accepts_the_variants_of_a_task(capsys: pytest.CaptureFixture[str]) -> None:

@@ -39,10 +39,13 @@ class Own(Learning):
     gold_margin: float = settings.setting(0.0)
     """How much nearer than any candidate the reference should be."""
     inter_layers: int = settings.setting(2)
+    """Layers over sentence vectors in the adaptation `extract`, which is trained first and scores the sentences."""
     extract_epochs: int = settings.positive(4)
+    """Epochs of `extract`."""
     extract_batch: int = settings.positive(16)
+    """Texts in a training step of `extract`."""
     extract_rate: float = settings.setting(3e-4)
-    """Settings of `bench.adapt.extract`, which is trained first and scores the sentences."""
+    """Peak learning rate of `extract`."""
 
     def tokens(self, task: Task, train: Split, report: Split, others: Sequence[Split] = ()) -> tuple[float, float]:
         """Tokens of a text, its candidates and, in training, its reference. All are padded to the length of the

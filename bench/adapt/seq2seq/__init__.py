@@ -32,8 +32,9 @@ class Own(Learning):
     """``learning_rate`` and ``warmup`` are the decoder's. The encoder has its own."""
 
     encoder_rate: float = settings.setting(2e-4)
+    """Peak learning rate of the encoder."""
     encoder_warmup: float = settings.share(0.2)
-    """Peak learning rate of the encoder, and its share of warm-up steps."""
+    """Share of the training steps in which the encoder's rate rises."""
     stages: int = settings.one_of(1, 1, 2)
     """2: the encoder is frozen for the first half of the steps; 1: both learn at once."""
     warm_decoder: int = settings.switch(0, baked=True)

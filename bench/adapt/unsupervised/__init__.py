@@ -54,9 +54,9 @@ class Own(Learning):
     back_sample: int = settings.switch(0)
     """1: back-translations are sampled; 0: they are decoded greedily."""
     decoder_layers: int = settings.setting(0, baked=True)
+    """Layers of the new decoder of a model without one; 0 for as many as its encoder has."""
     warm_decoder: int = settings.switch(1, baked=True)
-    """For a model without a decoder: the number of layers of its new decoder (0: as many as the encoder has), and
-    whether these start with the encoder's weights."""
+    """1: the new decoder starts with the encoder's weights; 0: with random weights."""
     layers: str = settings.one_reading("the decoder looks at the top layer")
 
     def decoder(self, network: Network) -> Decoder:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from ptmbench import models
 from ptmbench.bench import baselines
 from ptmbench.bench.adapt import check as check_adaptation
 from ptmbench.bench.adapt import load as load_adaptation
@@ -309,6 +310,12 @@ def teacher_row(named: str) -> Row:
     row = Row.parse(name, size)
     if row.model is None:
         raise UsageError(f"teacher={named} names the baseline {name}, which cannot teach. Name a model and its size.")
+    if row.model not in models.names():
+        raise UsageError(
+            f"teacher={named} is neither a model and its size, such as bert-mini, nor the name of a checkpoint that is "
+            "given with --task-teacher. `ptmbench ls models` shows the models, `info CHECKPOINT` the name of a "
+            "checkpoint."
+        )
     return row
 
 

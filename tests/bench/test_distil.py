@@ -195,6 +195,8 @@ def test_a_teacher_is_adapted_once_for_all_its_students(planned):
         planned(models=("bert",), adaptations=("distil:teacher=majority-mini",))
     with pytest.raises(UsageError, match="teacher=bert names no size. Name a model and its size"):
         planned(models=("bert",), adaptations=("distil:teacher=bert",))
+    with pytest.raises(UsageError, match="teacher=all-minilm is neither a model and its size, such as bert-mini, nor"):
+        planned(models=("bert",), adaptations=("distil:teacher=all-minilm",))
     with pytest.raises(Exception, match="no size 'huge'"):
         planned(models=("bert",), adaptations=("distil:teacher=bert-huge",))
 

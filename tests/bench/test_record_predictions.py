@@ -59,9 +59,11 @@ def make_run(folder: Path, world: Path, rate: float, seeds: range = range(5), *m
     return folder / "run"
 
 
-def test_the_function_and_the_command_write_the_same_record(tmp_path, world):
+def test_the_function_and_the_command_write_the_same_record(tmp_path, world, capsys):
     file = write_predictions(tmp_path / "guesses", world, rate=0.8)
     assert record("sst2", file, tmp_path / "command", world, 3, "our-net", "--flops", 1e12) == 0
+    score = load([tmp_path / "command"]).records[0].headline["value"]
+    assert f"our-net sst2 seed 3: {score:.2f}\n" in capsys.readouterr().err
     inputs = {"predictions": file, "name": "our-net", "seed": 3, "data": world, "flops": 1e12}
     frame = ptmbench.record("sst2", out=tmp_path / "function", **inputs)
     ours, theirs = (load([tmp_path / name]).records[0] for name in ("command", "function"))

@@ -29,7 +29,7 @@ from ptmbench.bench.runs.external import adapter as adapters
 from ptmbench.bench.runs.external import presets
 from ptmbench.bench.runs.external.adapter import ExternalModel
 from ptmbench.bench.runs.external.options import AdapterOptions, PresetOptions
-from ptmbench.bench.runs.external.records import System
+from ptmbench.bench.runs.external.records import System, score_line
 from ptmbench.bench.runs.results import recorded
 from ptmbench.bench.runs.run import tasks_of
 from ptmbench.bench.runs.suites import Suite
@@ -106,6 +106,8 @@ class _Evaluation:
             self.outcome.cost["latency_seconds"] = meter.seconds.get("evaluate", 0.0) / self.outcome.examples
         system = self._system(source)
         made = system.record(self._cell(system), context, self.task, self.outcome, status, reason, environment.device())
+        if status == "ok":
+            say(score_line(made))
         if made.key[:12] not in recorded(self.out):
             records.write(self.out, made)
         return status.replace("_", " ")

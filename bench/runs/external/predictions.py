@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from ptmbench import tasks
+from ptmbench.bench.console import say
 from ptmbench.bench.data import sources
 from ptmbench.bench.errors import UsageError
 from ptmbench.bench.runs import examples
 from ptmbench.bench.runs.answers import Context, Outcome
 from ptmbench.bench.runs.execute import locked_folder
 from ptmbench.bench.runs.external.options import RecordOptions
-from ptmbench.bench.runs.external.records import System, listed, same_seed
+from ptmbench.bench.runs.external.records import System, listed, same_seed, score_line
 from ptmbench.bench.scoring import score, score_files
 from ptmbench.leaderboard.records import record as records
 from ptmbench.tasks.forms import Form
@@ -54,7 +55,9 @@ def record(options: RecordOptions) -> Path:
             if options.data is None:
                 _keep(folder, out)
             outcome.predictions = score.keep_predictions(out, system.key(cell), asked, answers)
-            return records.write(out, system.record(cell, context, task, outcome))
+            made = system.record(cell, context, task, outcome)
+            say(score_line(made))
+            return records.write(out, made)
 
 
 def _answers(task: Task, data: Path, predictions: Path, asked: Sequence[Example]) -> list[Any]:

@@ -78,13 +78,17 @@ class System:
         return replace(made, key=self.key(cell), row={**made.row, "external": about})
 
 
+def score_line(made: Record) -> str:
+    """The score of a record in a line: "our-bert sst2 seed 0: 91.28"."""
+    return f"{made.row['name']} {made.task['name']} seed {made.seed}: {made.headline['value']:.2f}"
+
+
 def check_name(name: str) -> None:
     """Raises `UsageError` unless ``name`` is short, printable, and not the name of a model or baseline of ptmbench."""
     if not name.strip() or len(name) > LONGEST or not name.isprintable() or name != name.strip():
         raise UsageError(
             f"The name {name[:LONGEST]!r} cannot be used on the board. Give 1 to {LONGEST} printable characters "
-            "without "
-            "blanks at the ends."
+            "without blanks at the ends."
         )
     known = {_plain(one): one for one in (*models.names(), *baselines.names())}
     if own := known.get(_plain(name).removeprefix("random")) or known.get(_plain(name)):

@@ -43,6 +43,12 @@ def sparse(name: str, array: np.ndarray) -> dict[str, np.ndarray]:
     return {name + _MASK: np.packbits(there), name + _VALUES: flat[there], name + _SHAPE: shape}
 
 
+def present(arrays: Arrays, names: Iterable[str]) -> tuple[str, ...]:
+    """Those of ``names`` whose arrays are among the stored ``arrays``, in any format; each once."""
+    found = dict.fromkeys(names)
+    return tuple(name for name in found if any(name + end in arrays for end in ("", _CODES, _LEVELS)))
+
+
 def without_zeros(arrays: Arrays, names: Iterable[str]) -> dict[str, np.ndarray]:
     """Packs those of ``arrays`` called ``names`` with `sparse`. Packs the codes of int8 matrices, and keeps levels."""
     packed = {name + _CODES if name + _CODES in arrays else name for name in names if name + _LEVELS not in arrays}

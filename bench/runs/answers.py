@@ -1,7 +1,7 @@
 """Adapts a model to a cell's task, predicts the reported examples, and accounts for the cost."""
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -196,7 +196,7 @@ class _Attempt:
         """Applies the cell's next transform to ``source``, the predictor in the checkpoint ``found``."""
         from ptmbench.bench.adapt.course import Bookmark, Course
         from ptmbench.bench.adapt.transforms.contract import Material
-        from ptmbench.bench.engine import packing
+        from ptmbench.bench.runs import transformed
 
         chosen = transforms.read(self.cell.transforms[len(source.chain)])
         training = chosen.transform.training(chosen.settings, self.settings)
@@ -216,12 +216,7 @@ class _Attempt:
         )
         with phase("transform"):
             made = chosen.transform.transformed(material)
-        changed = tuple(dict.fromkeys((*source.changed, *made.changed)))
-        weights = packing.without_zeros(made.weights, changed)
-        of = source.source or {"weights_sha256": found.weights_sha256, "disk_bytes": stored.bytes_of(found)}
-        more = {"chain": material.chain, "changed": changed, "source": of}
-        with phase("build"):
-            after = replace(source, weights=weights, shape=made.shape or source.shape, **more)
+        after = transformed.predictor_of(material, made, found)
         self.outcome.cost["parameters"] += self._parameters(after.shape) - self._parameters(source.shape)
         if (course := made.course) is not None:
             adapted = Course(steps=self.outcome.cost["steps"], curve=self.outcome.curve)
@@ -233,7 +228,8 @@ class _Attempt:
             self.outcome.cost[name] = self.outcome.cost.get(name, 0) + value
         before = self.context.spent.get("transform", {})  # of the earlier transforms
         spent = {name: before.get(name, 0) + value for name, value in spent.items()}
-        self.outcome.cost |= self._sizes(weights, changed, source) | made.extra_costs | {"transform": spent}
+        self.outcome.cost |= transformed.sizes(after, self.outcome.cost["parameters"])
+        self.outcome.cost |= made.extra_costs | {"transform": spent}
         return after
 
     def _learner(self, source: Any) -> tuple[Any, dict[str, Any], float]:
@@ -245,18 +241,6 @@ class _Attempt:
         with phase("encode"):
             rows = {"train": codec.training_rows(self.parts.train), "selection": codec.rows(self.parts.selection)}
         return replace(source, codec=codec), rows, flops
-
-    def _sizes(self, weights: Mapping[str, np.ndarray], changed: Sequence[str], source: Any) -> dict[str, int]:
-        """Counts the entries of the ``changed`` arrays in the stored ``weights`` of the transformed ``source``, and its
-        parameters without zeros. The arrays of its head do not count as parameters."""
-        from ptmbench.bench.engine.packing import size_of
-
-        found = {name: size_of(weights, name) for name in changed}
-        zeros = sum(size.zeros for name, size in found.items() if name not in source.learning.uncounted)
-        return {
-            "parameters_nonzero": self.outcome.cost["parameters"] - zeros,
-            "parameters_transformed": sum(size.entries for size in found.values()),
-        }
 
     def build_responder(self) -> Predictor:
         """Returns the pre-trained network with an adaptation that trains nothing."""

@@ -24,6 +24,7 @@ from ptmbench.bench.runs.artefacts import VERSION, AdaptedModel, Given, Transfor
 from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.work import Job, Worker
 from ptmbench.leaderboard.records import record
+from ptmbench.models.card import Size
 from tests.bench.cells import make
 from tests.bench.processes import PATIENCE, ROOT, wait_for
 from tests.bench.test_condition_cells import kept
@@ -211,6 +212,36 @@ def test_quantisation_keeps_the_zeros_of_a_pruned_model(context, capsys):
     assert restored.answer(report).probabilities == answers
     assert main(["predict", str(ready.predictor.folder), "--data", str(context.data), "--split", "dev", "--out",
                  str(context.out / "p")]) == OK  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "layers:by=bottom",
+        pytest.param("subnetwork:depth=0.5", marks=pytest.mark.slow),
+        pytest.param("theseus:epochs=1", marks=pytest.mark.slow),
+        pytest.param(
+            "adabert:layers=1+nodes=1+width=8+by=random+hints=none+tuning_epochs=1", marks=pytest.mark.slow
+        ),
+    ],
+)  # fmt: skip
+def test_layers_of_a_pruned_model_can_be_removed_or_replaced(context, asked):
+    cell = make("sst2", "bert", "finetune")
+    given = kept(cell, dataclasses.replace(context, shape=Size(layers=2, width=16, heads=2, inner=16, length=96)))
+    (_, pruned), (one, after) = chained(f"prune:frequency=1+epochs=1+sparsity=0.75+{asked}", cell, given)
+    found = cells.run(one, after)
+    assert found.status == "ok", found.reason
+    stored, changed = after.predictor.arrays(), after.predictor.about["transform"]["changed"]
+    before, now = packing.unpacked(pruned.predictor.arrays()), packing.unpacked(stored)
+    assert not any("/layer_1/" in name for name in now) and set(changed) <= now.keys()
+    assert found.cost["parameters_transformed"] == sum(now[name].size for name in changed)
+    assert found.cost["parameters_nonzero"] <= found.cost["parameters"]
+    if asked == "layers:by=bottom":  # the remaining layer keeps its zeros, and they are not stored
+        kernels = [name for name in changed if "/layer_0/" in name]
+        assert kernels and all(f"{name}#mask" in stored for name in kernels)
+        for name in kernels:
+            assert np.array_equal(now[name], before[name.replace("layer_0", "layer_1")])
+        assert found.cost["parameters_nonzero"] < found.cost["parameters"]
 
 
 # Real processes ------------------------------------------------------------------------------------------------------

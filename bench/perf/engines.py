@@ -80,11 +80,10 @@ def save_int8(source: Any, folder: Path) -> None:
 
     Raises `UsageError` if ``source`` is not adapted, or if no transform may follow its last one.
     """
-    from dataclasses import replace
-
     from ptmbench.bench.adapt import transforms
     from ptmbench.bench.adapt.course import Bookmark
     from ptmbench.bench.adapt.transforms.contract import Material
+    from ptmbench.bench.runs import transformed
 
     if source.trained is None:
         raise UsageError("the transform int8 needs an adapted model.")
@@ -96,9 +95,7 @@ def save_int8(source: Any, folder: Path) -> None:
         predictor=source.trained, settings=chosen.settings, training=None, seed=0, chain=chain, bookmark=Bookmark()
     )
     made = chosen.transform.transformed(material)
-    of = {"weights_sha256": source.found.weights_sha256}
-    after = replace(source.trained, weights=made.weights, chain=chain, changed=made.changed, source=of)
-    after.save(folder, {})
+    transformed.predictor_of(material, made, source.found).save(folder, {})
 
 
 def stacked(outputs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -19,8 +19,10 @@ from ptmbench.bench.commands import registry
 from ptmbench.bench.engine import checkpoint, packing
 from ptmbench.bench.engine.checkpoint import digest
 from ptmbench.bench.errors import OK, UsageError
+from ptmbench.bench.perf import engines
 from ptmbench.bench.runs import cell as cells
 from ptmbench.bench.runs.artefacts import VERSION, AdaptedModel, Given, TransformedModel
+from ptmbench.bench.runs.exports import network
 from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.work import Job, Worker
 from ptmbench.leaderboard.records import record
@@ -173,6 +175,12 @@ def test_quantisation_keeps_the_zeros_of_a_pruned_model(context, capsys):
         assert values.dtype == (np.float32 if name.startswith("adapted/") else np.int8) and np.all(values != 0)
     sizes = [each.predictor.path("weights.safetensors").stat().st_size for each in (pruned, alone, ready)]
     assert sizes[2] < 0.7 * min(sizes[:2]) and found.cost["disk_bytes"] == sizes[2]
+
+    # `perf engines` applies int8 in the same way.
+    engines.save_int8(network.of(pruned.predictor.folder), context.out / "engines")
+    ours = checkpoint.read(context.out / "engines")
+    assert ours.weights_sha256 == ready.predictor.weights_sha256
+    assert ours.about["transform"] == ready.predictor.about["transform"]
 
     # Sizes are measured from the stored weights, for the plain model too.
     names = [name for name in codes if not name.endswith("kernel_scale")]

@@ -92,6 +92,17 @@ def test_an_exported_classifier_gives_the_labels_of_predict(format, adapted, tok
     assert manifest["check"]["difference"] < 1e-5 and manifest["check"]["same_decisions"] == 1.0
 
 
+@pytest.mark.parametrize("adaptation", ["multitask", pytest.param("mtdnn", marks=pytest.mark.slow)])
+def test_a_network_of_several_tasks_is_exported_for_its_own_task(adaptation, adapted, tokenizer, tmp_path):
+    source = adapted("sst2", adaptation=adaptation, auxiliary="cola")
+    manifest = ptmbench.export(source, format="saved_model", out=tmp_path / "out", verbose=False)
+    run = saved_model(tmp_path / "out")
+    wanted = ptmbench.predict(source, TEXTS, verbose=False)["prediction"].tolist()
+    found = [run(inputs_of(tokenizer, text, LENGTH))["logits"] for text in TEXTS]
+    assert [manifest["labels"][int(np.argmax(one))] for one in found] == wanted
+    assert len(manifest["labels"]) == found[0].shape[-1] == 2 and manifest["check"]["difference"] < 1e-5
+
+
 def test_an_exported_regression_score_is_in_the_unit_of_the_task(adapted, tmp_path):
     source = adapted("stsb")
     manifest = ptmbench.export(source, format="saved_model", out=tmp_path / "out", verbose=False)

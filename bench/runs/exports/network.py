@@ -120,8 +120,9 @@ def _adapted(found: Checkpoint, length: int | None) -> Exportable:
     width = max(1, len(labels))
 
     def numbers(tokens: tf.Tensor, segments: tf.Tensor) -> tf.Tensor:
-        unused = tf.zeros([1, network.head.dense.units])
-        return network.predicted({"tokens": tokens, "segments": segments, "unused": unused})[..., :width]
+        unused, own_task = tf.zeros([1, network.head.dense.units]), tf.zeros([tf.shape(tokens)[0]], tf.int32)
+        given = {"tokens": tokens, "segments": segments, "unused": unused, "task": own_task}
+        return network.predicted(given)[..., :width]
 
     def function(tokens: tf.Tensor, segments: tf.Tensor) -> dict[str, tf.Tensor]:
         given = numbers(tokens, segments)
@@ -208,8 +209,9 @@ def _refusal(found: Checkpoint, reason: str) -> UsageError:
 
 
 def _with_everything(arrays: Mapping[str, np.ndarray], units: int) -> dict[str, np.ndarray]:
-    """Returns the text inputs of a row, and "unused" for the head, which excludes no answer."""
-    return {name: arrays[name] for name in TEXT} | {"unused": np.zeros(units, np.float32)}
+    """Returns the text inputs of a row, "unused" for the head, which excludes no answer, and "task" for a network of
+    several tasks, which is the cell's own."""
+    return {name: arrays[name] for name in TEXT} | {"unused": np.zeros(units, np.float32), "task": np.int32(0)}
 
 
 def _padded(array: np.ndarray, length: int) -> np.ndarray:

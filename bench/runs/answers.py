@@ -168,10 +168,11 @@ class _Attempt:
         everything, embedding = (sum(part) for part in zip(*counts, strict=True))
         return {"parameters": everything, "parameters_embedding": embedding}
 
-    def _parameters(self, stack: Any) -> int:
-        """The number of parameters of the row's own network with a ``stack`` of this shape (None for its own)."""
+    def _parameters(self, stack: Any) -> tuple[int, int]:
+        """The parameters of the row's own network with a ``stack`` of this shape (None for its own): all of them, and
+        those of embedding tables."""
         described = self.module.describe(self.context.shape, self.context.tokenizer.vocabulary)
-        return shapes.described(described, stack).parameters().total
+        return shapes.described(described, stack).parameters()
 
     def measure(self, arrays: stored.Stored) -> dict[str, Any]:
         """Returns `stored.measured` of ``arrays``, with compressed sizes only if weights are kept or profiled."""
@@ -217,7 +218,9 @@ class _Attempt:
         with phase("transform"):
             made = chosen.transform.transformed(material)
         after = transformed.predictor_of(material, made, found)
-        self.outcome.cost["parameters"] += self._parameters(after.shape) - self._parameters(source.shape)
+        counts = zip(self._parameters(after.shape), self._parameters(source.shape), strict=True)
+        for name, (now, before) in zip(("parameters", "parameters_embedding"), counts, strict=True):
+            self.outcome.cost[name] += now - before
         if (course := made.course) is not None:
             adapted = Course(steps=self.outcome.cost["steps"], curve=self.outcome.curve)
             self.outcome.curve = adapted.then(course).curve

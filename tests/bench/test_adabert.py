@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from ptmbench import models, tasks
 from ptmbench.bench.adapt import built, heads, predictor, shapes, transforms
 from ptmbench.bench.adapt.heads import InputRow, stack
 from ptmbench.bench.adapt.settings import SettingError, defaults
+from ptmbench.bench.adapt.transforms import kernels
 from ptmbench.bench.errors import NotApplicable
 from ptmbench.bench.runs import cell as cells
 from ptmbench.leaderboard.records import record
@@ -241,6 +243,9 @@ def test_controls_also_train_a_network(adapted_cell, tmp_path, asked):
     one, after = transformed(f"adabert:{SMALL}+{asked}", cell, dataclasses.replace(given, out=tmp_path))
     found = cells.run(one, after)
     assert found.status == "ok", found.reason
+    tables = kernels.tables(predictor.load(after.predictor).network)
+    assert {table.shape[1] for table in tables} == {8} and given.shape.width > 8
+    assert found.cost["parameters_embedding"] == sum(math.prod(table.shape) for table in tables)
     assert (found.cost["search_flops"] == 0) == (asked == "by=random")
     assert (found.cost["probe_flops"] == 0) == asked.startswith("hints=none")
 

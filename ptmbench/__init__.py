@@ -3,7 +3,8 @@
 The four packages under this name are folders of the repository: `ptmbench.bench` is the folder bench/,
 `ptmbench.models` is the folder models/, and likewise `ptmbench.tasks` and `ptmbench.leaderboard`. setup.py maps them.
 
-The commands of the command line are functions here. Options are keywords, named like the options of the command line:
+The commands of the command line are functions here, and options are keywords. Most have the same names; docs/python.md
+lists the others, such as ``baselines=False`` for ``--no-baselines``:
 
 >>> import tempfile
 >>> import ptmbench

@@ -49,7 +49,7 @@ def map_in_processes(job: Callable[..., Any], arguments: Iterable[tuple], proces
         except BrokenProcessPool as error:
             raise CorpusError(
                 "A tokenising process ended, perhaps because memory ran out. Run the same command again to resume; "
-                "fewer --processes need less memory."
+                'fewer --processes need less memory. A script needs `if __name__ == "__main__":` around its calls.'
             ) from error
         finally:
             pool.shutdown(wait=True, cancel_futures=True)

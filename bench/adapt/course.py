@@ -31,13 +31,16 @@ class Course:
     finished: bool = False
     asked: float = 0.0
     """FLOPs of asking a teacher in the steps. They are part of ``flops``."""
+    flops_evaluate: float = 0.0
+    """FLOPs of the scores on the selection split, of the training of a transform. They are not part of ``flops``."""
 
     def then(self, later: "Course") -> "Course":
         """Returns this run followed by a ``later`` one as one run. The curve continues the count of steps, and the best
         score is that of the ``later`` run."""
         curve = [*self.curve, *({**point, "step": point["step"] + self.steps} for point in later.curve)]
         spent = (self.steps + later.steps, self.tokens + later.tokens, self.flops + later.flops)
-        return Course(*spent, later.best_score, curve)
+        evaluated = self.flops_evaluate + later.flops_evaluate
+        return Course(*spent, later.best_score, curve, flops_evaluate=evaluated)
 
 
 class Bookmark:
@@ -58,11 +61,17 @@ class Bookmark:
     ):
         self.folder, self.every, self.tell, self.title = folder, every, tell, title
         self._saved, self._training = time.monotonic(), 0
+        self.course = Course()
+        """The progress of the training that began last."""
 
     def begin(self, adapted: Any) -> tuple[Course, list[np.ndarray]]:
         """Begins the next training of the cell: restores ``adapted`` from the newest intact state, if there is one.
         Returns the course so far and the best weights."""
         self._training += 1
+        self.course, best = self._begun(adapted)
+        return self.course, best
+
+    def _begun(self, adapted: Any) -> tuple[Course, list[np.ndarray]]:
         found = checkpoint.newest_intact(self._here, self.tell) if self.folder else None
         if found is None:
             return Course(), adapted.state()

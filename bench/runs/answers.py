@@ -205,15 +205,21 @@ class _Attempt:
         spent = {"steps": 0, "tokens": 0, "flops": 0.0, "flops_evaluate": 0.0}
         if training is not None:
             source, rows, spent["flops_evaluate"] = self._learner(source)
+        bookmark = Bookmark(self.context.unfinished, self.context.save_every, title=self.cell.title)
+
+        def score(predictor: Any = source) -> float:
+            bookmark.course.flops_evaluate += predictor.learning.forward_flops(rows["selection"])
+            return self._selection_score(predictor, rows["selection"])
+
         material = Material(
             predictor=source,
             settings=chosen.settings,
             training=training,
             seed=self.cell.seed,
             rows=rows,
-            score=lambda predictor=source: self._selection_score(predictor, rows["selection"]),
+            score=score,
             chain=(*source.chain, chosen),
-            bookmark=Bookmark(self.context.unfinished, self.context.save_every, title=self.cell.title),
+            bookmark=bookmark,
         )
         with phase("transform"):
             made = chosen.transform.transformed(material)
@@ -225,8 +231,7 @@ class _Attempt:
             adapted = Course(steps=self.outcome.cost["steps"], curve=self.outcome.curve)
             self.outcome.curve = adapted.then(course).curve
             spent |= {"steps": course.steps, "tokens": course.tokens, "flops": course.flops}
-            if course.curve:
-                spent["flops_evaluate"] += len(course.curve) * after.learning.forward_flops(rows["selection"])
+            spent["flops_evaluate"] += course.flops_evaluate
         for name, value in spent.items():
             self.outcome.cost[name] = self.outcome.cost.get(name, 0) + value
         before = self.context.spent.get("transform", {})  # of the earlier transforms

@@ -124,3 +124,8 @@ def test_a_cell_loses_heads_and_parameters_and_resumes_after_a_stop(context, tmp
     assert sum(stored.shape.heads) == found.cost["heads_kept"] < 12 and min(stored.shape.heads) >= 1
     assert found.cost["head_sparsity"] == round(1 - found.cost["heads_kept"] / 12, 4)
     assert found.cost["parameters"] < plain.cost["parameters"]
+
+    # During training, the network with all heads is scored.
+    before, curve = (len(one.predictor.about["curve"]) for one in (ready, uninterrupted))
+    each = ready.spent["flops_evaluate"] / before
+    assert uninterrupted.spent["transform"]["flops_evaluate"] == (curve - before) * each

@@ -291,6 +291,11 @@ def test_a_cell_stores_the_found_network_and_resumes_after_a_stop(context, tmp_p
     assert stored.shape.layers == found.cost["layers_kept"] and sum(stored.shape.heads) == found.cost["heads_kept"]
     assert found.cost["parameters"] < cells.run(dataclasses.replace(cell, predictor="x"), ready).cost["parameters"]
 
+    # The search scores the whole network, and the last training scores the found one.
+    before, curve = (len(one.predictor.about["curve"]) for one in (ready, uninterrupted))
+    each, scores = ready.spent["flops_evaluate"] / before, (curve - before) // 3
+    assert 2 * scores * each < about["cost"]["flops_evaluate"] < 3 * scores * each
+
 
 @pytest.mark.slow
 def test_models_with_shared_layers_are_not_applicable(context):

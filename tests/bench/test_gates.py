@@ -102,12 +102,29 @@ def test_scores_are_those_of_the_network_without_closed_heads(gating, rows):
 
 def test_gates_have_their_own_rate_and_only_the_last_step_is_eligible(gating, rows):
     before, states = [one.numpy() for one in gating.log_a], gating.state()
-    gating.step(stack(rows), (0, 1), 1e-4)
+    peak = gating.rate(1, 10, dataclasses.replace(defaults(CLASSES, "finetune"), learning_rate=1e-4, warmup=0.1))
+    gating.step(stack(rows), (0, 1), peak)
     moved = max(np.abs(one.numpy() - old).max() for one, old in zip(gating.log_a, before, strict=True))
     assert 0.025 <= moved <= 0.0505  # Adam's first step equals the rate, which is 0.05 at the peak
     assert [step for step in range(1, 11) if gating.ready(step)] == [10]
     gating.restore(states)
     assert all(np.array_equal(a, b) for a, b in zip(gating.state(), states, strict=True))
+
+
+def test_gates_move_at_their_rate_if_the_weights_learn_slowly_or_not_at_all(gating, rows):
+    from ptmbench.bench.adapt.transforms.gates.network import Gating
+
+    states, found = gating.adapted.state(), {}
+    for rate in (0.0, 1e-7):
+        learner = Gating(gating.adapted, SETTINGS(penalty=0.2), steps=10, rate=rate)
+        training = dataclasses.replace(defaults(CLASSES, "finetune"), learning_rate=rate)
+        for step in range(10):
+            learner.step(stack(rows), (0, step), learner.rate(step, 10, training))
+        found[rate] = np.stack([one.numpy() for one in learner.log_a])
+        unchanged = [np.array_equal(a, b) for a, b in zip(gating.adapted.state(), states, strict=True)]
+        assert all(unchanged) == (rate == 0)
+        gating.adapted.restore(states)
+    assert np.abs(found[0.0] - 2).max() > 0.05 and np.abs(found[1e-7] - found[0.0]).max() < 1e-4
 
 
 @pytest.mark.slow

@@ -57,7 +57,7 @@ class Gates:
 
     summary = "attention heads are taken out whose gates close in further training (L0 penalty)"
     settings = Settings
-    version = 2  # 2: the rate of the gates does not depend on that of the weights
+    version = 3  # 3: small learning rates of the weights do not round the gates; 2: gates have a rate of their own
     compression = "pruning"
     rebuilds = False
     final = False

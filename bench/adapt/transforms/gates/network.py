@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import keras
@@ -12,6 +13,7 @@ import tensorflow as tf
 from ptmbench.bench.adapt import loop
 from ptmbench.bench.adapt.adapted import Adapted
 from ptmbench.bench.adapt.rated import RatedStep
+from ptmbench.bench.adapt.settings import Settings as Adapting
 from ptmbench.bench.adapt.transforms import units
 from ptmbench.bench.adapt.transforms.contract import Material, Transformed
 from ptmbench.bench.adapt.transforms.further import Learner
@@ -69,8 +71,10 @@ class Gating(Learner):
             for number, heads in enumerate(units.shape_of(adapted).heads)
         ]
         step = RatedStep(self.losses, [*adapted.learning, *self.log_a], **adapted.options)
-        rates = [1.0] * len(adapted.learning) + [settings.gate_rate / rate] * len(self.log_a)
-        step.shares.assign(rates)
+        # Shares above 1 would multiply the rounding errors of small updates.
+        self._peak = max(rate, settings.gate_rate)
+        rates = [rate] * len(adapted.learning) + [settings.gate_rate] * len(self.log_a)
+        step.shares.assign([one / self._peak for one in rates])
         super().__init__(adapted, step)
 
     def losses(self, batch: Mapping[str, Any], seed: Any) -> dict[str, Any]:
@@ -108,6 +112,10 @@ class Gating(Learner):
         finally:
             for kernel, array in zip(kernels, before, strict=True):
                 kernel.assign(array)
+
+    def rate(self, step: int, steps: int, settings: Adapting) -> float:
+        """The larger one of the two learning rates."""
+        return super().rate(step, steps, replace(settings, learning_rate=self._peak))
 
     def ready(self, step: int) -> bool:
         return step == self._steps

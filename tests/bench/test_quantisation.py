@@ -15,6 +15,7 @@ from ptmbench.bench.engine import packing
 from ptmbench.bench.engine.step import TrainStep
 from ptmbench.bench.runs import cell as cells
 from ptmbench.leaderboard.records import record
+from ptmbench.models.text.tokenizers import Tokenizer
 from tests.bench.cells import make
 from tests.bench.test_condition_cells import kept
 from tests.bench.test_transform_cells import WAYS, transformed
@@ -300,3 +301,20 @@ def test_kernels_are_stored_with_their_number_of_bits(quantisation, context):
     plain = packing.size_of_all(given.predictor.arrays())
     assert plain.bits == 32 and result.cost["bits_per_weight"] < 16
     assert result.adaptation["transform"]["cost"]["flops"] > 0
+
+
+def test_trainings_that_share_a_network_have_their_own_bits(quantisation, context, tokenizer, monkeypatch):
+    monkeypatch.setattr(Tokenizer, "load", lambda path: tokenizer)  # networks are shared by their tokenizer
+    cell = make("sst2", "bert", "finetune")
+    given, found = kept(cell, context), {}
+    for name, seeds in (("alone", [1]), ("shared", [0, 1])):
+        traced.cache_clear()
+        for seed in seeds:
+            here = dataclasses.replace(given, out=context.out / f"{name}-{seed}")
+            asked = "qbert:by=random+epochs=1+calibration=1+low=2+high=8+mean=5"
+            found[name, seed] = transformed(asked, dataclasses.replace(cell, seed=seed), here)[1].predictor
+    bits = {key: [packing.size_of(one.arrays(), name).bits for name in one.about["transform"]["changed"]]
+            for key, one in found.items()}  # fmt: skip
+    assert bits["shared", 0] != bits["shared", 1] == bits["alone", 1]
+    assert found["shared", 1].weights_sha256 == found["alone", 1].weights_sha256
+    assert found["shared", 1].about["curve"] == found["alone", 1].about["curve"]

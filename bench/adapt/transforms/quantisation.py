@@ -267,7 +267,9 @@ class RoundingLearner(Learner):
     """Trains with ``rounded`` weights. The state includes the limits of inputs. FLOPs of rounding are not counted."""
 
     def __init__(self, adapted: Adapted, rounded: Rounded):
-        super().__init__(adapted, RoundingStep(adapted.step))
+        # The step of a shared network would keep the grids of the first training that traced it.
+        step = adapted.adaptation.step(adapted.losses, adapted.learning, **adapted.options)
+        super().__init__(adapted, RoundingStep(step))
         self._limits = rounded.limits
 
     def state(self) -> list[np.ndarray]:
@@ -310,7 +312,6 @@ def trained(material: Material, grids: Callable[[Rounded], Sequence[Grid]], cali
     limits = kernels.names(adapted, rounded.limits)
     adapted.assign({**weights, **{name: np.zeros((), np.float32) for name in limits}})
     adapted.weights_owner = None
-    adapted.step.reset()
     rounded.prepare(grids(rounded))
     rows: Sequence[InputRow] = material.rows["train"]
     flops = calibrated(adapted, rows, material, calibration if limits else 0)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ptmbench.bench.adapt.heads import InputRow
     from ptmbench.bench.adapt.parts import Decoding, Extension, Reading
     from ptmbench.bench.adapt.predictor import Trained
+    from ptmbench.bench.adapt.transforms.prune import Settings as Pruning
     from ptmbench.bench.engine.checkpoint import Checkpoint
     from ptmbench.bench.engine.step import TrainStep
     from ptmbench.models.pretrainable import Encoding
@@ -95,6 +96,10 @@ class Adaptation:
 
     def layer_loss(self, adapted: "Adapted", encoding: "Encoding", batch: Mapping[str, Any]) -> Any:
         """A loss of the encoder's layers, a scalar, which is added to `loss`; None for no such loss."""
+        return None
+
+    def pruning(self, settings: Any) -> "Pruning | None":
+        """The pruning of the adapted model whose zeros stay zero when a transform trains it further; None for none."""
         return None
 
     def rate(self, step: "TrainStep", number: int, steps: int, settings: Any) -> float:

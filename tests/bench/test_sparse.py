@@ -7,14 +7,19 @@ import pytest
 
 from ptmbench import tasks
 from ptmbench.bench.adapt import built, heads
+from ptmbench.bench.adapt.course import Bookmark
 from ptmbench.bench.adapt.heads import stack
 from ptmbench.bench.adapt.settings import SettingError, baked, defaults
 from ptmbench.bench.adapt.sparse import Own
 from ptmbench.bench.adapt.transforms import kernels
+from ptmbench.bench.engine import packing
 from ptmbench.bench.errors import NotApplicable
+from ptmbench.bench.runs.answers import Context
 from ptmbench.models.card import Size
 from ptmbench.tasks.forms import Form
 from tests.bench.cells import check_resumed, make
+from tests.bench.test_condition_cells import kept
+from tests.bench.test_transform_cells import transformed
 
 SHAPE = Size(layers=1, width=32, heads=4, inner=24, length=96)
 CLASSES = Form.CLASSIFICATION
@@ -45,9 +50,13 @@ def pruned(fresh_network):
     return [one.kernel.numpy() for one in kernels.products(fresh_network)]
 
 
+def begin(fresh_network, rows, settings):
+    fresh_network.first(fresh_network, rows, settings, 0, Bookmark())
+
+
 def learn(fresh_network, rows, settings, steps=2):
+    begin(fresh_network, rows, settings)
     for number in range(steps):
-        fresh_network.make(rows, settings, (0, number))
         fresh_network.step(stack(rows), (0, number), 1e-2)
 
 
@@ -87,11 +96,11 @@ def test_controls_mask_random_weights_or_let_masked_weights_learn_again(fresh_ne
     drawn = [kernel != 0 for kernel in pruned(fresh_network)]
     for mask, old in zip(drawn, before, strict=True):
         assert mask.sum() == old.size / 2 and not np.array_equal(mask, smallest(old, 0.5))
-    fresh_network.step.reset()  # a further training, as of a transform: zero weights stay zero
+    fresh_network.step.reset()  # a second training, as after another task: zero weights stay zero
     learn(fresh_network, rows, Own(by="random"), steps=1)
     assert all(np.array_equal(kernel != 0, mask) for kernel, mask in zip(pruned(fresh_network), drawn, strict=True))
     fresh_network.reset(built.random_weights("bert", SHAPE, tokenizer, 1), 0)
-    fresh_network.make(rows, Own(hold=0), (0, 0))
+    begin(fresh_network, rows, Own(hold=0))
     assert {np.mean(kernel == 0) for kernel in pruned(fresh_network)} == {0.5}
     learn(fresh_network, rows, Own(hold=0), steps=1)
     assert all(np.mean(kernel == 0) < 0.1 for kernel in pruned(fresh_network))
@@ -103,9 +112,10 @@ def test_masks_are_saved_and_restored_with_the_training_state(fresh_network, row
     learn(fresh_network, rows, Own(), steps=1)
     after = pruned(fresh_network)
     fresh_network.step.reset()
+    begin(fresh_network, rows, Own(by="random"))
     fresh_network.restore(weights)
-    fresh_network.step.restore(state)
-    learn(fresh_network, rows, Own(by="random"), steps=1)  # the masks are restored, not chosen again
+    fresh_network.step.restore(state)  # replaces the masks that a resumed cell has chosen
+    fresh_network.step(stack(rows), (0, 0), 1e-2)
     masks = [kernel != 0 for kernel in pruned(fresh_network)]
     assert all(np.array_equal(mask, kernel != 0) for mask, kernel in zip(masks, after, strict=True))
 
@@ -124,3 +134,33 @@ def test_an_interrupted_cell_resumes_to_the_same_result(context, monkeypatch, ch
     cell = make("sst2", "bert", "sparse", epochs=2, batch=16, sparsity=0.75, **changes)
     straight = check_resumed(cell, given, 3, monkeypatch, "zero_weights")
     assert (straight.cost["zero_weights"] > 0.1) == (not changes)
+
+
+# Transforms ----------------------------------------------------------------------------------------------------------
+
+
+def zero_shares(checkpoint):
+    """Returns the share of zeros of each kernel of the first layer."""
+    weights = packing.unpacked(checkpoint.arrays())
+    return [np.mean(array == 0) for name, array in weights.items() if "/layer_0/" in name and name.endswith("kernel")]
+
+
+@pytest.fixture(scope="module")
+def sparse_models(world, tokenizer, tmp_path_factory):
+    """For each value of ``hold``, a cell of `sparse` and the context with its adapted model."""
+    shape, found = dataclasses.replace(SHAPE, layers=2), {}
+    for hold in (0, 1):
+        out = tmp_path_factory.mktemp("sparse")
+        given = Context(data=world, out=out, shape=shape, tokenizer=tokenizer, source={"name": "microworld"})
+        cell = make("sst2", "bert", "sparse", batch=16, sparsity=0.5, hold=hold)
+        found[hold] = cell, kept(cell, given)
+    return found
+
+
+@pytest.mark.parametrize("asked", ["ffn:epochs=1+by=random", pytest.param("theseus:epochs=1", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("hold", [0, 1])
+def test_transforms_that_train_keep_the_zeros_and_choose_no_new_ones(sparse_models, tmp_path, hold, asked):
+    cell, given = sparse_models[hold]
+    _, ready = transformed(asked, cell, dataclasses.replace(given, out=tmp_path))
+    shares = zero_shares(ready.predictor)  # removed neurons take an uneven share of the zeros with them
+    assert min(shares) > 0.4 if hold else max(shares) < 0.1

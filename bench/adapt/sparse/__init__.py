@@ -18,7 +18,7 @@ Controls: ``by=random`` masks the same number of randomly drawn weights, in the 
 weights to zero and lets them learn again (the paper's "information deletion", section 3.3). ``sparsity=0`` is plain
 fine-tuning.
 
-Transforms with their own training steps (`theseus`, `gates`) do not keep the masks.
+Transforms that train the model further keep these zeros. After ``hold=0`` they keep none, and choose no new ones.
 """
 
 from collections.abc import Sequence
@@ -29,12 +29,14 @@ from ptmbench.bench.adapt import settings
 from ptmbench.bench.adapt.finetune import FineTuning
 from ptmbench.bench.adapt.settings import Learning
 from ptmbench.bench.adapt.transforms import prune
+from ptmbench.tasks.forms import Form
 
 
 @dataclass(frozen=True, kw_only=True)
 class Own(Learning):
     """Settings of fine-tuning and of the masks."""
 
+    VERSION = 3  # 3: transforms keep the zeros, and choose no new ones after ``hold=0``
     sparsity: float = settings.share(0.5)
     """Share of the weights of each kernel that are zero."""
     pattern: str = settings.setting("", "2:4 (zeros of consecutive inputs), 4x1 (block) or empty", prune.is_pattern)
@@ -51,7 +53,9 @@ class Own(Learning):
 
     def pruning(self) -> prune.Settings:
         """The settings of the masks for the TensorFlow Model Optimization Toolkit."""
-        return prune.Settings(sparsity=self.sparsity, pattern=self.pattern, schedule="constant")
+        return prune.Settings(
+            sparsity=self.sparsity, pattern=self.pattern, schedule="constant", embeddings=self.embeddings
+        )
 
 
 class Sparse(FineTuning):
@@ -65,11 +69,14 @@ class Sparse(FineTuning):
 
         return SparseStep(loss, variables, **options)
 
-    def make(self, adapted: Any, rows: Sequence[Any], settings: Any, seed: tuple[int, int]) -> tuple[Any, float]:
+    def first(self, network: Any, vocabulary: Any, form: Form, **options: Any) -> Any:
+        """Chooses the masks before the first step. Transforms do not call it."""
         from ptmbench.bench.adapt.sparse.network import initialise_masks
 
-        initialise_masks(adapted, settings, seed[0])
-        return rows, 0.0
+        return initialise_masks
+
+    def pruning(self, settings: Own) -> prune.Settings | None:
+        return settings.pruning() if settings.hold else None
 
 
 ADAPTATION = Sparse()

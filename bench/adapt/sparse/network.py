@@ -1,13 +1,16 @@
 """Fine-tuning with fixed masks in TensorFlow."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from ptmbench.bench.adapt.course import Bookmark, Course
+from ptmbench.bench.adapt.heads import InputRow
 from ptmbench.bench.adapt.sparse import Own
-from ptmbench.bench.adapt.transforms import kernels
+from ptmbench.bench.adapt.transforms import kernels, zeros
 from ptmbench.bench.adapt.transforms.prune.network import (
     Masks,
     check_shapes,
@@ -22,10 +25,10 @@ _MASK = "mask-"
 
 
 class SparseStep(TrainStep):
-    """A training step with fixed ``masks``, bool arrays by the number of their variable; None before they are chosen.
-    They are saved with the state of the optimizer."""
+    """A training step with fixed ``masks``, bool arrays by the number of their variable. They are saved with the state
+    of the optimizer."""
 
-    masks: dict[int, np.ndarray] | None = None
+    masks: Mapping[int, np.ndarray] = MappingProxyType({})
 
     def __call__(self, batch: Mapping[str, np.ndarray], seed: tuple[int, int], rate: float) -> dict[str, tf.Tensor]:
         scalars = super().__call__(batch, seed, rate)
@@ -34,16 +37,15 @@ class SparseStep(TrainStep):
 
     def apply(self) -> None:
         """Sets the masked weights to zero."""
-        for number, mask in (self.masks or {}).items():
-            variable = self.variables[number]
-            variable.assign(tf.where(mask, variable.value, tf.zeros([], variable.dtype)))
+        for number, mask in self.masks.items():
+            zeros.apply_mask(self.variables[number], mask)
 
     def reset(self) -> None:
         super().reset()
-        self.masks = None
+        self.masks = {}
 
     def state(self) -> dict[str, np.ndarray]:
-        return super().state() | {f"{_MASK}{number:05d}": mask for number, mask in (self.masks or {}).items()}
+        return super().state() | {f"{_MASK}{number:05d}": mask for number, mask in self.masks.items()}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         super().restore(state)
@@ -51,16 +53,16 @@ class SparseStep(TrainStep):
         self.masks = {int(number): mask.astype(bool) for number, mask in found.items()}
 
 
-def initialise_masks(adapted: Any, settings: Own, seed: int) -> None:
-    """Chooses the masks from the initial weights of ``adapted`` and applies them. Does nothing after the first step of
-    a training."""
+def initialise_masks(
+    adapted: Any, rows: Sequence[InputRow], settings: Own, seed: int, bookmark: Bookmark, teacher: Any = None
+) -> Course:
+    """Chooses the masks from the initial weights of ``adapted`` and applies them (`bench.adapt.contract.First`)."""
     step = adapted.step
-    if step.masks is not None:
-        return
     step.masks = choose_masks(adapted, settings, seed)
     step.apply()
     if not settings.hold:
         step.masks = {}
+    return Course()
 
 
 def choose_masks(adapted: Any, settings: Own, seed: int) -> dict[int, np.ndarray]:

@@ -42,6 +42,15 @@ def heads(adapted: Adapted) -> list[Any]:
     return [] if adapted.decoding else [variable for variable in adapted.own if len(variable.shape) == 2]
 
 
+def prunable(adapted: Adapted, settings: Any) -> list[Any]:
+    """The trained variables of ``adapted`` that the ``settings`` of `prune` prune, each once."""
+    found = [one.kernel for one in products(adapted)]
+    found += tables(adapted) if settings.embeddings else []
+    found += heads(adapted) if settings.head else []
+    learning = {id(variable) for variable in adapted.learning}
+    return list({id(one): one for one in found if id(one) in learning}.values())
+
+
 def names(adapted: Adapted, variables: Sequence[Any]) -> tuple[str, ...]:
     """The names of ``variables`` in `Adapted.arrays`."""
     own = {id(variable): name for name, variable in adapted.named_variables()}

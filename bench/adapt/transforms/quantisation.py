@@ -22,7 +22,7 @@ import tensorflow as tf
 from ptmbench.bench.adapt import loop
 from ptmbench.bench.adapt.adapted import Adapted
 from ptmbench.bench.adapt.heads import InputRow, stack
-from ptmbench.bench.adapt.transforms import kernels
+from ptmbench.bench.adapt.transforms import kernels, zeros
 from ptmbench.bench.adapt.transforms.contract import Material, Transformed
 from ptmbench.bench.adapt.transforms.further import Learner
 from ptmbench.bench.adapt.transforms.toolkit import toolkit
@@ -322,6 +322,7 @@ def trained(material: Material, grids: Callable[[Rounded], Sequence[Grid]], cali
 
     with phase("train"):
         learner = RoundingLearner(adapted, rounded)
+        zeros.keep(learner, material.predictor)
         course = loop.train(learner, rows, material.training, material.seed, score, material.bookmark)
     course.flops += flops
     arrays, changed = adapted.arrays(), tuple(name for name, *_ in rounded.weights)

@@ -26,7 +26,7 @@ from ptmbench.bench.adapt.course import Course
 from ptmbench.bench.adapt.heads import InputRow, stack
 from ptmbench.bench.adapt.predictor import Trained
 from ptmbench.bench.adapt.shapes import StackShape
-from ptmbench.bench.adapt.transforms import kernels
+from ptmbench.bench.adapt.transforms import kernels, zeros
 from ptmbench.bench.adapt.transforms.contract import Material, Transformed
 from ptmbench.bench.adapt.transforms.further import Learner
 from ptmbench.bench.engine.cost import Traced, phase
@@ -199,6 +199,7 @@ def train_further(
     adapted.weights_owner = None
     adapted.step.reset()
     learner, rows = Learner(adapted), material.rows["train"]
+    zeros.keep(learner, material.predictor)
     with phase("train"):
         course = loop.train(
             learner, rows, material.training, material.seed, lambda: material.score(smaller), material.bookmark

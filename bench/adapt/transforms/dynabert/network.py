@@ -12,7 +12,7 @@ from ptmbench.bench.adapt.adapted import Adapted
 from ptmbench.bench.adapt.course import Course
 from ptmbench.bench.adapt.distil.network import soft
 from ptmbench.bench.adapt.heads import InputRow
-from ptmbench.bench.adapt.transforms import elastic, units
+from ptmbench.bench.adapt.transforms import elastic, units, zeros
 from ptmbench.bench.adapt.transforms.contract import Material, Transformed
 from ptmbench.bench.adapt.transforms.dynabert import Settings
 from ptmbench.bench.adapt.transforms.elastic import SharedBlocks, Subnetwork
@@ -159,6 +159,7 @@ def train_subnetworks(material: Material) -> Transformed:
             shared.copy_weights()
             steps = loop.steps_of(material.rows["train"], training)
             learner = Teaching(adapted, shared, lessons, states, steps)
+            zeros.keep(learner, material.predictor)
             with phase("train"):
                 found = loop.train(
                     learner, material.rows["train"], training, material.seed, material.score, material.bookmark

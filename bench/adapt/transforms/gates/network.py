@@ -14,7 +14,7 @@ from ptmbench.bench.adapt import loop
 from ptmbench.bench.adapt.adapted import Adapted
 from ptmbench.bench.adapt.rated import RatedStep
 from ptmbench.bench.adapt.settings import Settings as Adapting
-from ptmbench.bench.adapt.transforms import units
+from ptmbench.bench.adapt.transforms import units, zeros
 from ptmbench.bench.adapt.transforms.contract import Material, Transformed
 from ptmbench.bench.adapt.transforms.further import Learner
 from ptmbench.bench.adapt.transforms.gates import Settings
@@ -140,6 +140,7 @@ def train_with_gates(material: Material) -> Transformed:
     adapted.weights_owner = None
     steps, rate = loop.steps_of(rows, material.training), material.training.learning_rate
     learner = Gating(adapted, material.settings, steps, rate)
+    zeros.keep(learner, material.predictor)
 
     def score() -> float:
         with learner.closed():

@@ -17,7 +17,7 @@ from ptmbench.bench.adapt.course import Course
 from ptmbench.bench.adapt.heads import InputRow, stack
 from ptmbench.bench.adapt.parts import check_stepwise
 from ptmbench.bench.adapt.settings import Settings as Adapting
-from ptmbench.bench.adapt.transforms import elastic, units
+from ptmbench.bench.adapt.transforms import elastic, units, zeros
 from ptmbench.bench.adapt.transforms.contract import Material, Transformed
 from ptmbench.bench.adapt.transforms.dynabert.network import Lesson, Teaching, check, sort_units
 from ptmbench.bench.adapt.transforms.elastic import SharedBlocks, Subnetwork, Width
@@ -244,6 +244,7 @@ def _search(
     training = replace(material.training, epochs=settings.search_epochs)
     judged = material.rows["selection"][: settings.examples]
     learner = Searching(adapted, shared, options, blocks, judged, settings, loop.steps_of(rows, training))
+    zeros.keep(learner, material.predictor)
     with phase("train"):
         course = loop.train(learner, rows, training, material.seed, material.score, material.bookmark)
     losses, spent = learner.measured()
@@ -264,4 +265,5 @@ def _tune(material: Material, adapted: Adapted, shared: SharedBlocks, lesson: Le
 
     with phase("train"):
         learner = Teaching(adapted, shared, [lesson], 1.0)
+        zeros.keep(learner, material.predictor)
         return loop.train(learner, material.rows["train"], training, material.seed, score, material.bookmark)

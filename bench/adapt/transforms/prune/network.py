@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import keras
@@ -11,7 +12,7 @@ import tensorflow as tf
 from ptmbench.bench.adapt import loop
 from ptmbench.bench.adapt.adapted import Adapted
 from ptmbench.bench.adapt.heads import InputRow
-from ptmbench.bench.adapt.transforms import kernels
+from ptmbench.bench.adapt.transforms import kernels, zeros
 from ptmbench.bench.adapt.transforms.contract import Material, Transformed
 from ptmbench.bench.adapt.transforms.further import Learner
 from ptmbench.bench.adapt.transforms.prune import Settings
@@ -137,6 +138,7 @@ def pruned(material: Material) -> Transformed:
     masks = Masks([variable.value for variable in variables], settings, end)
     with phase("train"):
         learner = PruningLearner(adapted, masks, end)
+        zeros.keep(learner, material.predictor)
         course = loop.train(learner, rows, material.training, material.seed, material.score, material.bookmark)
     arrays, changed = adapted.arrays(), kernels.names(adapted, variables)
     check_sparsity({name: arrays[name] for name in changed}, settings)
@@ -156,22 +158,15 @@ def zeros_in(shape: Sequence[int], settings: Settings) -> int:
 
 
 def _prunable(adapted: Adapted, settings: Settings) -> list[keras.Variable]:
-    found = [one.kernel for one in kernels.products(adapted)]
-    if not found and not settings.embeddings:
+    if not kernels.products(adapted) and not settings.embeddings:
         raise NotApplicable("no-kernels", "because this model has no kernels that could be pruned.")
-    if settings.embeddings:
-        found += kernels.tables(adapted)
-    learning = {id(variable) for variable in adapted.learning}
-    found = [variable for variable in found if id(variable) in learning]
-    if not found:
+    if not kernels.prunable(adapted, replace(settings, head=0)):
         raise NotApplicable(
             "nothing-learns",
             f"because the adaptation {adapted.adaptation.name} does not train the kernels of the model, and pruning "
             "trains those that it prunes. Prune a model that is fine-tuned.",
         )
-    if settings.head:
-        found += [variable for variable in kernels.heads(adapted) if id(variable) in learning]
-    return list({id(variable): variable for variable in found}.values())
+    return kernels.prunable(adapted, settings)
 
 
 def check_shapes(variables: Sequence[keras.Variable], settings: Settings) -> None:

@@ -12,7 +12,7 @@ from ptmbench.bench.adapt.adapted import Adapted
 from ptmbench.bench.adapt.heads import InputRow
 from ptmbench.bench.adapt.parts import check_stepwise
 from ptmbench.bench.adapt.settings import Settings as Adapting
-from ptmbench.bench.adapt.transforms import units
+from ptmbench.bench.adapt.transforms import units, zeros
 from ptmbench.bench.adapt.transforms.contract import Material, Transformed
 from ptmbench.bench.adapt.transforms.further import Learner
 from ptmbench.bench.adapt.transforms.theseus import Settings
@@ -103,6 +103,7 @@ def train_successor(material: Material) -> Transformed:
     new = smaller.network
     new.weights_owner = None
     learner = Replacing(new, old, settings, loop.steps_of(rows, material.training))
+    zeros.keep(learner, material.predictor)
     with phase("train"):
         course = loop.train(
             learner, rows, material.training, material.seed, lambda: material.score(smaller), material.bookmark

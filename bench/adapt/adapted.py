@@ -119,7 +119,12 @@ class Adapted:
     @property
     def second(self) -> bool:
         """Whether training is in a second stage with variables of its own (`Adaptation.second`)."""
-        return self.weights_owner is None and isinstance(self.step, TwoSteps) and self.step.second
+        return self.weights_owner is None and self.staged and self.step.second
+
+    @property
+    def staged(self) -> bool:
+        """Whether the second stage of training has variables of its own (`Adaptation.second`)."""
+        return isinstance(self.step, TwoSteps)
 
     @property
     def by_loss(self) -> bool:
@@ -129,7 +134,7 @@ class Adapted:
     def rate(self, step: int, steps: int, settings: Settings) -> float:
         """The learning rate of ``step`` of ``steps``. Also selects the step of the current stage in a training with
         `TwoSteps`."""
-        if isinstance(self.step, TwoSteps):
+        if self.staged:
             self.step.second = 0 < self.second_stage_start(steps, settings) <= step
         return self.adaptation.rate(self.step, step, steps, settings)
 

@@ -14,7 +14,7 @@ from ptmbench.bench.adapt import conditions, predictor, settings
 from ptmbench.bench.adapt.built import traced
 from ptmbench.bench.adapt.fastbert import Own
 from ptmbench.bench.data import corpora
-from ptmbench.bench.engine import checkpoint
+from ptmbench.bench.engine import checkpoint, packing
 from ptmbench.bench.errors import OK
 from ptmbench.bench.runs import cell as cells
 from ptmbench.bench.runs.answers import Context
@@ -24,6 +24,8 @@ from ptmbench.models.text.tokenizers import Tokenizer
 from ptmbench.tasks import load
 from tests.bench.cells import check_resumed, make
 from tests.bench.processes import PATIENCE, ROOT, wait_for
+from tests.bench.test_condition_cells import kept
+from tests.bench.test_transform_cells import check_transform_resumed, transformed
 
 DEEP = Size(layers=3, width=32, heads=2, inner=64, length=96)
 
@@ -81,6 +83,32 @@ def test_a_cell_killed_in_both_stages_resumes_to_the_same_result(world, tmp_path
     assert start_process(killed).wait(timeout=PATIENCE) == OK, (tmp_path / "log").read_text()
     assert "The cell goes on at step" in (tmp_path / "log").read_text()
     assert (killed / "answers.json").read_text() == (uninterrupted / "answers.json").read_text()
+
+
+@pytest.mark.parametrize(
+    "asked", ["prune:epochs=4+frequency=1", pytest.param("qat:epochs=4+calibration=1", marks=pytest.mark.slow)]
+)
+def test_transforms_train_the_students_after_the_encoder_and_the_teacher(context, asked):
+    cell = fastbert_cell(epochs=2)
+    given = kept(cell, dataclasses.replace(context, shape=DEEP))
+    before = packing.unpacked(given.predictor.arrays())
+    network = predictor.load(given.predictor).learning
+    second = {id(variable) for variable in network.adaptation.second(network.reading, network.head)}
+    students = [name for name, variable in network.named_variables() if id(variable) in second]
+    _, ready = transformed(asked, cell, given)
+    after = packing.unpacked(ready.predictor.arrays())
+    assert students and not any(np.array_equal(before[name], after[name]) for name in students)
+    assert ready.spent["transform"]["steps"] == 12 and len(ready.predictor.about["curve"]) == 2 + 4
+    if asked.startswith("prune"):
+        kernel = "encoder/stack/layer_0/attention/projection/kernel"
+        assert np.mean(after[kernel] == 0) == 0.5 and np.mean(before[kernel] == 0) == 0
+
+
+@pytest.mark.slow
+def test_pruning_resumes_in_the_second_stage(context, monkeypatch):
+    cell = fastbert_cell(epochs=2)
+    given = kept(cell, dataclasses.replace(context, shape=DEEP))
+    check_transform_resumed("prune:epochs=4+frequency=1", cell, given, 9, monkeypatch)
 
 
 @pytest.mark.slow

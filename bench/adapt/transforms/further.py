@@ -30,9 +30,11 @@ def without_early_stopping(own: Any, adaptation: Settings) -> Settings:
 
 
 class Learner:
-    """The interface of `bench.adapt.loop.train` for further training of an ``adapted`` network: one stage with warm-up.
+    """The interface of `bench.adapt.loop.train` for further training of an ``adapted`` network.
 
-    ``step`` replaces the step of the network. Subclasses also save and restore the further state of their training.
+    It has one stage with warm-up. If the second stage of the adaptation has variables of its own, such as the students
+    of `fastbert`, it has both stages with their learning rates. ``step`` replaces the step of the network. Subclasses
+    also save and restore the further state of their training.
     """
 
     def __init__(self, adapted: "Adapted", step: Any = None):
@@ -50,9 +52,11 @@ class Learner:
         return self.adapted.ready(step)
 
     def second_stage_start(self, steps: int, settings: Settings) -> int:
-        return 0
+        return self.adapted.second_stage_start(steps, settings) if self.adapted.staged else 0
 
     def rate(self, step: int, steps: int, settings: Settings) -> float:
+        if self.adapted.staged:
+            return self.adapted.rate(step, steps, settings)
         return rate_at(step, steps, peak=settings.learning_rate, warmup=settings.warmup)
 
     def state(self) -> "list[np.ndarray]":

@@ -125,12 +125,14 @@ def pruned(material: Material) -> Transformed:
     variables = _prunable(adapted, settings)
     rows: Sequence[InputRow] = material.rows["train"]
     steps = loop.steps_of(rows, material.training)
-    end = settings.end(steps)
+    # A second stage starts from weights that are pruned to the end.
+    pruning_steps = adapted.second_stage_start(steps, material.training) if adapted.staged else steps
+    end = settings.end(pruning_steps)
     if not end:
         raise NotApplicable(
             "few-steps",
-            f"because masks are updated every {settings.frequency} steps, but pruning trains for {steps}. Set a lower "
-            "frequency, or more epochs.",
+            f"because masks are updated every {settings.frequency} steps, but pruning trains for {pruning_steps}. Set "
+            "a lower frequency, or more epochs.",
         )
     check_shapes(variables, settings)
     adapted.weights_owner = None
@@ -160,6 +162,8 @@ def zeros_in(shape: Sequence[int], settings: Settings) -> int:
 def _prunable(adapted: Adapted, settings: Settings) -> list[keras.Variable]:
     if not kernels.products(adapted) and not settings.embeddings:
         raise NotApplicable("no-kernels", "because this model has no kernels that could be pruned.")
+    if not settings.embeddings:
+        kernels.check_blocks_used(adapted)
     if not kernels.prunable(adapted, replace(settings, head=0)):
         raise NotApplicable(
             "nothing-learns",

@@ -308,6 +308,21 @@ def test_embeddings_head_and_patterns_are_pruned_on_request(context):
     assert np.all(np.sum(groups == 0, axis=1) == 2)
 
 
+@pytest.mark.parametrize("adaptation", ["fastbert", "pabee"])
+def test_the_head_of_an_early_exit_is_its_classifiers(context, adaptation):
+    """The classifiers of all lower layers are one array. The branches of `fastbert` are not part of the head."""
+    cell = make("sst2", "bert", adaptation, epochs=2)
+    given = kept(cell, dataclasses.replace(context, shape=dataclasses.replace(context.shape, layers=3)))
+    _, ready = transformed("prune:schedule=constant+head=1+epochs=2", cell, given)
+    network = predictor.load(ready.predictor).network
+    kernels = (network.head.teacher.kernel, network.head.students.kernel)
+    names = {name for name, variable in network.named_variables() if any(variable is one for one in kernels)}
+    assert {name for name in ready.predictor.about["transform"]["changed"] if name.startswith("adapted/")} == names
+    assert all(np.mean(one.numpy() == 0) == 0.5 for one in kernels)
+    with pytest.raises(cells.NotApplicable, match="cannot be divided by the pattern 2:4"):
+        transformed("prune:pattern=2:4+head=1+epochs=2", cell, given)
+
+
 def test_the_unpruned_control_trains_for_the_same_number_of_steps(context):
     cell = make("sst2", "bert", "finetune")
     given = kept(cell, context)

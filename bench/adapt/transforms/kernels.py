@@ -38,8 +38,11 @@ def lookups(adapted: Adapted) -> list[Table]:
 
 
 def heads(adapted: Adapted) -> list[Any]:
-    """The matrices [I, O] that the adaptation adds around the encoder of ``adapted``; none with a decoder."""
-    return [] if adapted.decoding else [variable for variable in adapted.own if len(variable.shape) == 2]
+    """The matrices of the head of ``adapted``; none with a decoder. Classifiers of several layers may be one array of
+    three axes."""
+    inside = {id(variable) for variable in adapted.head.trainable_variables}
+    found = [variable for variable in adapted.own if id(variable) in inside]
+    return [] if adapted.decoding else [variable for variable in found if len(variable.shape) >= 2]
 
 
 def prunable(adapted: Adapted, settings: Any) -> list[Any]:

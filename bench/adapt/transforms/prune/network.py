@@ -162,8 +162,6 @@ def zeros_in(shape: Sequence[int], settings: Settings) -> int:
 def _prunable(adapted: Adapted, settings: Settings) -> list[keras.Variable]:
     if not kernels.products(adapted) and not settings.embeddings:
         raise NotApplicable("no-kernels", "because this model has no kernels that could be pruned.")
-    if not settings.embeddings:
-        kernels.check_blocks_used(adapted)
     if not kernels.prunable(adapted, replace(settings, head=0)):
         raise NotApplicable(
             "nothing-learns",
@@ -177,7 +175,8 @@ def check_shapes(variables: Sequence[keras.Variable], settings: Settings) -> Non
     """Raises `NotApplicable` if the shape of one of the ``variables`` cannot be divided by the pattern."""
     rows, columns = settings.block if settings.zeros is None else (settings.zeros[1], 1)
     for variable in variables:
-        if variable.shape[0] % rows or variable.shape[1] % columns:
+        fits = variable.shape[0] % rows == 0 and variable.shape[1] % columns == 0
+        if settings.pattern and not (fits and len(variable.shape) == 2):
             raise NotApplicable(
                 "pattern",
                 f"because {variable.path} of shape {tuple(variable.shape)} cannot be divided by the pattern "

@@ -252,6 +252,14 @@ def test_dynabert_does_not_apply_to_choice_tasks(context):
         transformed("dynabert", cell, kept(cell, given))
 
 
+@pytest.mark.parametrize("asked", ["dynabert", "nasbert"])
+def test_sub_networks_do_not_learn_from_a_crf(context, asked):
+    cell = make("conll2003", "bert", "finetune", crf=1)
+    with pytest.raises(NotApplicable, match="because finetune with crf=1 scores sequences of tags") as raised:
+        transformed(asked, cell, kept(cell, context))
+    assert raised.value.code == "crf"
+
+
 @pytest.mark.slow
 def test_a_cell_is_trained_once_and_its_sub_networks_are_extracted(context, tmp_path):
     given = dataclasses.replace(context, shape=DEEP)

@@ -33,7 +33,7 @@ Differences:
 - For regression SCE is a squared difference; the code has no such term.
 - The weights after the last step are returned; the code keeps those with the best sum of all sub-networks' scores.
 
-Forms: classification, regression and tagging. Controls: ``by=random`` sorts the units randomly. With
+Forms: classification, regression and tagging (``crf=0``). Controls: ``by=random`` sorts the units randomly. With
 ``width_epochs=0+depth_epochs=0`` sub-networks have the important units, but no training.
 """
 

@@ -107,6 +107,12 @@ def check(material: Material) -> Adapted:
             "no-logits",
             f"because {name} on a {form} task gives no logits to learn from. Use it with finetune, for {forms} tasks.",
         )
+    if form is Form.TAGGING and material.predictor.settings.crf:
+        raise NotApplicable(
+            "crf",
+            f"because {name} with crf=1 scores sequences of tags, and sub-networks learn the logits of single tags. "
+            "Set crf=0.",
+        )
     if adapted.freezes:
         raise NotApplicable("nothing-learns", f"because the adaptation {name} trains no layer.")
     return adapted

@@ -282,6 +282,20 @@ def test_models_without_weights_to_transform_give_the_reason(context, model, ada
     assert raised.value.code == code and str(raised.value).startswith(told)
 
 
+def test_a_model_that_reads_only_the_embedding_has_no_blocks_to_transform(context):
+    cell = make("sst2", "bert", "finetune", layers="embedding")
+    given = kept(cell, context)
+    told = "because the adaptation finetune with layers=embedding reads only the embedding, so the blocks of the"
+    for asked in ("heads", "ffn", "layers", "gates", "theseus", "dynabert", "nasbert", "subnetwork", "adabert", "qat",
+                  "qbert", "prune"):  # fmt: skip
+        with pytest.raises(cells.NotApplicable) as raised:
+            transformed(asked, cell, given)
+        assert raised.value.code == "embedding-only" and str(raised.value).startswith(told)
+    _, ready = transformed("prune:embeddings=1+schedule=constant+epochs=1", cell, given)
+    arrays = packing.unpacked(ready.predictor.arrays())
+    assert np.mean(arrays["encoder/embeddings/tokens/table"] == 0) == 0.5
+
+
 @pytest.mark.parametrize(
     ("model", "adaptation"), [("bert", "features"), ("bert", "adapters"), ("word2vec", "features")]
 )

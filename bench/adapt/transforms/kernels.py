@@ -13,6 +13,7 @@ import keras
 
 from ptmbench.bench.adapt.adapted import Adapted
 from ptmbench.bench.adapt.parts import Decoding, token_table
+from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.layers.core import Linear, Table
 
 
@@ -52,6 +53,16 @@ def prunable(adapted: Adapted, settings: Any) -> list[Any]:
     found += heads(adapted) if settings.head else []
     learning = {id(variable) for variable in adapted.learning}
     return list({id(one): one for one in found if id(one) in learning}.values())
+
+
+def check_blocks_used(adapted: Adapted) -> None:
+    """Raises `NotApplicable` if the output of ``adapted`` does not depend on the blocks of its encoder."""
+    if adapted.settings.layers == "embedding" and not adapted.decoding:
+        raise NotApplicable(
+            "embedding-only",
+            f"because the adaptation {adapted.adaptation.name} with layers=embedding reads only the embedding, so the "
+            "blocks of the encoder have no effect on its answers.",
+        )
 
 
 def names(adapted: Adapted, variables: Sequence[Any]) -> tuple[str, ...]:

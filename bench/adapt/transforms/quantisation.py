@@ -288,6 +288,7 @@ def check(adapted: Adapted) -> None:
     products = kernels.products(adapted)
     if not products:
         raise NotApplicable("no-kernels", "because this model multiplies by no kernel that could be quantised.")
+    kernels.check_blocks_used(adapted)
     if any(one.extensions("kernel") for one in products):
         raise NotApplicable(
             "changed-kernels",

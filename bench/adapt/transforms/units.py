@@ -43,6 +43,7 @@ def shape_of(adapted: Adapted) -> StackShape:
         raise NotApplicable("other-blocks", f"because {reason}")
     if adapted.decoding:
         raise NotApplicable("decoder", "because a decoder answers this task, and only encoders are made smaller.")
+    kernels.check_blocks_used(adapted)
     if adapted.reading.branches:
         raise NotApplicable(
             "branches", f"because the adaptation {adapted.adaptation.name} answers from every layer of the network."

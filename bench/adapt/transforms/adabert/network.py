@@ -44,6 +44,7 @@ def check(material: Material) -> Adapted:
         raise NotApplicable("other-blocks", f"because {reason}")
     if adapted.freezes:
         raise NotApplicable("nothing-learns", f"because the adaptation {name} trains no layer.")
+    kernels.check_blocks_used(adapted)
     changed = [one for one in _PLAIN if getattr(type(adapted.adaptation), one) is not getattr(Adaptation, one)]
     if changed or adapted.neighbours or material.predictor.settings.layers:
         raise NotApplicable(

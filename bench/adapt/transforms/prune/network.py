@@ -162,6 +162,8 @@ def zeros_in(shape: Sequence[int], settings: Settings) -> int:
 def _prunable(adapted: Adapted, settings: Settings) -> list[keras.Variable]:
     if not kernels.products(adapted) and not settings.embeddings:
         raise NotApplicable("no-kernels", "because this model has no kernels that could be pruned.")
+    if not settings.embeddings:
+        kernels.check_blocks_used(adapted)
     if not kernels.prunable(adapted, replace(settings, head=0)):
         raise NotApplicable(
             "nothing-learns",

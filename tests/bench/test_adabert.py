@@ -251,10 +251,14 @@ def test_controls_also_train_a_network(adapted_cell, tmp_path, asked):
 
 
 @pytest.mark.slow
-def test_int8_may_follow_and_transforms_of_blocks_may_not(adapted_cell, tmp_path):
+def test_int8_and_prune_may_follow_and_transforms_of_blocks_may_not(adapted_cell, tmp_path):
     (cell, given), drawn = adapted_cell, f"adabert:{SMALL}+by=random"
     _, (last, quantised) = chained(f"{drawn}+int8", cell, dataclasses.replace(given, out=tmp_path / "int8"))
     assert cells.run(last, quantised).status == "ok"
+    _, (last, pruned) = chained(
+        f"{drawn}+prune:schedule=constant+epochs=1", cell, dataclasses.replace(given, out=tmp_path)
+    )
+    assert cells.run(last, pruned).status == "ok"
     with pytest.raises(NotApplicable, match="its encoder is not a stack of Transformer blocks"):
         chained(f"{drawn}+layers", cell, dataclasses.replace(given, out=tmp_path / "layers"))
 

@@ -18,9 +18,10 @@ from ptmbench.bench.adapt.built import traced
 from ptmbench.bench.commands import registry
 from ptmbench.bench.engine import checkpoint, packing
 from ptmbench.bench.engine.checkpoint import digest
-from ptmbench.bench.errors import OK, UsageError
+from ptmbench.bench.errors import OK, NotApplicable, UsageError
 from ptmbench.bench.perf import engines
 from ptmbench.bench.runs import cell as cells
+from ptmbench.bench.runs.answers import Context
 from ptmbench.bench.runs.artefacts import VERSION, AdaptedModel, Given, TransformedModel
 from ptmbench.bench.runs.exports import network
 from ptmbench.bench.runs.plan import Plan
@@ -228,11 +229,8 @@ def test_quantisation_keeps_the_zeros_of_a_pruned_model(context, capsys):
         "layers:by=bottom",
         pytest.param("subnetwork:depth=0.5", marks=pytest.mark.slow),
         pytest.param("theseus:epochs=1", marks=pytest.mark.slow),
-        pytest.param(
-            "adabert:layers=1+nodes=1+width=8+by=random+hints=none+tuning_epochs=1", marks=pytest.mark.slow
-        ),
     ],
-)  # fmt: skip
+)
 def test_layers_of_a_pruned_model_can_be_removed_or_replaced(context, asked):
     cell = make("sst2", "bert", "finetune")
     given = kept(cell, dataclasses.replace(context, shape=Size(layers=2, width=16, heads=2, inner=16, length=96)))
@@ -250,6 +248,63 @@ def test_layers_of_a_pruned_model_can_be_removed_or_replaced(context, asked):
         for name in kernels:
             assert np.array_equal(now[name], before[name.replace("layer_0", "layer_1")])
         assert found.cost["parameters_nonzero"] < found.cost["parameters"]
+
+
+@pytest.fixture(scope="module")
+def pruned_model(world, tokenizer, tmp_path_factory):
+    """A cell, and the context with its model after `prune`."""
+    shape, out = Size(layers=2, width=32, heads=4, inner=24, length=96), tmp_path_factory.mktemp("pruned")
+    given = Context(data=world, out=out, shape=shape, tokenizer=tokenizer, source={"name": "microworld"})
+    cell = make("sst2", "bert", "finetune", batch=16)
+    return chained("prune:schedule=constant+epochs=1+head=1", cell, kept(cell, given))[0]
+
+
+def further(asked, pruned_model, out):
+    """Returns the context after a further transform of the pruned model."""
+    (cell, given), links = pruned_model, changes_of(asked)["transforms"]
+    cell = dataclasses.replace(cell, transforms=(*cell.transforms, *links))
+    given = dataclasses.replace(given, out=out)
+    cost = cells.adapt(cell, given)
+    (folder,) = (out / "adapted").iterdir()
+    return cell, dataclasses.replace(given, predictor=checkpoint.read(folder), spent=cost)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "heads:epochs=1+by=random",
+        *(
+            pytest.param(asked, marks=pytest.mark.slow)
+            for asked in (
+                "theseus:epochs=1",
+                "gates:epochs=1",
+                "dynabert:width_epochs=1+depth_epochs=0+by=random+widths=0.5/1",
+                "nasbert:search_epochs=1+tuning_epochs=1+shares=0.5/1",
+                "prune:sparsity=0.2+epochs=1+frequency=1+head=1",
+                "qat:epochs=1+calibration=1",
+                "qbert:epochs=1+calibration=1+by=random",
+            )
+        ),
+    ],
+)
+def test_transforms_that_train_keep_the_zeros_of_an_earlier_prune(pruned_model, tmp_path, asked):
+    cell, ready = further(asked, pruned_model, tmp_path)
+    before = packing.unpacked(pruned_model[1].predictor.arrays())
+    after = packing.unpacked(ready.predictor.arrays())
+    shares = [np.mean(after[name] == 0) for name in after if "/layer_0/" in name and name.endswith("kernel")]
+    assert len(shares) == 4 and min(shares) > 0.4  # removed neurons take an uneven share of the zeros with them
+    own = [name for name, array in before.items() if name.startswith("adapted/") and array.ndim == 2]
+    assert own and all(np.mean(after[name] == 0) >= 0.5 for name in own)
+    if asked.startswith(("prune", "q")):
+        names = [name for name in before if "/layer_1/" in name and name.endswith("kernel")]
+        assert all(np.all(after[name][before[name] == 0] == 0) for name in names)
+
+
+def test_transforms_that_begin_with_new_weights_do_not_apply_to_a_pruned_model(pruned_model, tmp_path):
+    for asked in ("adabert", "theseus:start=random"):
+        with pytest.raises(NotApplicable, match=f"Prune afterwards: {asked}\\+prune") as raised:
+            further(asked, pruned_model, tmp_path)
+        assert raised.value.code == "pruned-before"
 
 
 # Real processes ------------------------------------------------------------------------------------------------------

@@ -1,6 +1,8 @@
 """Zeros of a pruned model that stay zero while a transform trains it further.
 
-Transforms call `keep` before each training. The module does not choose which weights are pruned.
+The zeros are those of an earlier `prune` of the chain, or of an adaptation that prunes (`Adaptation.pruning`).
+Transforms call `keep` before each training, or `check_none` if they begin with new weights. The module does not choose
+which weights are pruned.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,6 +16,7 @@ from ptmbench.bench.adapt.predictor import Trained
 from ptmbench.bench.adapt.transforms import kernels
 from ptmbench.bench.adapt.transforms.further import Learner
 from ptmbench.bench.adapt.transforms.prune import Settings
+from ptmbench.bench.errors import NotApplicable
 
 
 def apply_mask(variable: Any, kept: Any) -> None:
@@ -37,8 +40,8 @@ class KeepingStep:
 
 def prunings(predictor: Trained) -> list[Settings]:
     """The settings of the prunings of ``predictor`` whose zeros later trainings keep."""
-    own = load(predictor.method).pruning(predictor.settings)
-    return [own] if own is not None and own.sparsity else []
+    asked = [load(predictor.method).pruning(predictor.settings), *(one.settings for one in predictor.chain)]
+    return [one for one in asked if isinstance(one, Settings) and one.sparsity]
 
 
 def keep(learner: Learner, predictor: Trained) -> None:
@@ -47,3 +50,14 @@ def keep(learner: Learner, predictor: Trained) -> None:
     found = [one for settings in prunings(predictor) for one in kernels.prunable(adapted, settings)]
     if found:
         learner.step = KeepingStep(learner.step, list({id(one): one for one in found}.values()))
+
+
+def check_none(predictor: Trained, title: str) -> None:
+    """Raises `NotApplicable` if ``predictor`` has pruned weights. ``title`` is the name of a transform that replaces
+    them by new ones."""
+    if prunings(predictor):
+        raise NotApplicable(
+            "pruned-before",
+            f"because {title} replaces pruned weights by new ones, which are not zero. Prune afterwards: "
+            f"{title}+prune.",
+        )

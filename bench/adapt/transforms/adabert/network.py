@@ -16,7 +16,7 @@ from ptmbench.bench.adapt.heads import InputRow
 from ptmbench.bench.adapt.parts import token_table
 from ptmbench.bench.adapt.predictor import Trained
 from ptmbench.bench.adapt.shapes import CellShape
-from ptmbench.bench.adapt.transforms import kernels
+from ptmbench.bench.adapt.transforms import kernels, zeros
 from ptmbench.bench.adapt.transforms.adabert import candidates
 from ptmbench.bench.adapt.transforms.adabert.learners import Probing, Searching, Tuning
 from ptmbench.bench.adapt.transforms.contract import Material, Transformed
@@ -42,6 +42,7 @@ def check(material: Material) -> Adapted:
         )
     if reason := shapes.cells_obstacle(getattr(adapted.network.encoder, "config", None)):
         raise NotApplicable("other-blocks", f"because {reason}")
+    zeros.check_none(material.predictor, "adabert")
     if adapted.freezes:
         raise NotApplicable("nothing-learns", f"because the adaptation {name} trains no layer.")
     kernels.check_blocks_used(adapted)

@@ -95,6 +95,7 @@ def train_successor(material: Material) -> Transformed:
         raise NotApplicable("nothing-learns", f"because the adaptation {old.adaptation.name} trains no layer.")
     weights, shape = units.keep_layers(old, range(settings.modules(whole.layers)))
     if settings.start == "random":
+        zeros.check_none(material.predictor, "theseus:start=random")
         fresh = built.random_weights(*material.predictor.own, material.seed, shape)
         inside = old.network.encoder.stack.path + "/"
         weights |= {name: fresh[name] for name in weights if name.startswith(inside)}

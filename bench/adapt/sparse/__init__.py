@@ -36,7 +36,6 @@ from ptmbench.tasks.forms import Form
 class Own(Learning):
     """Settings of fine-tuning and of the masks."""
 
-    VERSION = 3  # 3: transforms keep the zeros, and choose no new ones after ``hold=0``
     sparsity: float = settings.share(0.5)
     """Share of the weights of each kernel that are zero."""
     pattern: str = settings.setting("", "2:4 (zeros of consecutive inputs), 4x1 (block) or empty", prune.is_pattern)

@@ -118,7 +118,7 @@ class Prune:
 
     summary = "the smallest weights of each kernel become zero during further fine-tuning"
     settings = Settings
-    version = 3  # 2: an adaptation's new decoder is pruned too; 3: ``head`` is the head alone, and zeros are kept later
+    version = 2  # 2: an adaptation's new decoder is pruned too
     compression = "pruning"
     rebuilds = False
     final = False

@@ -158,9 +158,16 @@ def sparse_models(world, tokenizer, tmp_path_factory):
 
 
 @pytest.mark.parametrize("asked", ["ffn:epochs=1+by=random", pytest.param("theseus:epochs=1", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("hold", [0, 1])
-def test_transforms_that_train_keep_the_zeros_and_choose_no_new_ones(sparse_models, tmp_path, hold, asked):
-    cell, given = sparse_models[hold]
+def test_transforms_that_train_keep_the_zeros(sparse_models, tmp_path, asked):
+    cell, given = sparse_models[1]
     _, ready = transformed(asked, cell, dataclasses.replace(given, out=tmp_path))
-    shares = zero_shares(ready.predictor)  # removed neurons take an uneven share of the zeros with them
-    assert min(shares) > 0.4 if hold else max(shares) < 0.1
+    assert min(zero_shares(ready.predictor)) > 0.4  # removed neurons take an uneven share of the zeros with them
+
+
+def test_transforms_that_train_delete_no_weights_after_hold_0(sparse_models, tmp_path):
+    """With a tiny learning rate, weights can only change if they are masked again."""
+    cell, given = sparse_models[0]
+    asked = "prune:sparsity=0+frequency=1+epochs=1+learning_rate=1e-8"
+    _, ready = transformed(asked, cell, dataclasses.replace(given, out=tmp_path))
+    before, after = (packing.unpacked(one.predictor.arrays()) for one in (given, ready))
+    assert all(np.allclose(after[name], before[name], atol=1e-6) for name in before)

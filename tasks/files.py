@@ -37,7 +37,7 @@ def pick(folder: Path, names: str) -> Path:
 
 def malformed(path: Path, line: int, what: str) -> DataError:
     """The error for a bad line of ``path``: its place, ``what`` is wrong with it, and what to do."""
-    return DataError(f"{path}, line {line}: {what} Fetch the official file of this task again, or correct the line.")
+    return DataError(f"{path}, line {line}: {what} Fetch the official file again, or correct the line.")
 
 
 def read_unpacked(path: Path) -> bytes:

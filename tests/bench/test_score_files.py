@@ -111,7 +111,7 @@ def test_choice_is_scored(tmp_path: Path, task) -> None:
     written(guess, '{"idx": 4, "label": 0}\n{"idx": 7, "label": 0}\n')
     assert score("made_up", gold, guess)["accuracy"] == 50
     for text, message in (
-        ('{"idx": 7, "label": 0}\n', "no prediction for 4"),
+        ('{"idx": 7, "label": 0}\n', "no prediction for the example 4"),
         ('{"idx": 7, "label": 0}\n{"idx": 7, "label": 1}\n', "line 2: idx 7 appears twice"),
         ('{"idx": 7, "label": 0}\n{"idx": 4, "label": 1}\n{"idx": 5, "label": 1}', "a prediction for 5"),
         ('{"idx": 7, "label": "b"}\n', 'line 1: the key "label" is'),
@@ -269,7 +269,7 @@ def test_squad_is_scored(tmp_path: Path) -> None:
     result = score("squad11", gold, written(guess, '{"b": "the y!", "a": ""}'))
     assert result == {"task": "squad11", "examples": 2, "exact_match": 50.0, "f1": 50.0, "headline": 50.0}
     for text, message in (
-        ('{"a": "x"}', "no prediction for b"),
+        ('{"a": "x"}', "no prediction for the example b"),
         ('{"a": "x", "b": "y", "c": "z"}', "prediction for c, which .*any name.json does not hold"),
         ('{"a": "x", "a": "y", "b": ""}', "has the key 'a' twice"),
         ('{"a": "x", "b": null}', "the answer to b must be a text"),

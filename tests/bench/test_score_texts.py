@@ -52,7 +52,7 @@ def test_multiline_predictions_are_matched_by_id(tmp_path: Path) -> None:
     plain = written(tmp_path / "guess", "comes all 1 meet\ncomes all 2 meet\n")
     assert score("samsum", gold, plain)["rougeLsum"] == pytest.approx(75)
     for text, message in (
-        (json.dumps(predictions[0]), "no prediction for 1 of"),
+        (json.dumps(predictions[0]), "no prediction for the example 1 of"),
         ("\n".join(map(json.dumps, [*predictions, predictions[0]])), "line 3: the id 2 appears twice"),
         (json.dumps({"id": "1", "prediction": ["hi"]}), 'line 1: .*"prediction"'),
         ('{"id": "1", "prediction": "a", "id": "2"}', "line 1: the object has the key 'id' twice"),

@@ -69,7 +69,7 @@ def test_official_files_are_scored(name: str, predictions: list[Any], headline: 
 @pytest.mark.parametrize(
     ("name", "predictions", "message"),
     [
-        ("boolq", [{"idx": 0, "label": "true"}], "no prediction for 1"),
+        ("boolq", [{"idx": 0, "label": "true"}], "no prediction for the example 1"),
         ("boolq", [{"idx": n, "label": "true"} for n in (0, 1, 7)], "a prediction for 7, which"),
         ("boolq", [{"idx": 0, "label": "true"}] * 2, "line 2: idx 0 appears twice"),
         ("boolq", [{"idx": 0, "label": 1}], "line 1: the label 1 is not one of 'false', 'true'"),
@@ -80,7 +80,7 @@ def test_official_files_are_scored(name: str, predictions: list[Any], headline: 
         ("multirc", [{"idx": 2, "passage": {"questions": [{"idx": 4, "answers": 3}]}}], '"answers" is 3; a list'),
         ("multirc", [{"idx": 2, "passage": {"questions": [3]}}], '"questions" must be a list of objects'),
         ("record", [{"idx": 5, "label": 3}], 'the key "label" is 3; a text'),
-        ("record", [{"idx": 6, "label": "x"}], "no prediction for 5"),
+        ("record", [{"idx": 6, "label": "x"}], "no prediction for the example 5"),
     ],
 )
 def test_mismatches_name_the_first_invalid_line(

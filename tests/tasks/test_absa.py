@@ -139,5 +139,5 @@ def test_predictions_in_the_official_format_are_scored(data, tmp_path):
     found = score_files.score("absa", gold, guess)
     assert found["examples"] == 2 and found["f1"] == pytest.approx(100 * 2 / 3) and found["exact_match"] == 50.0
     guess.write_text(json.dumps(PAIRED[:1]))
-    with pytest.raises(DataError, match="no prediction for 1"):
+    with pytest.raises(DataError, match="no prediction for the example 1"):
         score_files.score("absa", gold, guess)

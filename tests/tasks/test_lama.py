@@ -221,7 +221,7 @@ def test_ranked_word_lists_are_scored(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([{"id": "P36-1", "ranked": ["Lima"]}], "no prediction for P36-2"),
+        ([{"id": "P36-1", "ranked": ["Lima"]}], "no prediction for the example P36-2"),
         ([{"id": f"P36-{n}", "ranked": ["Lima"]} for n in (1, 2, 3)], "'Lima' is not a candidate of LAMA"),
         ([{"id": "P36-1", "ranked": ["Rome", "Rome"]}], "line 1: a candidate appears twice in the list"),
         ([{"id": "P36-1", "ranked": []}] * 2, "line 2: the id P36-1 appears twice"),

@@ -51,7 +51,7 @@ def test_types_from_files_are_scored_as_by_the_official_scorer(tmp_path: Path) -
     for name, value in _reference(TYPED).items():
         assert found[name] == pytest.approx(value), name
     assert found["micro_f1"] == pytest.approx(2 * 100 * (2 / 3) * (2 / 4) / (2 / 3 + 2 / 4))  # by hand
-    with pytest.raises(DataError, match="no prediction for 3-person"):
+    with pytest.raises(DataError, match="no prediction for the example 3-person"):
         del answers["3"]
         score("open_entity", gold, write_rows(tmp_path / "guess.json", answers))
     with pytest.raises(DataError, match='needs a list of types under "pred"'):

@@ -117,7 +117,7 @@ def test_imported_vectors_solve_analogies_and_are_exported_unchanged(write_file,
     (data / "google_analogy" / "questions-words.txt").write_text(questions)
     assert main(["import", str(file), "--out", str(out), "--name", "theirs"]) == 0
     captured = capsys.readouterr()
-    assert "objective's weights begin afresh: loss/bias, loss/context_bias." in captured.err
+    assert "so initialised at random: loss/bias, loss/context_bias." in captured.err
     about = checkpoint(out).about
     assert (about["model"], about["size"], about["division"], about["name"]) == ("glove", "4", "published", "theirs")
     given = ["--tasks", "word_analogy", "--data", str(data), "--out", str(tmp_path / "run"), "--jobs", "1"]

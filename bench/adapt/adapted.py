@@ -85,15 +85,20 @@ class Adapted:
         options = {"weight_decay": settings.weight_decay, "clip": settings.clip, "dynamic": True, "adam": settings.adam}
         self.options = options
         """Options of its training steps."""
-        self.step = self.adaptation.step(self.losses, self.learning, **options)
-        if (above := self.adaptation.second(self.reading, self.head)) is not None:
-            self.step = TwoSteps(self.step, self.adaptation.step(self.losses, above, **options))
+        self.step = self.new_step()
         self.first = self.adaptation.first(network, vocabulary, form, **options)
         self._forward: dict[bool, Traced] = {}
         self._evaluate: dict[bool, Traced] = {}
         self._functions: dict[Callable, Traced] = {}
         self._generators: dict[Writing, Generator] = {}
         self.set_prediction_settings(settings, 0)
+
+    def new_step(self) -> Any:
+        """A training step with optimizers of its own, and one for the second stage if that has its own variables."""
+        step = self.adaptation.step(self.losses, self.learning, **self.options)
+        if (above := self.adaptation.second(self.reading, self.head)) is None:
+            return step
+        return TwoSteps(step, self.adaptation.step(self.losses, above, **self.options))
 
     def reset(
         self, weights: Mapping[str, np.ndarray], seed: int, neighbours: Sequence[Mapping[str, np.ndarray]] = ()

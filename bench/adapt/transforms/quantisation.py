@@ -22,6 +22,7 @@ import tensorflow as tf
 from ptmbench.bench.adapt import loop
 from ptmbench.bench.adapt.adapted import Adapted
 from ptmbench.bench.adapt.heads import InputRow, stack
+from ptmbench.bench.adapt.settings import Settings
 from ptmbench.bench.adapt.transforms import kernels, zeros
 from ptmbench.bench.adapt.transforms.contract import Material, Transformed
 from ptmbench.bench.adapt.transforms.further import Learner
@@ -268,9 +269,15 @@ class RoundingLearner(Learner):
 
     def __init__(self, adapted: Adapted, rounded: Rounded):
         # The step of a shared network would keep the grids of the first training that traced it.
-        step = adapted.adaptation.step(adapted.losses, adapted.learning, **adapted.options)
-        super().__init__(adapted, RoundingStep(step))
+        self._own = adapted.new_step()
+        super().__init__(adapted, RoundingStep(self._own))
         self._limits = rounded.limits
+
+    def rate(self, step: int, steps: int, settings: Settings) -> float:
+        rate = super().rate(step, steps, settings)
+        if self.adapted.staged:
+            self._own.second = self.adapted.second
+        return rate
 
     def state(self) -> list[np.ndarray]:
         return [*super().state(), *(limit.numpy() for limit in self._limits)]

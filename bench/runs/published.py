@@ -150,8 +150,8 @@ def _check_layers(found: folders.Folder | vectors.VectorFile, source: Path, laye
 
 def _renumbered(arrays: Mapping[str, np.ndarray], layers: tuple[int, ...]) -> dict[str, np.ndarray]:
     """Returns ``arrays``, by path, without those of layers that are not in ``layers``. The first of these becomes
-    layer_0, and so on. A block that all layers share (ALBERT) stays as it is. ELECTRA's generator has as many layers
-    as its encoder, and keeps the same ones."""
+    layer_0, and so on. A block that all layers share (ALBERT) is unchanged. ELECTRA's generator has as many layers as
+    its encoder, and keeps the same ones."""
     places = [_LAYER.match(path) for path in arrays]
     if {place[2] for place in places if place} == {"0"}:
         return dict(arrays)

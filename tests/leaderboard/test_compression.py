@@ -297,7 +297,7 @@ def test_retention_above_chance_subtracts_chance_from_both_scores():
 
 
 def test_chance_is_the_score_of_the_majority_where_the_task_states_none():
-    """Always the same answer has 74.8 on MRPC, so 75.6 left of 83.5 is little of what was learned."""
+    """The majority baseline has 74.8 on MRPC, so a model with 75.6 keeps little of what a model with 83.5 learned."""
     made_of = [one(83.5, 0, "mrpc"), one(75.6, 0, "mrpc", transform="layers")]
     (without,) = (line for line in compressed(arrange(made_of)) if line.kind)
     assert without.above_chance is None

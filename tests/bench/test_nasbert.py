@@ -37,9 +37,10 @@ def rows(world, tokenizer):
 
 def space(count=2, shares=(0.5, 1)):
     """The options of each layer and the blocks, with made-up parameter counts and FLOPs."""
-    from ptmbench.bench.adapt.transforms.nasbert.candidates import blocks_of, choices
+    from ptmbench.bench.adapt.transforms.nasbert.candidates import blocks_of, check_count, choices
 
     options = choices(STACK, shares)
+    check_count(options, count)
     sizes = {width: 10.0 * width.heads + width.inner for option in options for width in option if width}
     flops = {width: 3.0 * width.heads + 2 * width.inner for width in sizes}
     return options, blocks_of(options, count, sizes, flops), sizes, flops

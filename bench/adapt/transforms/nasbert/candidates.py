@@ -66,7 +66,7 @@ def check_count(options: Sequence[Sequence[Width | None]], count: int) -> None:
 def blocks_of(
     options: Sequence[Sequence[Width | None]], count: int, parameters: dict[Width, float], flops: dict[Width, float]
 ) -> list[Block]:
-    """Divides the layers with these ``options`` into ``count`` blocks with all candidates. `check_count` comes first."""
+    """Divides the layers with these ``options`` into ``count`` blocks, with all candidates. See `check_count` first."""
     found = []
     for layers in np.array_split(np.arange(len(options)), count):
         paths = tuple(itertools.product(*(options[layer] for layer in layers)))

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import pkgutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -18,6 +19,7 @@ from ptmbench.bench.runs.artefacts import Cell, Row
 from ptmbench.bench.runs.suites import compression, table3
 from ptmbench.bench.scoring import score
 from ptmbench.leaderboard.records import record
+from ptmbench.models import model_compression
 from ptmbench.models.card import Size
 from tests.bench.cells import make
 from tests.bench.test_plan import COLA
@@ -152,6 +154,15 @@ def test_table_3_transforms_only_the_teacher_and_distils_only_the_student():
     assert not table3.keeps(dataclasses.replace(teacher[0], adaptation=table3.STUDENTS[0]))
 
 
+def test_table_3_has_all_models_that_are_made_small_and_fine_tunes_them():
+    small = {module.name for module in pkgutil.iter_modules(model_compression.__path__)}
+    assert small == {*table3.PRETRAINED, table3.CONVOLUTIONAL} and small < set(suites.load("table3").models)
+    found, _ = after("int8", (COLA,), ("albert",), seeds=[0])
+    of_the_teachers_size = [dataclasses.replace(one, row=dataclasses.replace(one.row, size="mini")) for one in found]
+    assert [table3.keeps(one) for one in of_the_teachers_size] == [True, False]  # they are not compressed again
+    assert not any(table3.keeps(one) for one in found)
+
+
 def test_shapes_of_table_3_are_sizes_of_its_model():
     from ptmbench import models
 
@@ -164,15 +175,15 @@ def test_the_plan_of_table_3_has_only_what_its_cells_need(planned):
     plan = planned(**asked, transforms=["int8"], adaptations=["finetune", table3.BASELINE])
     made = {(one.model, one.size, one.budget.flops) for one in plan.pretrainings}
     once, twice = table3.BUDGET.flops, table3.TWICE.flops
-    taught = {(model, "mini", once) for model in table3.PRETRAINED_STUDENTS}
-    assert made == {("bert", "mini", once), ("bert", "tiny", once), ("bert", "tiny", twice)} | taught
+    small = {(model, "mini", twice if model == "mobilebert" else once) for model in (*table3.PRETRAINED, "ib_bert")}
+    assert made == {("bert", "mini", once), ("bert", "tiny", once), ("bert", "tiny", twice)} | small
     rows = {(cell.row.name, cell.row.size, cell.treatment, cell.chosen_by) for cell in plan.cells if cell.row.model}
     first, second = table3.BUDGET.short(), table3.TWICE.short()
     assert rows == {
         ("bert", "mini", "finetune", ""), ("bert", "mini", "finetune>int8", ""),
         ("bert", "tiny", "finetune", first), ("bert", "tiny", table3.BASELINE, first),
         ("bert", "tiny", table3.BASELINE, second), ("random-bert", "tiny", "finetune", ""),
-        *((model, "mini", "finetune", "") for model in table3.PRETRAINED_STUDENTS),
+        *((model, "mini", "finetune", "") for model in table3.PRETRAINED),
         ("random-blend_cnn", "tiny", "finetune", ""),
     }  # fmt: skip
     adapted = [one for one in plan.artefacts if one.kind in ("adapted", "transformed")]

@@ -5,9 +5,12 @@
 
 The second line runs on the embedded microworld. The teacher is a BERT mini. It is fine-tuned, and compressed like the
 model of the suite `compression`. `STUDENTS` are the ways in which a BERT tiny learns from it, with random or with
-pre-trained weights. `PRETRAINED_STUDENTS` learn from the teacher in pre-training, and some of them also from the
-fine-tuned teacher. Where a task has more than 4,000 training examples, students also learn from 20,000 others without
+pre-trained weights. Where a task has more than 4,000 training examples, students also learn from 20,000 others without
 labels. A convolutional network with the depth and width of BERT tiny learns the teacher's logits.
+
+`PRETRAINED` are made small in pre-training. Five learn from the teacher, and some of them also from the fine-tuned
+teacher. MobileBERT learns from a teacher of its own, IB-BERT; the plain `mobilebert` has the FLOPs of both. ALBERT has
+no teacher: its layers share their weights.
 
 A student may be good because of its teacher, or because of the compute that the teacher took. So each student has a
 baseline: a plain BERT tiny with the same total cost in FLOPs. For students with random weights, the baseline is
@@ -57,14 +60,17 @@ HIDDEN_STATE_STUDENTS = (
 """Adaptations by which students learn from hidden states and attention, with controls."""
 LIGHT = (f"distil:{_TAUGHT}+temperature=1",)
 """The adaptation of LightPAFF, with the loss of its pre-training."""
-PRETRAINED_STUDENTS = {
+PRETRAINED = {
     "distilbert": HIDDEN_STATE_STUDENTS,
     "tinybert": HIDDEN_STATE_STUDENTS[2:],
     "minilm": (),
     "lightpaff": LIGHT,
     "dualtrain": (),
+    "mobilebert_pkt": (),
+    "mobilebert": (),
+    "albert": (),
 }
-"""Models that learn from the teacher in pre-training, at the teacher's size, each with its adaptations other than
+"""Models that are made small in pre-training, at the teacher's size, each with its adaptations other than
 fine-tuning."""
 
 CONVOLUTIONAL = "blend_cnn"
@@ -92,9 +98,9 @@ def keeps(cell: "Cell") -> bool:
     row, adaptation = cell.row, cell.adaptation
     if row.model == CONVOLUTIONAL:
         return row.kind == "random" and row.size == STUDENT and not cell.transforms and adaptation in CONVOLVED
-    if row.model in PRETRAINED_STUDENTS:
+    if row.model in PRETRAINED:
         there = row.kind == "pretrained" and row.size == TEACHER and not cell.transforms
-        return there and adaptation in ("finetune", *PRETRAINED_STUDENTS[row.model])
+        return there and adaptation in ("finetune", *PRETRAINED[row.model])
     if adaptation in (*HIDDEN_STATE_STUDENTS, *LIGHT):
         return False
     if row.size == TEACHER:
@@ -111,13 +117,13 @@ def keeps(cell: "Cell") -> bool:
 
 SUITE = Suite(
     summary="the survey's table 3: a fine-tuned BERT compressed in every way, and small models of the same cost",
-    models=(MODEL, *PRETRAINED_STUDENTS, CONVOLUTIONAL),
+    models=(MODEL, *PRETRAINED, CONVOLUTIONAL),
     sizes=(TEACHER, STUDENT),
     tasks=TASKS,
     adaptations=("finetune", BASELINE, *ADAPTATIONS, *STUDENTS, *HIDDEN_STATE_STUDENTS, *LIGHT),
     transforms=TRANSFORMS,
     budget=BUDGET,
-    budgets={f"{MODEL}-{STUDENT}": (BUDGET, TWICE)},
+    budgets={f"{MODEL}-{STUDENT}": (BUDGET, TWICE), f"mobilebert-{TEACHER}": (TWICE,)},
     corpus=CORPUS,
     vocabulary=VOCABULARY,
     recipe={"length": LENGTH},

@@ -5,6 +5,8 @@ broadcast to [B, H, T, U], is added to the scores and has masks and relative pos
 inside a block are 0 for the attention weights, then one for each vector that is added to the input.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -201,7 +203,7 @@ class Stack(Layer):
     SEAMS = ("between",)
     CASTS = False
     detour: Any = None
-    """A function that training sets, to be called in place of each block, or None. It gets the block as a function of
+    """A function that is called in place of each block in training, or None. It gets the block as a function of
     ``x`` [N, D], and ``x``, ``index``, ``bias``, ``rows`` and ``drop``, and returns [N, D]. Read when a graph is
     traced; not saved."""
 
@@ -212,6 +214,15 @@ class Stack(Layer):
     def __iter__(self) -> Any:
         """The blocks in the order in which they are applied."""
         return iter(self.blocks * self.config.layers if self.config.shared else self.blocks)
+
+    @contextmanager
+    def detoured(self, detour: Any) -> Iterator[None]:
+        """A context in which ``detour`` replaces `detour`."""
+        before, self.detour = self.detour, detour
+        try:
+            yield
+        finally:
+            self.detour = before
 
     def call(self, x: tf.Tensor, bias: tf.Tensor, rows: Rows, drop: Drop = NO_DROP) -> list[tf.Tensor]:
         """The L + 1 tensors [N, D]: ``x``, then the output of each block. The blocks' dropout places are ten apart."""

@@ -120,12 +120,8 @@ class ProgressiveTransfer(Joint):
 
     def _transferring(self, batch: dict[str, Any], totals: Any, seed: Any, phase: tf.Tensor) -> dict[str, Any]:
         """Returns the losses of the layer ``phase``. Gradients do not reach other layers."""
-        stack = self.encoder.stack
-        stack.detour = lambda block, x, *_: block(tf.stop_gradient(x))
-        try:
+        with self.encoder.stack.detoured(lambda block, x, *_: block(tf.stop_gradient(x))):
             ours = inner_states(self.encoder, batch, seed)
-        finally:
-            stack.detour = None
         theirs = inner_states(self.teacher.encoder, batch)
         present = tf.cast(tf.not_equal(batch["tokens"], 0), tf.float32)
         share = present / tf.cast(tf.maximum(totals["tokens"], 1), tf.float32)  # [B, T]

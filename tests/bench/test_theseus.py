@@ -67,6 +67,16 @@ def test_the_replacement_probability_rises_to_1_and_stays_there():
     assert {SETTINGS(replacing=1.0).probability(t, 8) for t in range(8)} == {1}
 
 
+def test_no_layer_of_the_hybrid_is_left_out(learner, old, rows):
+    batch = {name: tf.constant(array) for name, array in stack(rows).items()}
+    learner.chosen.assign([True, False])
+    wanted = float(learner.losses(batch, None)["loss"])
+    left_out = lambda block, x, *_: x  # noqa: E731
+    with learner.adapted.network.encoder.stack.detoured(left_out), old.network.encoder.stack.detoured(left_out):
+        assert float(learner.losses(batch, None)["loss"]) == wanted
+        assert abs(float(learner.adapted.losses(batch, None)["loss"]) - wanted) > 1e-3
+
+
 @pytest.mark.parametrize("chosen", [(True, False), (False, True)])
 def test_the_hybrid_equals_a_network_of_the_chosen_layers(learner, old, rows, tokenizer, chosen):
     new, layers = learner.adapted, []

@@ -118,17 +118,8 @@ class SharedBlocks:
             width = chosen[index]
             return x if width is None else self.block(width, index, x, bias, rows, drop)
 
-        with self.using_detour(detour):
+        with self._stack.detoured(detour):
             yield
-
-    @contextmanager
-    def using_detour(self, detour: Any) -> Iterator[None]:
-        """A context in which ``detour`` is called in place of each block (`models.layers.blocks.Stack.detour`)."""
-        before, self._stack.detour = self._stack.detour, detour
-        try:
-            yield
-        finally:
-            self._stack.detour = before
 
     def block(self, width: Width, index: int, x: tf.Tensor, bias: tf.Tensor, rows: Rows, drop: Drop) -> tf.Tensor:
         """The output of layer ``index`` with ``width`` for ``x`` [N, D]."""

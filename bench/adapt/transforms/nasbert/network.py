@@ -175,7 +175,7 @@ class Searching(Learner):
     def _forward(self, index: int, x: tf.Tensor, bias: tf.Tensor, drop: Drop = NO_DROP) -> tf.Tensor:
         """The output of layer ``index`` for ``x`` [B, T, D] with the ``chosen`` option."""
         encoder, (count, length) = self.adapted.network.encoder, shape(x)[:2]
-        with self._shared.using_detour(self._layer):
+        with encoder.stack.detoured(self._layer):
             flat = tf.reshape(x, [-1, encoder.width])
             flat = encoder.stack.step(index, flat, bias, Rows(count, length), drop)
         flat = encoder.ended(flat) if index + 1 == encoder.depth else flat

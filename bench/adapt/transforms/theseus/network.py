@@ -44,12 +44,9 @@ class Replacing(Learner):
         return self.adapted.make(rows, settings, seed)
 
     def losses(self, batch: Mapping[str, Any], seed: Any) -> dict[str, Any]:
-        """The losses of the hybrid."""
-        before, self._stack.detour = self._stack.detour, self.module
-        try:
+        """The losses of the hybrid, whose layers all work: `layerdrop` leaves out none of them."""
+        with self._stack.detoured(self.module), self._old.detoured(None):
             return self.adapted.losses(batch, seed)
-        finally:
-            self._stack.detour = before
 
     def module(self, block: Any, x: tf.Tensor, index: int, bias: tf.Tensor, rows: Rows, drop: Drop) -> tf.Tensor:
         """The output of module ``index`` for ``x`` [N, D]: of the successor's ``block`` or of the predecessor's

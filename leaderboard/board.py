@@ -12,6 +12,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import secrets
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from ptmbench.leaderboard import formats, tables
 from ptmbench.leaderboard.page import courses as courses_section
@@ -380,9 +381,15 @@ def _template(name: str) -> jinja2.Template:
         lstrip_blocks=True,
         finalize=_spell_out_invisible,
     )
+    environment.filters["bound"] = _bound
     environment.filters["capitalize_first"] = capitalize_first
     environment.filters["lower_first"] = lambda text: text if text[:2].isupper() else text[:1].lower() + text[1:]
     return environment.get_template(name)
+
+
+def _bound(text: str) -> Markup:
+    """Keeps a number and its sign on one line: "95 %", "÷ 4", "× 2"."""
+    return escape(re.sub(r" (?=%)|(?<=[÷×]) ", "\N{NO-BREAK SPACE}", clean(text)))
 
 
 def _spell_out_invisible(value: Any) -> Any:

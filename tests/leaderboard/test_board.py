@@ -129,6 +129,8 @@ def test_page_says_that_intervals_exclude_other_pretrainings():
 def test_page_counts_separable_neighbours_in_the_ranking():
     made = [record(name=name, value=value) for name, value in (("a", 90.0), ("b", 89.5), ("c", 20.0))]
     assert "Pairs of neighbours in the ranking that certainly differ: 1 of 2." in Page(board.render(made)).text
+    made += [record(name=name, task="sst2") for name in ("a", "b")]
+    assert "certainly differ: 0 of 1. 1 other row has no average" in Page(board.render(made)).text
 
 
 def test_only_examples_whose_hash_matches_are_written_next_to_the_page(tmp_path):

@@ -302,8 +302,19 @@ def _teacher_flops(record: Record) -> float | None:
 
 
 def _latency(records: Sequence[Record]) -> tuple[dict[str, Latency], str]:
-    """Returns the latency of ``records`` by batch size, and why it is disturbed."""
-    measured = [one for record in records if (one := _part(record.cost.get("inference")))]
+    """Returns the latency of ``records`` by batch size, and why it is disturbed. Disturbed measurements count only for
+    tasks that have no others."""
+    by_task: dict[str, list[Mapping[str, Any]]] = {}
+    for record in records:
+        if one := _part(record.cost.get("inference")):
+            by_task.setdefault(record.task["name"], []).append(one)
+    measured = []
+    for found in by_task.values():
+        measured += [one for one in found if _times([one]) and not _noise([one])] or found
+    return _times(measured), _noise(measured)
+
+
+def _times(measured: Sequence[Mapping[str, Any]]) -> dict[str, Latency]:
     found = {}
     for size in BATCHES:
         each = [_part(_part(one.get("latency")).get(size)) for one in measured]
@@ -312,11 +323,11 @@ def _latency(records: Sequence[Record]) -> tuple[dict[str, Latency], str]:
             wall = {name: median(one[name] for one in known) for name in ("median", "low", "high")}
             busy = [one["processor"] for one in known if is_number(one.get("processor"))]
             found[size] = Latency(**wall, processor=median(busy) if busy else None)
-    return found, _noise(measured, found)
+    return found
 
 
-def _noise(measured: Sequence[Mapping[str, Any]], found: Mapping[str, Latency]) -> str:
-    if not found:
+def _noise(measured: Sequence[Mapping[str, Any]]) -> str:
+    if not (found := _times(measured)):
         return next((f"not measured: {one['reason']}" for one in measured if one.get("reason")), "")
     causes = []
     shares = [one["cpu_share"] for one in measured if is_number(one.get("cpu_share"))]

@@ -40,7 +40,8 @@ Our choices, in addition to those in `models.layers.cells`:
 - Embeddings are projected on the principal components of the teacher's token vectors; the code learns the projection.
 - c_o is computed from shares. The code has similar numbers without their origin, from 0.0944 for zeros to 0.1076 for a
   window of seven; here they are 0.090 and 0.114.
-- The scores learn ``score_rate`` times as fast as the weights, from the same loss of the same batch.
+- The scores learn ``score_rate`` times as fast as the weights, from the same loss of the same batch. Weight decay
+  applies to the scores of edges, but not to those of depths.
 - The search returns its last step; the code takes the most accurate one.
 - Depth 0 is not a candidate, and there is no data augmentation.
 - The paper searches for 80 epochs; the default here is lower.

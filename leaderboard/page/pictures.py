@@ -24,8 +24,8 @@ _LONGEST = 34
 """Most characters of a name. The tooltip has the whole name."""
 _TIMES = (0.001, 0.01, 0.1, 1.0, 10.0, 60.0, 600.0, 3600.0, 36_000.0, 360_000.0, 3_600_000.0)
 """Seconds that may be labels on a time axis."""
-_SHORT_TIMES = tuple(digit * unit for unit in _TIMES for digit in (1, 2, 5))
-"""The same for an axis that has fewer than `_LEAST_TICKS` of them."""
+_SHORT_TIMES = tuple(digit * unit for unit in _TIMES for digit in (1, 2, 5) if digit * unit not in (50.0, 3000.0))
+"""The same for an axis that has fewer than `_LEAST_TICKS` of them. There is no room for 50 s next to 1 min."""
 _LEAST_TICKS = 3
 _LEAST_STEPS = 20
 """Least height of an axis of scores, in units of the last printed decimal. A smaller height would magnify differences

@@ -124,7 +124,11 @@ def test_axes_do_not_magnify_rounding_noise():
 
 @pytest.mark.parametrize(
     "seconds, ticks",
-    [((700.0, 1100.0), ["5 min", "10 min", "20 min"]), ((5.0, 90_000.0), ["10 s", "1 min", "10 min", "1 h", "10 h"])],
+    [
+        ((700.0, 1100.0), ["5 min", "10 min", "20 min"]),
+        ((18.0, 240.0), ["20 s", "1 min", "2 min"]),
+        ((5.0, 90_000.0), ["10 s", "1 min", "10 min", "1 h", "10 h"]),
+    ],
 )
 def test_an_axis_of_times_has_several_ticks(seconds, ticks):
     points = [

@@ -200,8 +200,7 @@ class OutputOptions(Checked):
     save_every: float = SAVE_SECONDS
     """Seconds between checkpoints of the training state."""
     profile: bool | None = None
-    """Measure latency and memory of adapted models (`bench.runs.inference`), and record resampled scores; None for the
-    value of the suite."""
+    """Measure latency and memory of adapted models (`bench.runs.inference`); None for the value of the suite."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

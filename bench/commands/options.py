@@ -317,8 +317,9 @@ def cell_options(function: Callable) -> Callable:
         click.option(
             "--profile/--no-profile",
             default=None,
-            help="Measure latency and memory of each adapted model on one core, and record the resampled scores that "
-            "intervals of retention need (default: off, except in suites for compression).",
+            help="Measure latency and memory of each adapted model on one core (default: off, except in suites for "
+            "compression). These suites and --profile also record the resampled scores that intervals of retention "
+            "need.",
         ),
         click.option("--keep", is_flag=True, help="Keep the weights of adapted models, which `predict` needs."),
         click.option("--dry-run", is_flag=True, help="Print the plan and the cost of what is left to do; run nothing."),

@@ -61,8 +61,10 @@ class Context:
     keep: bool = False
     """Keep the adapted weights, for ``predict``."""
     profile: bool = False
-    """Measure latency and memory of the stored model (`bench.runs.inference`), and record the headline on bootstrap
-    replicates of the examples (`bench.scoring.score.redrawn`)."""
+    """Measure latency and memory of the stored model (`bench.runs.inference`)."""
+    compared: bool = False
+    """Record the headline on bootstrap replicates of the examples (`bench.scoring.score.redrawn`), and the size of the
+    weights after compression."""
     source: Mapping[str, Any] = field(default_factory=dict)
     """Where the task's data come from, for the record."""
     unfinished: Path | None = None
@@ -175,9 +177,9 @@ class _Attempt:
         return shapes.described(described, stack).parameters()
 
     def measure(self, arrays: stored.Stored) -> dict[str, Any]:
-        """Returns `stored.measured` of ``arrays``, with compressed sizes only if weights are kept or profiled."""
+        """Returns `stored.measured` of ``arrays``, with compressed sizes only if weights are kept or compared."""
         with phase("measure"):
-            return stored.measured(arrays, compress=self.context.keep or self.context.profile)
+            return stored.measured(arrays, compress=self.context.keep or self.context.compared)
 
     def checkpoint_folder(self) -> Path:
         """The folder that ``--keep`` saves the predictor in."""

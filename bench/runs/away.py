@@ -7,10 +7,11 @@ from ptmbench.bench.console import say
 from ptmbench.bench.engine.portable import driver
 from ptmbench.bench.errors import CELLS_FAILED, OK, ContinuedElsewhere, UsageError
 from ptmbench.bench.runs.execute import locked_folder, write_plan
+from ptmbench.bench.runs.job import Job
 from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.results import intact
 from ptmbench.bench.runs.trainings import Pretraining, TokenizerTraining
-from ptmbench.bench.runs.work import Job, Worker
+from ptmbench.bench.runs.work import Worker
 
 
 def carry(whole: Plan, job: Job, out: Path, folder: Path) -> int:

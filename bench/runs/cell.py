@@ -170,7 +170,7 @@ def _run(cell: Cell, context: Context, task: Task, outcome: Outcome) -> None:
         outcome.cost |= answers.extra_costs
     with phase("score"):
         outcome.scores = score.scores(task, parts.report, predictions)
-        if context.profile and (found := score.redrawn(task, parts.report, predictions)):
+        if context.compared and (found := score.redrawn(task, parts.report, predictions)):
             outcome.scores["headline"]["redrawn"] = found  # for `leaderboard.scores.retention`
         if context.overlap is not None:
             clean, outcome.left_out_of_clean = score.clean(task, parts.report, predictions, context.overlap.overlapping)

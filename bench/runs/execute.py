@@ -26,13 +26,14 @@ from ptmbench.bench.runs import graph
 from ptmbench.bench.runs.artefacts import AdaptedModel, Artefact
 from ptmbench.bench.runs.catalogue import catalogue
 from ptmbench.bench.runs.executors import Died, Done, Event, Executor, Ready
+from ptmbench.bench.runs.job import Job
 from ptmbench.bench.runs.limits import Limits
 from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.results import FAILED, failure_of, recorded, settled
 from ptmbench.bench.runs.schedule import ATTEMPTS, Schedule
 from ptmbench.bench.runs.texts import reader
 from ptmbench.bench.runs.trainings import TokenizerTraining
-from ptmbench.bench.runs.work import CORPUS, Job, Worker
+from ptmbench.bench.runs.work import CORPUS, Worker
 
 REPEATED = ("failed", "diverged")
 """Statuses of the cells that ``--retry`` runs again."""

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from ptmbench.bench.runs.artefacts import AdaptationTrial, AdaptedModel, Artefact, Cell
+from ptmbench.bench.runs.job import Job
 from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.results import unfinished_of
-from ptmbench.bench.runs.work import Job
 
 FLOOR = 3600.0
 """Minimum of the default limits, in seconds."""

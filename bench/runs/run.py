@@ -13,16 +13,16 @@ from ptmbench.bench.engine.checkpoint import Checkpoint
 from ptmbench.bench.engine.networks import sized
 from ptmbench.bench.engine.recipe import recipe_of
 from ptmbench.bench.errors import OK, UsageError
-from ptmbench.bench.options import EvaluateOptions, RunOptions
+from ptmbench.bench.options import EvaluateOptions, OutputOptions, RunOptions
 from ptmbench.bench.runs import graph, plan, published, suites
 from ptmbench.bench.runs.artefacts import AdaptedModel, Cell, Given, Row, TransformedModel
 from ptmbench.bench.runs.execute import execute
+from ptmbench.bench.runs.job import Job
 from ptmbench.bench.runs.plan import Plan, Teaching
 from ptmbench.bench.runs.stages import Trainings, pretrained_in
 from ptmbench.bench.runs.suites import Suite
 from ptmbench.bench.runs.task_teachers import TaskTeachers, row_of
 from ptmbench.bench.runs.trainings import FIRST, GIVEN, Draw
-from ptmbench.bench.runs.work import Job
 from ptmbench.tasks.task import MissingData, Task
 
 
@@ -127,7 +127,7 @@ def run_suite(options: RunOptions) -> int:
         runtime=workers.runtime,
         save_every=output.save_every,
         log=options.log.given(),
-        profile=chosen.profile if output.profile is None else output.profile,
+        **_measurements(chosen, output),
     )
     if options.carry:
         from ptmbench.bench.runs.away import carry
@@ -220,7 +220,7 @@ def evaluate(options: EvaluateOptions) -> int:
         length=int(about["shape"]["length"]),
         model_options=False,
         save_every=output.save_every,
-        profile=usual.profile if output.profile is None else output.profile,
+        **_measurements(usual, output),
     )
     outlook.tell(whole, data, out)
     return execute(whole, job, out, options.workers, output.retry)
@@ -245,6 +245,12 @@ class AdaptedModels:
             planned = TransformedModel(cell=replace(cell, predictor=source))
         self._planned[planned.key] = planned
         return planned.key
+
+
+def _measurements(suite: Suite, output: OutputOptions) -> dict[str, bool]:
+    """What the cells of a run of ``suite`` measure: "profile" and "compared" of their `Job`."""
+    profile = suite.profile if output.profile is None else output.profile
+    return {"profile": profile, "compared": profile or suite.profile}
 
 
 def _key(extra: Checkpoint) -> str:

@@ -21,10 +21,11 @@ from ptmbench.bench.runs import cell as cells
 from ptmbench.bench.runs import suites
 from ptmbench.bench.runs.artefacts import AdaptedModel, Given, Row
 from ptmbench.bench.runs.examples import parts_of, read
+from ptmbench.bench.runs.job import Job
 from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.results import intact
 from ptmbench.bench.runs.suites import demo
-from ptmbench.bench.runs.work import Job, Worker
+from ptmbench.bench.runs.work import Worker
 from ptmbench.bench.scoring import rescore, score
 from ptmbench.leaderboard.gate import sides
 from ptmbench.leaderboard.records import record

@@ -23,9 +23,9 @@ from ptmbench.bench.runs import execute
 from ptmbench.bench.runs.executors import Died, Done, Ready
 from ptmbench.bench.runs.executors import ray as on_ray
 from ptmbench.bench.runs.executors.local import Local
+from ptmbench.bench.runs.job import Job
 from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.tuning.tuned import Tuned
-from ptmbench.bench.runs.work import Job
 from ptmbench.leaderboard.records import record
 from tests.bench.asking import run_suite
 from tests.bench.processes import PATIENCE, ROOT, wait_for

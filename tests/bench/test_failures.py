@@ -5,10 +5,11 @@ from dataclasses import replace
 from ptmbench.bench.engine.budget import Budget
 from ptmbench.bench.errors import CELLS_FAILED
 from ptmbench.bench.runs.execute import set_failures_aside
+from ptmbench.bench.runs.job import Job
 from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.results import failure_of, settled
 from ptmbench.bench.runs.suites import Stage, demo
-from ptmbench.bench.runs.work import Job, Worker
+from ptmbench.bench.runs.work import Worker
 from ptmbench.leaderboard.records import record
 from tests.bench import asking
 from tests.bench.cells import SHORT

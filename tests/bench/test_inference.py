@@ -13,9 +13,11 @@ import pytest
 from ptmbench import tasks
 from ptmbench.bench import environment
 from ptmbench.bench.engine.budget import Budget
+from ptmbench.bench.options import OutputOptions
 from ptmbench.bench.runs import cell as cells
 from ptmbench.bench.runs import inference, suites
 from ptmbench.bench.runs.artefacts import Cell, Row
+from ptmbench.bench.runs.run import _measurements
 from ptmbench.bench.runs.suites import compression, table3
 from ptmbench.bench.scoring import score
 from ptmbench.leaderboard.records import record
@@ -28,7 +30,7 @@ from tests.bench.test_transform_cells import after
 
 @pytest.fixture
 def profiled(context):
-    return dataclasses.replace(context, profile=True)
+    return dataclasses.replace(context, profile=True, compared=True)
 
 
 @pytest.fixture
@@ -59,7 +61,10 @@ def test_a_profiled_cell_records_latency_disk_size_and_replicates(profiled, in_p
     assert not os.path.exists(in_process[0]["checkpoint"])  # the model is stored only for the measurement
     assert len(found.headline["redrawn"]) == 200
     record.write(profiled.out, found)
-    plain = cells.run(cell, dataclasses.replace(profiled, profile=False))
+    compared = cells.run(cell, dataclasses.replace(profiled, profile=False))
+    assert "inference" not in compared.cost and compared.headline == found.headline
+    assert compared.cost["disk_bytes_compressed"] == found.cost["disk_bytes_compressed"]
+    plain = cells.run(cell, dataclasses.replace(profiled, profile=False, compared=False))
     assert plain.key == found.key and "inference" not in plain.cost and "redrawn" not in plain.headline
     assert plain.cost["flops_per_example"] == found.cost["flops_per_example"]
     assert {**found.headline, "redrawn": None} == {**plain.headline, "redrawn": None}
@@ -124,6 +129,15 @@ def test_the_plain_student_of_table_3_trains_longer_and_only_suites_of_compressi
     chosen = suites.load("table3")
     assert chosen.profile
     assert {name for name in suites.names() if suites.load(name).profile} == {"table3", "compression"}
+
+
+@pytest.mark.parametrize(
+    "suite, asked, profile, compared",
+    [("demo", None, 0, 0), ("demo", True, 1, 1), ("compression", None, 1, 1), ("compression", False, 0, 1)],
+)
+def test_suites_of_compression_record_replicates_even_without_latency(suite, asked, profile, compared):
+    found = _measurements(suites.load(suite), OutputOptions(profile=asked))
+    assert found == {"profile": bool(profile), "compared": bool(compared)}
 
 
 def test_the_suite_compression_transforms_only_what_is_fine_tuned():

@@ -12,10 +12,11 @@ from ptmbench.bench.engine.budget import Budget
 from ptmbench.bench.errors import OK, UsageError
 from ptmbench.bench.runs.artefacts import AdaptedModel
 from ptmbench.bench.runs.execute import remove_unneeded
+from ptmbench.bench.runs.job import Job
 from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.results import intact
 from ptmbench.bench.runs.schedule import Schedule
-from ptmbench.bench.runs.work import Job, Worker
+from ptmbench.bench.runs.work import Worker
 from ptmbench.leaderboard.records import record
 from tests.bench import asking, test_schedule
 from tests.bench.cells import SHORT

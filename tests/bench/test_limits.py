@@ -11,10 +11,10 @@ import pytest
 
 from ptmbench.bench.runs import estimate, limits
 from ptmbench.bench.runs.artefacts import AdaptedModel, Row
+from ptmbench.bench.runs.job import Job
 from ptmbench.bench.runs.limits import FLOOR, UNKNOWN, Limits
 from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.results import unfinished_of
-from ptmbench.bench.runs.work import Job
 from ptmbench.leaderboard.records import record
 from tests.bench.test_broken_files import TASK, clone, ptmbench  # noqa: F401
 from tests.bench.test_schedule import WORDS, cell

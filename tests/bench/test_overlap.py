@@ -17,9 +17,10 @@ from ptmbench.bench.runs import cell as cells
 from ptmbench.bench.runs import counted
 from ptmbench.bench.runs.answers import Context
 from ptmbench.bench.runs.artefacts import Cell, Given, Row
+from ptmbench.bench.runs.job import Job
 from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.trainings import Pretraining
-from ptmbench.bench.runs.work import Job, Worker
+from ptmbench.bench.runs.work import Worker
 from ptmbench.bench.scoring import score
 from ptmbench.leaderboard import board, tables
 from ptmbench.leaderboard.records import record

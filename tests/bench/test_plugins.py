@@ -16,9 +16,9 @@ from ptmbench.bench.engine.budget import Budget
 from ptmbench.bench.errors import EnvironmentProblem, UsageError
 from ptmbench.bench.runs import plugins
 from ptmbench.bench.runs.executors import ray as on_ray
+from ptmbench.bench.runs.job import Job
 from ptmbench.bench.runs.plan import settings_of
 from ptmbench.bench.runs.trainings import Pretraining
-from ptmbench.bench.runs.work import Job
 from ptmbench.leaderboard.records.store import load
 from ptmbench.models import objectives
 from tests.bench import cells

@@ -7,10 +7,11 @@ import pytest
 from ptmbench.bench.adapt import loop
 from ptmbench.bench.runs import cell as cells
 from ptmbench.bench.runs.artefacts import AdaptedModel, Given, Row, TransformedModel
+from ptmbench.bench.runs.job import Job
 from ptmbench.bench.runs.plan import Plan, training_cell
 from ptmbench.bench.runs.run import AdaptedModels
 from ptmbench.bench.runs.trainings import TokenizerTraining
-from ptmbench.bench.runs.work import Job, Worker
+from ptmbench.bench.runs.work import Worker
 from ptmbench.leaderboard.records import record
 from ptmbench.tasks import load
 from tests.bench.cells import make

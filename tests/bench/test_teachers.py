@@ -18,11 +18,12 @@ from ptmbench.bench.engine.recipe import recipe_of
 from ptmbench.bench.errors import OK, UsageError
 from ptmbench.bench.runs import counted, pretrain, run, teachers
 from ptmbench.bench.runs.artefacts import Given
+from ptmbench.bench.runs.job import Job
 from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.results import intact
 from ptmbench.bench.runs.suites import Stage, demo
 from ptmbench.bench.runs.trainings import GIVEN
-from ptmbench.bench.runs.work import Job, Worker
+from ptmbench.bench.runs.work import Worker
 from ptmbench.leaderboard import tables
 from ptmbench.leaderboard.page import sheets
 from ptmbench.leaderboard.records import record

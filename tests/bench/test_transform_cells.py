@@ -21,10 +21,11 @@ from ptmbench.bench.errors import OK
 from ptmbench.bench.runs import cell as cells
 from ptmbench.bench.runs import suites
 from ptmbench.bench.runs.artefacts import AdaptedModel, Given, Row, TransformedModel
+from ptmbench.bench.runs.job import Job
 from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.run import AdaptedModels
 from ptmbench.bench.runs.suites import demo
-from ptmbench.bench.runs.work import Job, Worker
+from ptmbench.bench.runs.work import Worker
 from ptmbench.leaderboard.records import record
 from tests.bench.cells import make
 from tests.bench.processes import PATIENCE, ROOT, wait_for

@@ -24,8 +24,9 @@ from ptmbench.bench.runs import cell as cells
 from ptmbench.bench.runs.answers import Context
 from ptmbench.bench.runs.artefacts import VERSION, AdaptedModel, Given, TransformedModel
 from ptmbench.bench.runs.exports import network
+from ptmbench.bench.runs.job import Job
 from ptmbench.bench.runs.plan import Plan
-from ptmbench.bench.runs.work import Job, Worker
+from ptmbench.bench.runs.work import Worker
 from ptmbench.leaderboard.records import record
 from ptmbench.models.card import Size
 from tests.bench.cells import make

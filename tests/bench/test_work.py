@@ -4,9 +4,10 @@ import pytest
 
 from ptmbench.bench.engine import checkpoint
 from ptmbench.bench.runs.execute import _final_statuses, set_failures_aside
+from ptmbench.bench.runs.job import Job
 from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.results import failure_of, intact, settled
-from ptmbench.bench.runs.work import Job, Worker
+from ptmbench.bench.runs.work import Worker
 from ptmbench.leaderboard.records import record
 from tests.bench.test_schedule import BERT, CELLS, WORDS
 

@@ -27,11 +27,12 @@ from ptmbench.bench.engine.checkpoint import MANIFEST, digest, write_bytes
 from ptmbench.bench.errors import EnvironmentProblem
 from ptmbench.bench.runs.artefacts import AdaptationTrial, AdaptedModel, Artefact, Cell, Given
 from ptmbench.bench.runs.executors import Died, Done, Event, Ready
+from ptmbench.bench.runs.job import Job
 from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.results import failure_of
 from ptmbench.bench.runs.trainings import Pretraining, TokenizerTraining
 from ptmbench.bench.runs.tuning.trials import Trial
-from ptmbench.bench.runs.work import Job, Worker
+from ptmbench.bench.runs.work import Worker
 
 Files = Mapping[str, bytes]
 """Contents of files by path in a run folder."""

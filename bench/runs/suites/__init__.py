@@ -62,8 +62,8 @@ class Suite:
     base: Stage | None = None
     """The stage that the models continue from; None for random weights."""
     profile: bool = False
-    """Whether to measure what compressed models are compared by: latency and memory of each stored model, and
-    replicates of its score. This takes ten seconds or more per cell."""
+    """Whether to record what compressed models are compared by: replicates of each score, sizes after compression,
+    and, unless --no-profile is given, latency and memory. These two take ten seconds or more per cell."""
     embedded: bool = False
     """Whether the suite runs on the microworld if no data folder is given."""
 

@@ -18,11 +18,11 @@ from ptmbench.bench.errors import EnvironmentProblem
 from ptmbench.bench.options import TuneOptions
 from ptmbench.bench.runs.artefacts import Artefact
 from ptmbench.bench.runs.execute import set_failures_aside, work, write_plan
+from ptmbench.bench.runs.job import Job
 from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.results import failure_of, settled
 from ptmbench.bench.runs.tuning import halving, records
 from ptmbench.bench.runs.tuning.halving import Rung
-from ptmbench.bench.runs.work import Job
 from ptmbench.leaderboard.records.record import RecordError
 
 

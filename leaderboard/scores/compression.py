@@ -302,15 +302,10 @@ def _teacher_flops(record: Record) -> float | None:
 
 
 def _latency(records: Sequence[Record]) -> tuple[dict[str, Latency], str]:
-    """Returns the latency of ``records`` by batch size, and why it is disturbed. Disturbed measurements count only for
-    tasks that have no others."""
-    by_task: dict[str, list[Mapping[str, Any]]] = {}
-    for record in records:
-        if one := _part(record.cost.get("inference")):
-            by_task.setdefault(record.task["name"], []).append(one)
-    measured = []
-    for found in by_task.values():
-        measured += [one for one in found if _times([one]) and not _noise([one])] or found
+    """Returns the latency of ``records`` by batch size, and why it is disturbed. Disturbed measurements count only if
+    there are no others."""
+    measured = [one for record in records if (one := _part(record.cost.get("inference")))]
+    measured = [one for one in measured if _times([one]) and not _noise([one])] or measured
     return _times(measured), _noise(measured)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from ptmbench import tasks
+from ptmbench.bench import console
 from ptmbench.bench.adapt import predictor
 from ptmbench.bench.adapt.built import traced
 from ptmbench.bench.adapt.heads import stack
@@ -282,10 +283,12 @@ def test_sensitive_kernels_get_more_bits_within_the_mean_limit(quantisation):
         Settings(mean=5)
 
 
-def test_kernels_are_stored_with_their_number_of_bits(quantisation, context):
+def test_kernels_are_stored_with_their_number_of_bits(quantisation, context, monkeypatch, capsys):
     cell = make("sst2", "bert", "finetune")
     given = kept(cell, context)
+    monkeypatch.setattr(console, "INTERVAL", 0.0)
     one, ready = transformed(FEW, cell, given)
+    assert "measure sensitivities: 10/10 eigenvalues" in capsys.readouterr().err  # 2 slices, 5 kernels
     result = cells.run(one, ready)
     assert result.status == "ok", result.reason
     arrays = ready.predictor.arrays()

@@ -11,6 +11,7 @@ import pytest
 from scipy.special import erf
 
 from ptmbench import models, tasks
+from ptmbench.bench import console
 from ptmbench.bench.adapt import built, heads, predictor, shapes, transforms
 from ptmbench.bench.adapt.heads import stack
 from ptmbench.bench.adapt.settings import baked, defaults
@@ -130,6 +131,16 @@ def test_importance_matches_finite_differences_of_the_loss(whole, rows, part):
         np.abs(np.array(units.importance(whole, rows, part, batch=4)) - found).max() <= 2e-5
     )  # the taps of the first call have no effect
     assert not any(block.attention.projection.extensions("input") for block in whole.network.encoder.stack.blocks)
+
+
+def test_importance_shows_its_progress(whole, rows, monkeypatch, capsys):
+    from ptmbench.bench.adapt.transforms import units
+
+    monkeypatch.setattr(console, "INTERVAL", 0.0)
+    units.importance(whole, rows, "heads", batch=len(rows) - 1)
+    lines = capsys.readouterr().err.splitlines()
+    shown = [f"measure importance: {n}/{len(rows)} examples" for n in (len(rows) - 1, len(rows))]
+    assert [line.partition(",")[0] for line in lines] == shown
 
 
 def test_lowest_scores_are_removed_but_each_block_keeps_its_best():

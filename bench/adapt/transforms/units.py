@@ -29,6 +29,7 @@ from ptmbench.bench.adapt.shapes import StackShape
 from ptmbench.bench.adapt.transforms import kernels, zeros
 from ptmbench.bench.adapt.transforms.contract import Material, Transformed
 from ptmbench.bench.adapt.transforms.further import Learner
+from ptmbench.bench.console import progress
 from ptmbench.bench.engine.cost import Traced, phase
 from ptmbench.bench.errors import NotApplicable
 
@@ -96,9 +97,12 @@ def importance(adapted: Adapted, rows: Sequence[InputRow], part: str, batch: int
         specs = {name: tf.TensorSpec([None] * array.ndim, array.dtype) for name, array in stack(rows[:1]).items()}
         traced = Traced(lambda: tf.function(slopes, autograph=False).get_concrete_function(specs))
         totals = [np.zeros(count) for count in units]
-        for begin in range(0, len(rows), batch):
-            found = traced({name: tf.convert_to_tensor(x) for name, x in stack(rows[begin : begin + batch]).items()})
-            totals = [total + np.abs(one.numpy()).sum(0) for total, one in zip(totals, found, strict=True)]
+        with progress("measure importance", len(rows), "examples", brief=True) as bar:
+            for begin in range(0, len(rows), batch):
+                some = rows[begin : begin + batch]
+                found = traced({name: tf.convert_to_tensor(x) for name, x in stack(some).items()})
+                totals = [total + np.abs(one.numpy()).sum(0) for total, one in zip(totals, found, strict=True)]
+                bar.advance(len(some))
     finally:
         for place, tap in zip(places, taps, strict=True):
             place.detach("input", tap)

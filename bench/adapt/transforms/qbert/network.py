@@ -12,6 +12,7 @@ from ptmbench.bench.adapt.transforms import kernels, quantisation
 from ptmbench.bench.adapt.transforms.contract import Material, Transformed
 from ptmbench.bench.adapt.transforms.qbert import Settings
 from ptmbench.bench.adapt.transforms.quantisation import Grid, Rounded
+from ptmbench.bench.console import progress
 from ptmbench.bench.engine.cost import phase
 
 Batch = Mapping[str, Any]
@@ -65,17 +66,19 @@ def sensitivities(material: Material) -> tuple[np.ndarray, float]:
     zeros = [tf.zeros(variable.shape) for variable in variables]
     batches = loop.epoch_batches(material.rows["train"], training.batch, material.seed, 0)[: settings.slices]
     found, flops = np.zeros((len(batches), len(variables))), 0.0
-    for number, rows in enumerate(batches):
-        batch = {name: tf.constant(value) for name, value in stack(rows).items()}
-        for place, variable in enumerate(variables):
+    with progress("measure sensitivities", found.size, "eigenvalues", brief=True) as bar:
+        for number, rows in enumerate(batches):
+            batch = {name: tf.constant(value) for name, value in stack(rows).items()}
+            for place, variable in enumerate(variables):
 
-            def multiplied(vector: np.ndarray, batch: Batch = batch, place: int = place) -> np.ndarray:
-                vectors = [*zeros[:place], tf.constant(vector), *zeros[place + 1 :]]
-                return product(batch, vectors)[place].numpy()
+                def multiplied(vector: np.ndarray, batch: Batch = batch, place: int = place) -> np.ndarray:
+                    vectors = [*zeros[:place], tf.constant(vector), *zeros[place + 1 :]]
+                    return product(batch, vectors)[place].numpy()
 
-            seed = [material.seed, number, place]
-            found[number, place], count = top_eigenvalue(multiplied, variable.shape, seed, settings.iterations, 1e-2)
-            flops += 2 * count * adapted.training_flops(rows)
+                seed, shape = [material.seed, number, place], variable.shape
+                found[number, place], count = top_eigenvalue(multiplied, shape, seed, settings.iterations, 1e-2)
+                flops += 2 * count * adapted.training_flops(rows)
+                bar.advance()
     return np.abs(found.mean(0)) + found.std(0), flops
 
 

@@ -9,7 +9,7 @@ import os
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -20,7 +20,7 @@ from ptmbench.bench import environment
 from ptmbench.bench.console import Bar, duration, progress, say
 from ptmbench.bench.engine import checkpoint
 from ptmbench.bench.engine.checkpoint import MANIFEST, write_text
-from ptmbench.bench.errors import CELLS_FAILED, OK, EnvironmentProblem, UsageError
+from ptmbench.bench.errors import CELLS_FAILED, ENVIRONMENT, OK, EnvironmentProblem, UsageError
 from ptmbench.bench.options import WorkerOptions
 from ptmbench.bench.runs import graph
 from ptmbench.bench.runs.artefacts import AdaptedModel, Artefact
@@ -37,6 +37,8 @@ from ptmbench.bench.runs.work import CORPUS, Worker
 
 REPEATED = ("failed", "diverged")
 """Statuses of the cells that ``--retry`` runs again."""
+NO_DATA = "without_data"
+"""What became of a cell that is not applicable because data is missing."""
 TIMES = "times.jsonl"
 """File of the run folder with the time use of the workers, one line per command."""
 
@@ -58,7 +60,7 @@ def executor_of(workers: WorkerOptions, whole: Plan, job: Job, out: Path) -> Exe
 
 def execute(whole: Plan, job: Job, out: Path, workers: WorkerOptions, retry: bool = False) -> int:
     """Runs the cells of ``whole`` that have no record, builds the board, and returns the exit status: `CELLS_FAILED` if
-    a cell failed, diverged or is missing. With ``retry``, runs failed and diverged cells again."""
+    a cell is missing, and else that of `exit_status`. With ``retry``, runs failed and diverged cells again."""
     from ptmbench.leaderboard import board
 
     with locked_folder(out):
@@ -87,7 +89,19 @@ def execute(whole: Plan, job: Job, out: Path, workers: WorkerOptions, retry: boo
     )
     if missing:
         say("Run the same command again to resume.")
-    return CELLS_FAILED if missing or counts.get("failed") or counts.get("diverged") else OK
+    return CELLS_FAILED if missing else exit_status(ended.values(), job.data)
+
+
+def exit_status(outcomes: Iterable[str], data: Path | str) -> int:
+    """The exit status of a run whose cells had these ``outcomes``, statuses or `NO_DATA`: `CELLS_FAILED` if one failed
+    or diverged, and `ENVIRONMENT`, with a message, if none was scored and the folder ``data`` lacks data."""
+    found = set(outcomes)
+    if found & set(REPEATED):
+        return CELLS_FAILED
+    if NO_DATA in found <= {NO_DATA, "not_applicable"}:
+        say(f"No cell was scored, because data is missing. `ptmbench data ls {data}` shows which files tasks need.")
+        return ENVIRONMENT
+    return OK
 
 
 @contextmanager
@@ -260,10 +274,10 @@ class _Clock:
 
 
 def _final_statuses(whole: Plan, out: Path) -> dict[str, str]:
-    """Statuses of the cells of the plan that have a record, by key."""
+    """What became of the cells of the plan that have a record, by key."""
     files = {path.name.split(".")[-2]: path for path in (out / "records").glob("*.json")}
     found = {cell.key: files.get(cell.key[:12]) for cell in whole.cells}
-    return {key: _status(path, say) for key, path in found.items() if path is not None}
+    return {key: _outcome(path, say) for key, path in found.items() if path is not None}
 
 
 def remove_unneeded(whole: Plan, out: Path, ended: Mapping[str, str]) -> None:
@@ -286,12 +300,13 @@ def remove_unneeded(whole: Plan, out: Path, ended: Mapping[str, str]) -> None:
         home.rmdir()
 
 
-def _status(path: Path, tell: Callable[[str], None] = lambda text: None) -> str:
-    """The status of a record. A damaged record is reported to ``tell`` and counts as failed."""
+def _outcome(path: Path, tell: Callable[[str], None] = lambda text: None) -> str:
+    """The status of a record, or `NO_DATA`. A damaged record is reported to ``tell`` and counts as failed."""
     from ptmbench.leaderboard.records import record
 
     try:
-        return record.read(path).status
+        found = record.read(path)
+        return NO_DATA if found.reason and found.reason["code"] == "missing-data" else found.status
     except record.RecordError as error:
         tell(str(error))
         return "failed"
@@ -302,7 +317,7 @@ def set_failures_aside(out: Path) -> None:
     other failures, so that all of these are made again."""
     aside = out / "superseded"
     for path in (out / "records").glob("*.json"):
-        if _status(path) in REPEATED:
+        if _outcome(path) in REPEATED:
             aside.mkdir(exist_ok=True)
             os.replace(path, aside / f"{path.stem}.{int(path.stat().st_mtime)}.json")
     for note in out.glob(f"*/*{FAILED}"):

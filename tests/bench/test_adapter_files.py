@@ -169,6 +169,16 @@ def test_forms_that_adapters_do_not_support_are_not_applicable(tmp_path, world):
     assert found.status == "not_applicable" and "classification, regression, tagging" in found.reason["text"]
 
 
+def test_an_evaluation_without_data_ends_with_the_environment_status(tmp_path, world, capsys):
+    file, absent = adapter(tmp_path, CLASSES), tmp_path / "absent"
+    absent.mkdir()
+    assert evaluate(file, absent, tmp_path / "run", "sst2", "--seed", 0) == 4
+    told = capsys.readouterr().err
+    assert "1 cells (1 without data)" in told and f"`ptmbench data ls {absent}` shows which files" in told
+    assert evaluate(file, world, tmp_path / "run", "sst2", "--seed", 0) == 0
+    assert evaluate(file, absent, tmp_path / "run", "squad11", "--seed", 0) == 0  # no data would help
+
+
 @pytest.mark.parametrize(
     ("content", "more", "status", "words"),
     [

@@ -15,7 +15,7 @@ from ptmbench.bench.data import sources
 from ptmbench.bench.engine import distribute
 from ptmbench.bench.engine.budget import Budget
 from ptmbench.bench.engine.recipe import recipe_of
-from ptmbench.bench.errors import CELLS_FAILED, OK, UsageError
+from ptmbench.bench.errors import CELLS_FAILED, ENVIRONMENT, OK, UsageError
 from ptmbench.bench.runs import pretrain, run, suites
 from ptmbench.bench.runs.work import Worker
 from ptmbench.leaderboard.records import record
@@ -89,6 +89,21 @@ def test_a_killed_run_resumes_without_losing_or_repeating_cells(world, tmp_path)
     assert run_baselines(uninterrupted, world) == OK
     scores = {name: json.loads(content)["scores"] for name, content in after.items()}
     assert {name: json.loads(content)["scores"] for name, content in records(uninterrupted).items()} == scores
+
+
+def test_a_run_that_scores_nothing_for_want_of_data_ends_with_the_environment_status(world, tmp_path, capsys):
+    import shutil
+
+    (tmp_path / "some").mkdir()
+    shutil.copytree(world / "glue", tmp_path / "some" / "glue")
+    (tmp_path / "some" / "glue" / "RTE" / "dev.tsv").unlink()
+    for _ in range(2):  # the second time, the records are there
+        assert run_baselines(tmp_path / "a", tmp_path / "some", models=("majority",), tasks=("rte",)) == ENVIRONMENT
+        told = capsys.readouterr().err
+        assert "1 of 1 cells recorded (1 without data)" in told
+        assert f"No cell was scored, because data is missing. `ptmbench data ls {tmp_path / 'some'}` shows" in told
+    assert run_baselines(tmp_path / "b", tmp_path / "some", models=("majority",), tasks=("rte", "sst2")) == OK
+    assert "2 of 2 cells recorded (1 ok, 1 without data)" in capsys.readouterr().err
 
 
 def test_malformed_and_missing_data_are_recorded_and_other_cells_run(world, tmp_path):

@@ -19,12 +19,12 @@ from ptmbench.bench import environment
 from ptmbench.bench.console import progress, say
 from ptmbench.bench.data import sources
 from ptmbench.bench.engine.cost import Meter, Traced, phase
-from ptmbench.bench.errors import CELLS_FAILED, OK, BrokenFile, NotApplicable, UsageError
+from ptmbench.bench.errors import BrokenFile, NotApplicable, UsageError
 from ptmbench.bench.runs import examples
 from ptmbench.bench.runs.answers import Context, Outcome
 from ptmbench.bench.runs.artefacts import Cell
 from ptmbench.bench.runs.cell import failure
-from ptmbench.bench.runs.execute import locked_folder
+from ptmbench.bench.runs.execute import NO_DATA, exit_status, locked_folder
 from ptmbench.bench.runs.external import adapter as adapters
 from ptmbench.bench.runs.external import presets
 from ptmbench.bench.runs.external.adapter import ExternalModel
@@ -46,8 +46,8 @@ BATCH = 32
 def evaluate(options: AdapterOptions | PresetOptions) -> tuple[int, Path]:
     """Evaluates the model of an adapter file or a preset on tasks and writes records and the board to the run folder.
 
-    A model that was evaluated before is not evaluated again. Returns the exit status, which is `CELLS_FAILED` if a cell
-    failed, and the run folder.
+    A model that was evaluated before is not evaluated again. Returns the exit status (`exit_status`) and the run
+    folder.
     """
     if isinstance(options, PresetOptions):
         found: ExternalModel = presets.read(options.preset, options.name)
@@ -63,16 +63,16 @@ def evaluate(options: AdapterOptions | PresetOptions) -> tuple[int, Path]:
     with locked_folder(out):
         folder = data or sources.embedded(out)
         command = ["ptmbench", "evaluate", *options.arguments()]
-        statuses = []
+        outcomes = []
         with progress("Cells", len(asked), "cells") as bar:
             for task, one in asked:
                 work = _Evaluation(found, task, one, folder, out, options.limit or 0)
-                statuses.append(work.run([*command, "--tasks", task.name, "--seed", str(one)]))
+                outcomes.append(work.run([*command, "--tasks", task.name, "--seed", str(one)]))
                 bar.advance()
         page = board.build([out], out / "board")
-    told = ", ".join(f"{statuses.count(status)} {status}" for status in sorted(set(statuses)))
+    told = ", ".join(f"{outcomes.count(one)} {one.replace('_', ' ')}" for one in sorted(set(outcomes)))
     say(f"{len(asked)} cells ({told}). Board: {page}")
-    return CELLS_FAILED if "failed" in statuses else OK, out
+    return exit_status(outcomes, folder), out
 
 
 @dataclass
@@ -88,7 +88,7 @@ class _Evaluation:
     outcome: Outcome = field(default_factory=Outcome)
 
     def run(self, command: Sequence[str]) -> str:
-        """Records the cell and returns its status."""
+        """Records the cell and returns its status, `NO_DATA`, or "recorded before"."""
         status, reason, source = "ok", None, {}
         context = Context(
             data=self.data, out=self.out, source=sources.source_of(self.data), command=shlex.join(command)
@@ -110,7 +110,7 @@ class _Evaluation:
             say(score_line(made))
         if made.key[:12] not in recorded(self.out):
             records.write(self.out, made)
-        return status.replace("_", " ")
+        return NO_DATA if reason and reason["code"] == "missing-data" else status
 
     def _system(self, more: dict[str, str]) -> System:
         source = {"made": self.model.made, "file": self.model.path.name, "sha256": self.model.sha256, **more}

@@ -20,7 +20,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 16, 14, 40
 _LETTER, _CAPITAL, _LINE = 7.1, 9.0, 15.0
 """Width of a small and of a capital letter, and height of a line of text. They are generous, since the reader's font is
 not known."""
-_LONGEST = 34
+_LONGEST = 38
 """Most characters of a name. The tooltip has the whole name."""
 _TIMES = (0.001, 0.01, 0.1, 1.0, 10.0, 60.0, 600.0, 3600.0, 36_000.0, 360_000.0, 3_600_000.0)
 """Seconds that may be labels on a time axis."""
@@ -31,7 +31,7 @@ _LEAST_STEPS = 20
 """Least height of an axis of scores, in units of the last printed decimal. A smaller height would magnify differences
 that rounding hides."""
 _ROW = 19
-_NAMES, _NUMBERS = 290, 196
+_NAMES, _NUMBERS = 305, 196
 """Greatest width for names, and width for numbers."""
 
 

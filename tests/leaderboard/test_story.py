@@ -170,7 +170,7 @@ def test_long_chart_labels_keep_the_parts_in_which_they_differ():
     short = pictures._shortened(names)
     assert short[:2] == ["BERT", "… · int8"] and short[2].startswith("… · 50 % of") and short[2].endswith("to int8")
     assert short[3].startswith("all-mini") and short[4].startswith("other all") and short[3].endswith("pruned, seed 1")
-    assert max(map(len, short)) == 34
+    assert max(map(len, short)) == 38
 
 
 def test_headline_is_capitalised_unless_it_begins_with_a_name_with_digits():

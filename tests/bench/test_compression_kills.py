@@ -30,7 +30,7 @@ SHAPE = Size(layers=2, width=32, heads=4, inner=24, length=96)
 TWELVE = {"epochs": 4, "batch": 16}
 CELLS = "layers=2+nodes=1+width=8+probe_epochs=1+search_epochs=2+tuning_epochs=1"
 WAYS = {  # the adaptation, the transform, and the step out of twelve after which the process is killed
-    "gates": ("finetune", "gates:epochs=4+penalty=10+gate_rate=0.9", 2),
+    "gates": ("finetune", "gates:epochs=4+penalty=100+gate_rate=0.9", 2),
     "theseus": ("finetune", "theseus:epochs=4", 2),
     "dynabert": ("finetune", "dynabert:widths=0.5/1+depths=0.5/1+width_epochs=2+depth_epochs=2", 8),
     "adabert, probes": ("finetune", f"adabert:{CELLS}", 1),

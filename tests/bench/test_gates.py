@@ -82,7 +82,7 @@ def test_the_loss_is_that_of_the_gated_network_plus_the_penalty(gating, rows, mo
     weights = exact(gating.adapted)
     task = np.mean([loss(weights, row, gates) for row in rows])
     closed = 1 / (1 + np.exp(log_a - 0.33 * np.log(0.1 / 1.1)))
-    assert abs(found - (task + 0.2 * np.sum(1 - closed))) <= 2e-5
+    assert abs(found - (task + 0.2 * np.mean(1 - closed))) <= 2e-5
     projections = [block.attention.projection for block in gating.adapted.network.encoder.stack.blocks]
     assert not any(one.extensions("input") for one in projections)  # gates exist only during training
 
@@ -133,7 +133,7 @@ def test_a_cell_loses_heads_and_parameters_and_resumes_after_a_stop(context, tmp
     cell = make("sst2", "bert", "finetune")
     ready = kept(cell, given)
     plain = cells.run(dataclasses.replace(cell, predictor="x"), ready)
-    transform = "gates:penalty=10+gate_rate=0.9+epochs=2"
+    transform = "gates:penalty=100+gate_rate=0.9+epochs=2"
     one, uninterrupted = check_transform_resumed(transform, cell, ready, 3, monkeypatch)
     found = record.read(record.write(tmp_path, cells.run(one, uninterrupted)))
     assert found.status == "ok", found.reason

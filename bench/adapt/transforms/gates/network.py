@@ -89,11 +89,11 @@ class Gating(Learner):
         finally:
             for place, gate in zip(self._places, self._gates, strict=True):
                 place.detach("input", gate)
-        return found | {"loss": found["loss"] + self._settings.penalty * self.penalty()}
+        return found | {"loss": found["loss"] + self._settings.penalty * self.open_share()}
 
-    def penalty(self) -> tf.Tensor:
-        """The expected number of gates that are not 0, a scalar."""
-        return tf.add_n([tf.reduce_sum(open_probability(tf.convert_to_tensor(one))) for one in self.log_a])
+    def open_share(self) -> tf.Tensor:
+        """The expected share of gates that are not 0, a scalar."""
+        return tf.reduce_mean(open_probability(tf.concat(self.log_a, axis=0)))
 
     def kept(self) -> list[np.ndarray]:
         """The numbers of the heads that are kept in each block."""

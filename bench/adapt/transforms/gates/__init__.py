@@ -15,11 +15,11 @@ The adapted model and the gates are trained further on
 A larger ``penalty`` (lambda) closes more gates. After training, a head is kept if P(g_i = 1) > P(g_i = 0), that is, if
 log a_i > 0, and removed otherwise. As in `heads`, the network becomes smaller.
 
-Differences: the paper's penalty is the sum over all gates. Each of many heads matters less for the task, so a value of
-lambda that suits four heads closes nearly all gates of 72; with the mean, it suits both better. The paper may remove all
-heads of a layer; here the one with the largest log a_i is kept. Gates start with log a_i = 2, where P(g_i = 1) is 0.77 and
-P(g_i = 0) is 0.06. Their learning rate is ``gate_rate``, because fine-tuning is short: with a rate of fine-tuning, 1e-4,
-Adam could move log a_i by no more than 0.05 in 500 steps.
+Differences: the paper's penalty is the sum over all gates. Each of many heads matters less for the task: with the sum,
+lambda = 0.2 closes 66 of the 72 gates of MiniLM-L6. The paper may remove all heads of a layer; here the one with the
+largest log a_i is kept. Gates start with log a_i = 2, where P(g_i = 1) is 0.77 and P(g_i = 0) is 0.06. Their learning
+rate is ``gate_rate``, because fine-tuning is short: with a rate of fine-tuning, 1e-4, Adam could move log a_i by no
+more than 0.05 in 500 steps.
 
 The weights after the last step are returned, regardless of earlier scores on the selection split, because earlier
 weights have more heads. Scores are those of the network without the heads whose gates are closed. The record's cost has

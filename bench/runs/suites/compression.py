@@ -38,6 +38,8 @@ TRANSFORMS = (
     "theseus:epochs=2",
     "theseus:replacing=1+epochs=2",  # control: small layers, trained as long without the layers that they replace
     "gates:epochs=2",
+    "heads:share=0.6+epochs=2",  # controls: about as many heads as gates remove, by importance and at random
+    "heads:share=0.6+epochs=2+by=random",
     "dynabert+subnetwork:width=0.5",
     "dynabert:width_epochs=0+depth_epochs=0+subnetwork:width=0.5+epochs=6",  # control: the sub-network trained alone
     "nasbert",

@@ -170,11 +170,23 @@ def test_table_3_transforms_only_the_teacher_and_distils_only_the_student():
 
 def test_table_3_has_all_models_that_are_made_small_and_fine_tunes_them():
     small = {module.name for module in pkgutil.iter_modules(model_compression.__path__)}
-    assert small == {*table3.PRETRAINED, table3.CONVOLUTIONAL} and small < set(suites.load("table3").models)
+    assert small | {"elmo"} == {*table3.PRETRAINED, *table3.OTHER_NETWORKS} < set(suites.load("table3").models)
     found, _ = after("int8", (COLA,), ("albert",), seeds=[0])
     of_the_teachers_size = [dataclasses.replace(one, row=dataclasses.replace(one.row, size="mini")) for one in found]
     assert [table3.keeps(one) for one in of_the_teachers_size] == [True, False]  # they are not compressed again
     assert not any(table3.keeps(one) for one in found)
+
+
+@pytest.mark.parametrize("model", table3.OTHER_NETWORKS)
+def test_other_networks_of_table_3_learn_alone_and_from_logits_with_random_weights(model):
+    found, _ = after("int8", (COLA,), (f"random-{model}",), seeds=[0])
+    assert [table3.keeps(one) for one in found] == [True, False]
+    plain: Cell = found[0]
+    taught = dataclasses.replace(plain, adaptation=table3.STUDENTS[1])
+    assert "match=logits" in taught.adaptation and table3.keeps(taught)
+    assert not table3.keeps(dataclasses.replace(plain, adaptation=table3.STUDENTS[0]))
+    assert not table3.keeps(dataclasses.replace(plain, row=dataclasses.replace(plain.row, kind="pretrained")))
+    assert not table3.keeps(dataclasses.replace(plain, row=dataclasses.replace(plain.row, size="mini")))
 
 
 def test_shapes_of_table_3_are_sizes_of_its_model():
@@ -198,7 +210,7 @@ def test_the_plan_of_table_3_has_only_what_its_cells_need(planned):
         ("bert", "tiny", "finetune", first), ("bert", "tiny", table3.BASELINE, first),
         ("bert", "tiny", table3.BASELINE, second), ("random-bert", "tiny", "finetune", ""),
         *((model, "mini", "finetune", "") for model in table3.PRETRAINED),
-        ("random-blend_cnn", "tiny", "finetune", ""),
+        *((f"random-{model}", "tiny", "finetune", "") for model in table3.OTHER_NETWORKS),
     }  # fmt: skip
     adapted = [one for one in plan.artefacts if one.kind in ("adapted", "transformed")]
     needed = {key for cell in plan.artefacts for key in cell.needs}

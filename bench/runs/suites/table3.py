@@ -6,7 +6,7 @@
 The second line runs on the embedded microworld. The teacher is a BERT mini. It is fine-tuned, and compressed like the
 model of the suite `compression`. `STUDENTS` are the ways in which a BERT tiny learns from it, with random or with
 pre-trained weights. Where a task has more than 4,000 training examples, students also learn from 20,000 others without
-labels. A convolutional network with the depth and width of BERT tiny learns the teacher's logits.
+labels. A convolutional and a recurrent network with the depth and width of BERT tiny learn the teacher's logits.
 
 `PRETRAINED` are made small in pre-training. Five learn from the teacher, and some of them also from the fine-tuned
 teacher. MobileBERT learns from a teacher of its own, IB-BERT; the plain `mobilebert` has the FLOPs of both. ALBERT has
@@ -73,9 +73,9 @@ PRETRAINED = {
 """Models that are made small in pre-training, at the teacher's size, each with its adaptations other than
 fine-tuning."""
 
-CONVOLUTIONAL = "blend_cnn"
-CONVOLVED = ("finetune", STUDENTS[1])
-"""The network of Transformer-to-CNN, and how it learns from random weights: alone, and from the teacher's logits."""
+OTHER_NETWORKS = ("blend_cnn", "elmo")
+"""The networks of Transformer-to-CNN and BERT-to-LSTM. They learn from random weights, as `ALONE_AND_TAUGHT` says."""
+ALONE_AND_TAUGHT = ("finetune", STUDENTS[1])
 
 
 def _epochs() -> int:
@@ -96,8 +96,8 @@ BASELINE = f"finetune:epochs={_epochs()}"
 def keeps(cell: "Cell") -> bool:
     """Whether ``cell`` is part of the table: the teacher is compressed, and students learn from it or alone."""
     row, adaptation = cell.row, cell.adaptation
-    if row.model == CONVOLUTIONAL:
-        return row.kind == "random" and row.size == STUDENT and not cell.transforms and adaptation in CONVOLVED
+    if row.model in OTHER_NETWORKS:
+        return row.kind == "random" and row.size == STUDENT and not cell.transforms and adaptation in ALONE_AND_TAUGHT
     if row.model in PRETRAINED:
         there = row.kind == "pretrained" and row.size == TEACHER and not cell.transforms
         return there and adaptation in ("finetune", *PRETRAINED[row.model])
@@ -117,7 +117,7 @@ def keeps(cell: "Cell") -> bool:
 
 SUITE = Suite(
     summary="the survey's table 3: a fine-tuned BERT compressed in every way, and small models of the same cost",
-    models=(MODEL, *PRETRAINED, CONVOLUTIONAL),
+    models=(MODEL, *PRETRAINED, *OTHER_NETWORKS),
     sizes=(TEACHER, STUDENT),
     tasks=TASKS,
     adaptations=("finetune", BASELINE, *ADAPTATIONS, *STUDENTS, *HIDDEN_STATE_STUDENTS, *LIGHT),

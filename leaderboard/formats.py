@@ -11,13 +11,23 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+_WIDTH = 120
+"""Widest table whose columns are aligned, in characters. In wider ones, lines wrap, and spaces would only fill the file
+and let one long cell change every line."""
+
+
 def to_markdown(frame: pd.DataFrame) -> str:
     """Returns a pipe table without the columns that are blank in every row. Markup in cells is escaped."""
     if len(frame):
         frame = frame.loc[:, ~frame.map(_blank).all()]
-    safe = frame.map(lambda value: "" if _blank(value) else markdown_cell(_plain(value)))
-    safe.columns = [markdown_cell(name) for name in frame.columns]
-    return safe.to_markdown(index=False, tablefmt="github", disable_numparse=True) + "\n"
+    header = [markdown_cell(name) for name in frame.columns]
+    body = [["" if _blank(value) else markdown_cell(_plain(value)) for value in row] for row in frame.values.tolist()]
+    widths = [max(map(len, column)) for column in zip(header, *body, strict=True)]
+    if sum(widths) + 3 * len(widths) + 1 > _WIDTH:
+        widths = [0] * len(widths)
+    rules = ["-" * max(3, width) for width in widths]
+    lines = (_line(cells, widths) for cells in [header, rules, *body])
+    return "\n".join(lines) + "\n"
 
 
 def to_csv(frame: pd.DataFrame) -> str:
@@ -25,6 +35,10 @@ def to_csv(frame: pd.DataFrame) -> str:
     safe = frame.astype(object).map(csv_cell)
     safe.columns = [csv_cell(name) for name in frame.columns]
     return safe.to_csv(index=False, lineterminator="\n")
+
+
+def _line(cells: list[str], widths: list[int]) -> str:
+    return "| " + " | ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)) + " |"
 
 
 def _blank(value: Any) -> bool:

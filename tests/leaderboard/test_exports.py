@@ -9,10 +9,11 @@ import shutil
 import subprocess
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from ptmbench.bench import adapt
-from ptmbench.leaderboard import board, tables
+from ptmbench.leaderboard import board, formats, tables
 from ptmbench.leaderboard.records.record import write
 from ptmbench.leaderboard.scores import export
 from ptmbench.leaderboard.scores.arrange import arrange
@@ -38,6 +39,14 @@ def test_latex_is_a_booktabs_table():
         r"model & size & kind & division & adaptation & variant & average & CoLA \\",
     ]
     assert r"51.0 $\pm$ 1.4 (2)" in text and text.rstrip().endswith("\\bottomrule\n\\end{tabular}")
+
+
+def test_markdown_columns_are_aligned_if_lines_are_short():
+    narrow = pd.DataFrame({"model": ["a|b", "longer"], "score": [81.25, None], "blank": [None, None]})
+    lines = ["| model  | score |", "| ------ | ----- |", r"| a\|b   | 81.25 |", "| longer |       |"]
+    assert formats.to_markdown(narrow) == "\n".join(lines) + "\n"
+    wide = pd.DataFrame({"model": ["a", "b"], "reason": ["x" * 110, "y"]})
+    assert formats.to_markdown(wide).splitlines()[1:] == ["| --- | --- |", f"| a | {'x' * 110} |", "| b | y |"]
 
 
 def test_latex_escapes_every_special_character():

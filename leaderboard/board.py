@@ -158,8 +158,8 @@ def _page(
     found, past = courses.load(folders, store.records), history.read(folders)
     shown = _page_values(store.records, scripts, catalogue, found, past, shared=bool(title))
     facts = {name: shown["facts"][name] for name in ("rows", "tasks", "records")}
-    headline = " ".join(filter(None, (shown["story"]["headline"], shown["compression"].get("finding"))))
-    facts |= {"headline": headline, "home": shown["home"], "damaged": len(store.damaged)}
+    opening = " ".join(shown["opening"])
+    facts |= {"opening": opening, "home": shown["home"], "damaged": len(store.damaged)}
     facts |= {"days": shown["facts"]["days"], "last": max((one.finished for one in store.records), default="")}
     facts["titles"] = list(dict.fromkeys(column["head"] for column in shown["columns"] if column["scored"]))
     facts["sheets"] = {sheet["model"]: sheet["id"] for sheet in shown["models"] if sheet["model"] and sheet["rows"]}

@@ -25,30 +25,41 @@ _TICKS = tuple(digit * 10.0**power for power in range(-6, 7) for digit in (1, 2,
 
 
 def section(grid: Grid, ids: Mapping[Row, str]) -> dict[str, Any]:
-    """Returns {"measure", "finding", "pictures", "lines", "tasks"} for the template; {} if no row of ``grid`` was
-    compressed. ``ids`` are the anchors of the rows on the page."""
+    """Returns {"measure", "findings", "leads", "pictures", "lines", "tasks"} for the template; {} if no row of ``grid``
+    was compressed. ``ids`` are the anchors of the rows on the page. The page opens with the findings ("leads") if most
+    of its rows with a score on the measure have a retention."""
     column = _measure(grid)
     lines = compressed(grid, column)
     if not lines:
         return {}
     measure = column.title if column else f"the average of {len(grid.averaged)} tasks"
+    found, kept = findings(lines, measure), sum(1 for line in lines if line.retention)
     return {
         "measure": measure,
-        "finding": finding(lines, measure),
+        "findings": found,
+        "leads": bool(found) and 2 * kept > len(samples(grid, column)),
         "pictures": [one for one in (_picture(lines, ids, *plane) for plane in _PLANES) if one],
         "lines": [_line(line, ids, column.decimals if column else 1) for line in lines],
         "tasks": _by_task(grid, ids) if len(grid.averaged) > 1 else {},
     }
 
 
-def finding(lines: Sequence[CompressedRow], measure: str) -> str:
+def opening(headline: str, section: Mapping[str, Any]) -> list[str]:
+    """Returns the sentences at the top of a page, the first one in large type: the ``headline`` of its scores and the
+    findings of its ``section`` of compressed models, which come first if they lead."""
+    found = section.get("findings", [])
+    sentences = [*found, headline] if section.get("leads") else [headline, *found]
+    return [sentence for sentence in sentences if sentence]
+
+
+def findings(lines: Sequence[CompressedRow], measure: str) -> list[str]:
     """Returns a sentence on the smallest and one on the fastest of the models that are shown to keep `_KEPT` percent of
-    the score on ``measure``: their whole interval lies above. Models with one seed do not count; "" without others, and
-    for gains that are no larger than the quartiles of a sound measurement may lie apart."""
+    the score on ``measure``: their whole interval lies above. Models with one seed do not count. There is no sentence
+    without others, or on a gain that is no larger than the quartiles of a sound measurement may lie apart."""
     known = [line for line in lines if line.retention and line.retention.seeds > 1]
     kept = [line for line in known if line.retention.interval.low > _KEPT]
     if known and not kept:
-        return f"No compressed model is shown to keep {_KEPT:g} % of the score on {measure}."
+        return [f"No compressed model is shown to keep {_KEPT:g} % of the score on {measure}."]
     names = _names(lines)
     size = {line: line.shrinkage or 0.0 for line in kept}
     speed = {line: 0.0 if line.noise else line.speed_up or 0.0 for line in kept}
@@ -62,7 +73,7 @@ def finding(lines: Sequence[CompressedRow], measure: str) -> str:
                 f"{_percent(best.retention)} of the score on {measure}{_counted(best)}; "
                 f"no {other} model is shown to keep {_KEPT:g} %."
             )
-    return " ".join(found)
+    return found
 
 
 def _counted(line: CompressedRow) -> str:
@@ -136,7 +147,7 @@ def _picture(
     """Draws retention over ``cost``. Models that others are compared with are at 100 %. Points are hollow if their cost
     is ``timed`` and the measurement was disturbed. Returns {} for fewer than two points."""
     names = _names(lines)
-    references = {line.reference for line in lines}
+    references = {line.reference for line in lines if line.retention}
     points = []
     for line in lines:
         kept = line.retention or (Retention(100.0, _NOWHERE, 0, True) if line.row in references else None)

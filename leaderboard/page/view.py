@@ -45,8 +45,7 @@ def board(
     is the markup of the histories of cells (`leaderboard.page.history`). The ``catalogue`` (`leaderboard.page.lessons`)
     describes models beyond their records. ``home`` is the page of its lessons and objectives, "" for this page.
     ``boards`` are the other pages with rows of a model."""
-    past, boards = past or {}, boards or {}
-    catalogue = catalogue or {}
+    past, boards, catalogue = past or {}, boards or {}, catalogue or {}
     scale = _scale(grid)
     costs = {row: cost_of(row) for row in grid.rows}
     facts = _facts(grid, records)
@@ -78,8 +77,10 @@ def board(
         | {"lines": Markup("".join(line[j].task for line in cells))}
         for j, column in enumerate(grid.columns)
     ]
+    tale, shrunk = story.section(grid, costs, ids), compression_page.section(grid, ids)
     return {
-        "story": story.section(grid, costs, ids),
+        "opening": compression_page.opening(tale["headline"], shrunk),
+        "story": tale,
         "columns": columns,
         "rows": rows,
         "blank": _blank(grid, rows, columns),
@@ -93,7 +94,7 @@ def board(
         "planes": sheets.planes(grid, costs),
         "costs": sheets.costs(rows),
         "ladder": ladder_page.section(grid),
-        "compression": compression_page.section(grid, ids),
+        "compression": shrunk,
         "table2": [_named(line, grid, rows) for line in survey.table_2(grid)],
         "table3": [_named(line, grid, rows) for line in survey.table_3(grid)],
         "compressed": survey.compressed_glue().definition,

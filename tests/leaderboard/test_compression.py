@@ -200,18 +200,18 @@ def test_students_are_compared_with_their_teacher_and_a_plain_model_of_same_cost
 def test_the_board_opens_with_the_smallest_and_the_fastest_that_keep_the_score(grid):
     """int8 was disturbed, so nothing is known of its speed; `layers` is fast but keeps 88 %."""
     lines = compressed(grid)
-    found = page.finding(lines, "the average of 2 tasks")
+    (found,) = page.findings(lines, "the average of 2 tasks")
     kept = r"keeps 9[89]\.\d % \(9[5-8]\.\d to \d+\.\d\) of the score on the average of 2 tasks"
     kept += r" \(9\d\.\d % counted from chance\)"
     assert re.fullmatch(rf"BERT \(int8\) is 4 times smaller on disk and {kept}; no smaller .* to keep 95 %\.", found)
     assert found.replace(" %", "\N{NO-BREAK SPACE}%") in board.render(list(world()))
     quiet = [replace(line, noise="", speed_up=3.0 if line.kind == "quantization" else 1.0) for line in lines]
-    assert "BERT (int8) is 3 times as fast and keeps" in page.finding(quiet, "SST-2")
+    assert "BERT (int8) is 3 times as fast and keeps" in page.findings(quiet, "SST-2")[1]
     noise = [replace(line, noise="", speed_up=1.004) for line in lines]  # "1 times as fast" would say nothing
-    assert "as fast" not in page.finding(noise, "SST-2")
+    assert "as fast" not in " ".join(page.findings(noise, "SST-2"))
     poor = [line for line in lines if line.kind == "pruning"]
-    assert page.finding(poor, "SST-2") == "No compressed model is shown to keep 95 % of the score on SST-2."
-    assert page.finding(compressed(arrange([one(80.0, 0), one(79.0, 0, transform="int8")])), "SST-2") == ""
+    assert page.findings(poor, "SST-2") == ["No compressed model is shown to keep 95 % of the score on SST-2."]
+    assert page.findings(compressed(arrange([one(80.0, 0), one(79.0, 0, transform="int8")])), "SST-2") == []
 
 
 def test_teacher_with_other_settings_or_weights_gives_no_retention():
@@ -353,15 +353,32 @@ def test_boards_without_compressed_models_have_no_compression_section(tmp_path):
     assert 'id="compression"' not in board.build([tmp_path], tmp_path / "site").read_text()
 
 
-def test_page_has_labelled_charts_and_a_table(tmp_path):
-    for found in world():
+@pytest.mark.parametrize("others", [0, 5])
+def test_page_has_labelled_charts_and_a_table(tmp_path, others):
+    """If most rows are compressed models, the page opens with them, their finding and their charts."""
+    others = [one(60.0 + i, 0, task, row={"label": f"X{i}"}) for i in range(others) for task in ("sst2", "cola")]
+    for found in [*world(), *others]:
         record.write(tmp_path, found)
     page = board.build([tmp_path], tmp_path / "site").read_text()
-    section = page.partition('id="compression"')[2].partition("</section>")[0]
-    assert section.count("<svg") == 2 and len(re.findall('class="label"', section)) >= 8
+    story, section = (page.partition(f'id="{name}"')[2].partition("</section>")[0] for name in ("story", "compression"))
+    headline, *_ = re.findall('class="headline">(.*?)<', story)
+    assert ("BERT (int8) is 4 times smaller" in headline) == (not others) and "BERT (int8) is 4 times" in story
+    charts = section if others else story
+    assert charts.count("<svg") == 2 and len(re.findall('class="label"', charts)) >= 8
+    assert ("Score against cost" in story) == bool(others) and ("<svg" in section) == bool(others)
     assert "distillation from bert-mini" in section and "disturbed" in section and "speed × 0.5" in section
     assert "Retention by task" in section
     assert "## Compressed models" in board.text([tmp_path])
+
+
+def test_only_the_models_that_others_are_compared_with_are_drawn_at_100_percent():
+    """BERT tiny has a compressed model on one of two tasks, so nothing on the average is compared with it."""
+    tiny = {"row": {"size": "tiny"}, "cost": {"disk_bytes": 4 * MIB}}
+    made = [one(70.0 + seed, seed, task, **tiny) for seed in range(2) for task in ("sst2", "cola")]
+    made += [one(69.0 + seed, seed, transform="int8", **tiny) for seed in range(2)]
+    grid = arrange([*world(), *made])
+    disk = page.section(grid, dict.fromkeys(grid.rows, "x"))["pictures"][1]["svg"]
+    assert disk.count("<rect") == 1 and "BERT · mini" in disk.partition("<rect")[2].partition("</a>")[0]
 
 
 @pytest.mark.parametrize("broken", [3, [], {"latency": 5}, {"latency": {"1": {"median": "x"}}}, {"reason": "no time"}])

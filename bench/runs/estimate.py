@@ -98,7 +98,9 @@ def table(found: Sequence[Estimate], rate: float) -> str:
     """Formats the estimates ``found`` as tab-separated lines, with the total of those that remain in the last line."""
     left = [one for one in found if not one.done]
     pretrainings, cells = (sum(isinstance(one.piece, kind) for one in left) for kind in (Pretraining, Cell))
-    count, total = f"{pretrainings} pre-trainings, {cells} cells", duration(sum(one.seconds for one in left))
+    idle = sum(isinstance(one.piece, Cell) and bool(one.note) for one in left)
+    count = f"{pretrainings} pre-trainings, {cells} cells" + (f", {idle} of them not applicable" if idle else "")
+    total = duration(sum(one.seconds for one in left))
     return "\n".join(
         [
             "what\tmodel\ttask\tadaptation\tseed\ttokens\tFLOPs\ttime",
@@ -230,6 +232,7 @@ def cell_cost(
     elif cell.predictor:
         trained = 0.0
     try:
+        load(cell.method).head(cell.form)
         learning, answering = (flops / settings.length for flops in settings.flops(network, cell.form))
     except NotApplicable as error:
         return 0.0, 0.0, str(error).removeprefix("because ")

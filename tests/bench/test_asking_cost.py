@@ -52,6 +52,17 @@ def test_the_estimate_matches_the_recorded_cost_of_the_cells(run, world):
     assert counted["bits_per_byte"] == counted["sst2"] == {"gpt"} and counted["bits_per_byte-pseudo"] == {"bert", "t5"}
 
 
+def test_an_adaptation_without_a_head_for_the_task_costs_nothing(planned, world):
+    """Early exit is for classification. Words are tagged by the other adaptation."""
+    adaptations = ("pabee", "finetune")
+    whole = planned(models=("random-bert",), adaptations=adaptations, baselines=False, tasks=("sst2", "conll2003"))
+    found = [one for one in estimate.estimates(whole, world, 1e9) if one.piece.kind == "cell"]
+    (refused,) = [one for one in found if one.note]
+    assert refused.names[2:4] == ("conll2003", "pabee") and refused.seconds == refused.flops == 0
+    assert "pabee is for classification tasks" in refused.line
+    assert f"0 pre-trainings, {len(found)} cells, 1 of them not applicable" in estimate.table(found, 1e9)
+
+
 def test_without_a_tokenizer_a_constant_number_of_tokens_per_word_is_assumed():
     cut = Cut(Vocabulary(size=1000))
     assert cut.lengths(["a b c d e", ""]) == [round(5 * TOKENS_PER_WORD), 0]

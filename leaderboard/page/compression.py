@@ -25,13 +25,16 @@ _TICKS = tuple(digit * 10.0**power for power in range(-6, 7) for digit in (1, 2,
 
 
 def section(grid: Grid, ids: Mapping[Row, str]) -> dict[str, Any]:
-    """Returns {"measure", "findings", "leads", "pictures", "lines", "tasks"} for the template; {} if no row of ``grid``
-    was compressed. ``ids`` are the anchors of the rows on the page. The page opens with the findings ("leads") if most
-    of its rows with a score on the measure have a retention."""
+    """Returns {"measure", "findings", "leads", "pictures", "lines", "elsewhere", "tasks"} for the template; {} if no
+    row of ``grid`` was compressed. ``ids`` are the anchors of the rows on the page.
+
+    The page opens with the findings ("leads") if most of its rows with a score on the measure have a retention.
+    "elsewhere" says whether a line is on another measure than the others."""
     column = _measure(grid)
     lines = compressed(grid, column)
     if not lines:
         return {}
+    comparable = _comparable(grid, lines)
     measure = column.title if column else f"the average of {len(grid.averaged)} tasks"
     found, kept = findings(lines, measure), sum(1 for line in lines if line.retention)
     return {
@@ -39,7 +42,8 @@ def section(grid: Grid, ids: Mapping[Row, str]) -> dict[str, Any]:
         "findings": found,
         "leads": bool(found) and 2 * kept > len(samples(grid, column)),
         "pictures": [one for one in (_picture(lines, ids, *plane) for plane in _PLANES) if one],
-        "lines": [_line(line, ids, column.decimals if column else 1) for line in lines],
+        "lines": [_line(line, ids, column) for line in comparable.values()],
+        "elsewhere": any(line.column is not column for line in comparable.values()),
         "tasks": _by_task(grid, ids) if len(grid.averaged) > 1 else {},
     }
 
@@ -85,15 +89,26 @@ def phrases(grid: Grid) -> dict[Row, str]:
     """Returns the `compression_phrase` of each compressed row of ``grid``: by the measure of `section` or, without a
     retention there, by the task with most seeds, whose name is then in the phrase."""
     measure = _measure(grid)
-    whole = {line.row: line for line in compressed(grid, measure) if line.kind}
-    best = {row: line for row, line in whole.items() if line.retention}
-    if len(best) < len(whole):
-        for line in (line for column in grid.columns for line in compressed(grid, column)):
-            seeds = best[line.row].retention.seeds if line.row in best else 0
-            if line.retention and line.retention.seeds > seeds and not whole[line.row].retention:
-                best[line.row] = line
-    lines = whole | best
+    lines = {row: line for row, line in _comparable(grid, compressed(grid, measure)).items() if line.kind}
     return {row: words for row, line in lines.items() if (words := compression_phrase(line, measure))}
+
+
+def _comparable(grid: Grid, lines: Sequence[CompressedRow]) -> dict[Row, CompressedRow]:
+    """Returns ``lines`` by row. A line that has no retention, or no score if others are compared with it, is replaced
+    by the row's line on the task with most seeds."""
+
+    def seeds(line: CompressedRow) -> int:
+        if line.kind:
+            return line.retention.seeds if line.retention else 0
+        return len(line.sample.values) if line.sample else 0
+
+    found = {line.row: line for line in lines}
+    lacking = {row for row, line in found.items() if not seeds(line)}
+    for column in grid.columns if lacking else ():
+        for line in compressed(grid, column):
+            if line.row in lacking and seeds(line) > seeds(found[line.row]):
+                found[line.row] = line
+    return found
 
 
 def compression_phrase(line: CompressedRow, measure: Column | None) -> str:
@@ -179,14 +194,16 @@ def _names(lines: Sequence[CompressedRow]) -> dict[Row, str]:
     return {row: name if counts[name] == 1 else long[row] for row, name in short.items()}
 
 
-def _line(line: CompressedRow, ids: Mapping[Row, str], decimals: int) -> dict[str, Any]:
+def _line(line: CompressedRow, ids: Mapping[Row, str], measure: Column | None) -> dict[str, Any]:
     figures, gap = line.figures, line.gap
+    decimals = line.column.decimals if line.column else 1
     with_teacher = None if None in (line.own_flops, line.teacher_flops) else line.own_flops + line.teacher_flops
     seconds = line.own_seconds
     return {
         "id": ids[line.row],
         "label": line.row.label,
         "words": line.row.words,
+        "where": f"on {line.column.title}" if line.column is not measure else "",
         "kind": line.kind.replace("+", ", ").replace("quantization", "quantisation"),
         "score": _cell(line.sample and line.sample.mean, decimals=decimals),
         "retention": _kept(line.retention),

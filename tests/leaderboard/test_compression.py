@@ -381,6 +381,19 @@ def test_only_the_models_that_others_are_compared_with_are_drawn_at_100_percent(
     assert disk.count("<rect") == 1 and "BERT · mini" in disk.partition("<rect")[2].partition("</a>")[0]
 
 
+def test_a_row_without_an_average_is_compared_on_a_task():
+    tiny = {"row": {"size": "tiny"}}
+    few = [one(78.0 + seed, seed, "sst2", "ffn") for seed in range(2)]
+    few += [*(one(60.0, seed, "sst2", **tiny) for seed in range(2)), one(59.0, 0, "cola", "int8", **tiny)]
+    grid = arrange([*world(), *few])
+    section = page.section(grid, dict.fromkeys(grid.rows, "x"))
+    told = {(line["words"], line["where"], line["score"][1], line["lack"]) for line in section["lines"]}
+    assert ("mini · pre-trained · fine-tuning · 50 % of neurons removed", "on SST-2", "78.5", "") in told
+    assert ("tiny · pre-trained · fine-tuning", "on SST-2", "60.0", "") in told, "others are compared with it"
+    assert ("tiny · pre-trained · fine-tuning · int8", "", "", "no score") in told, "BERT tiny has no score on CoLA"
+    assert sum(bool(line["where"]) for line in section["lines"]) == 2 and section["elsewhere"]
+
+
 @pytest.mark.parametrize("broken", [3, [], {"latency": 5}, {"latency": {"1": {"median": "x"}}}, {"reason": "no time"}])
 def test_malformed_measurements_are_left_out(tmp_path, broken):
     records = [one(80.0, 0), one(79.0, 0, transform="int8", cost={"inference": broken}, redrawn=["x"])]

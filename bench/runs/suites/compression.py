@@ -28,6 +28,7 @@ TRANSFORMS = (
     "prune:epochs=2",
     "prune:sparsity=0.8+epochs=2",
     "prune:pattern=2:4+epochs=2",
+    "prune:pattern=4x1+epochs=2",
     "heads",
     "heads:by=random",
     "ffn",

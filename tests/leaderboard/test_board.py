@@ -281,9 +281,9 @@ def test_hostile_names_are_inert_in_every_output(tmp_path, name):
         and "<script" not in markdown
         and "<img" not in markdown
     )
-    lines = [line for line in markdown.splitlines() if line.startswith("| ")]
+    lines = [line for line in markdown.splitlines() if line.startswith("|")]
     widths = {len(re.findall(r"(?<!\\)\|", line)) for line in lines}
-    heads = {len(re.findall(r"\|", line)) for line in markdown.splitlines() if line.startswith("|-")}
+    heads = {len(re.findall(r"\|", line)) for line in lines if re.fullmatch("[| -]+", line)}
     assert widths == heads
     assert all(one.isprintable() or one == "\n" for one in board.text([tmp_path], "json"))
 

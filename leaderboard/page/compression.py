@@ -2,7 +2,9 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, partial
+from itertools import chain
 from typing import Any
 
 from ptmbench.leaderboard.page import pictures, story
@@ -30,11 +32,11 @@ def section(grid: Grid, ids: Mapping[Row, str]) -> dict[str, Any]:
 
     The page opens with the findings ("leads") if most of its rows with a score on the measure have a retention.
     "elsewhere" says whether a line is on another measure than the others."""
-    column = _measure(grid)
-    lines = compressed(grid, column)
+    column, lines_on = _measure(grid), cache(partial(compressed, grid))
+    lines = lines_on(column)
     if not lines:
         return {}
-    comparable = _comparable(grid, lines)
+    comparable = _comparable(lines, map(lines_on, grid.columns))
     measure = column.title if column else f"the average of {len(grid.averaged)} tasks"
     found, kept = findings(lines, measure), sum(1 for line in lines if line.retention)
     return {
@@ -44,7 +46,7 @@ def section(grid: Grid, ids: Mapping[Row, str]) -> dict[str, Any]:
         "pictures": [one for one in (_picture(lines, ids, *plane) for plane in _PLANES) if one],
         "lines": [_line(line, ids, column) for line in comparable.values()],
         "elsewhere": any(line.column is not column for line in comparable.values()),
-        "tasks": _by_task(grid, ids) if len(grid.averaged) > 1 else {},
+        "tasks": _by_task(grid, map(lines_on, grid.averaged), ids) if len(grid.averaged) > 1 else {},
     }
 
 
@@ -89,13 +91,14 @@ def phrases(grid: Grid) -> dict[Row, str]:
     """Returns the `compression_phrase` of each compressed row of ``grid``: by the measure of `section` or, without a
     retention there, by the task with most seeds, whose name is then in the phrase."""
     measure = _measure(grid)
-    lines = {row: line for row, line in _comparable(grid, compressed(grid, measure)).items() if line.kind}
+    each = (compressed(grid, column) for column in grid.columns)
+    lines = {row: line for row, line in _comparable(compressed(grid, measure), each).items() if line.kind}
     return {row: words for row, line in lines.items() if (words := compression_phrase(line, measure))}
 
 
-def _comparable(grid: Grid, lines: Sequence[CompressedRow]) -> dict[Row, CompressedRow]:
+def _comparable(lines: Sequence[CompressedRow], by_task: Iterable[Sequence[CompressedRow]]) -> dict[Row, CompressedRow]:
     """Returns ``lines`` by row. A line that has no retention, or no score if others are compared with it, is replaced
-    by the row's line on the task with most seeds."""
+    by the row's line on the task with most seeds. ``by_task`` are the lines on each task."""
 
     def seeds(line: CompressedRow) -> int:
         if line.kind:
@@ -104,10 +107,9 @@ def _comparable(grid: Grid, lines: Sequence[CompressedRow]) -> dict[Row, Compres
 
     found = {line.row: line for line in lines}
     lacking = {row for row, line in found.items() if not seeds(line)}
-    for column in grid.columns if lacking else ():
-        for line in compressed(grid, column):
-            if line.row in lacking and seeds(line) > seeds(found[line.row]):
-                found[line.row] = line
+    for line in chain.from_iterable(by_task if lacking else ()):
+        if line.row in lacking and seeds(line) > seeds(found[line.row]):
+            found[line.row] = line
     return found
 
 
@@ -230,9 +232,9 @@ def _line(line: CompressedRow, ids: Mapping[Row, str], measure: Column | None) -
     }
 
 
-def _by_task(grid: Grid, ids: Mapping[Row, str]) -> dict[str, Any]:
-    """Returns the retention on each task of the average."""
-    found = [{line.row: line for line in compressed(grid, column)} for column in grid.averaged]
+def _by_task(grid: Grid, by_task: Iterable[Sequence[CompressedRow]], ids: Mapping[Row, str]) -> dict[str, Any]:
+    """Returns the retention on each task of the average. ``by_task`` are the lines on these tasks."""
+    found = [{line.row: line for line in lines} for lines in by_task]
     rows = [row for row in grid.rows if any(row in part and part[row].retention for part in found)]
     return {
         "titles": [column.title for column in grid.averaged],

@@ -14,6 +14,7 @@ from ptmbench.bench.adapt.two_steps import TwoSteps
 from ptmbench.bench.engine import networks
 from ptmbench.bench.engine.cost import Traced
 from ptmbench.bench.engine.generate import Generator, Writing
+from ptmbench.bench.engine.graph import as_graph
 from ptmbench.models.channels import CHANNELS, TEXT
 from ptmbench.models.layers.operations import dropout, shape
 from ptmbench.models.pretrainable import Encoding
@@ -248,7 +249,7 @@ class Adapted:
             return self.decoding.written(batch, write)
         read = LAYERS in batch
         if read not in self._forward:
-            self._forward[read] = _traced(self.predicted, _specs(batch))
+            self._forward[read] = as_graph(self.predicted, batch)
         return self._forward[read]({k: tf.convert_to_tensor(v) for k, v in batch.items()}).numpy()
 
     def answered(self, batch: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -259,7 +260,7 @@ class Adapted:
         """Returns ``function(self, batch, number)``, an array or a nest of arrays. The function is traced once for all
         batches and numbers."""
         if function not in self._functions:
-            self._functions[function] = _traced(partial(function, self), _specs(batch), tf.TensorSpec([], tf.float32))
+            self._functions[function] = as_graph(partial(function, self), batch, np.float32(number))
         inputs = {k: tf.convert_to_tensor(v) for k, v in batch.items()}
         found = self._functions[function](inputs, tf.constant(number, tf.float32))
         return tf.nest.map_structure(lambda x: x.numpy(), found)
@@ -275,7 +276,7 @@ class Adapted:
     def mean_loss(self, rows: Sequence[InputRow], size: int = 64) -> float:
         """The loss on ``rows`` without dropout, a mean over batches."""
         if self.second not in self._evaluate:
-            self._evaluate[self.second] = _traced(lambda b: self.losses(b, None)["loss"], _specs(stack(rows[:1])))
+            self._evaluate[self.second] = as_graph(lambda b: self.losses(b, None)["loss"], stack(rows[:1]))
         evaluate = self._evaluate[self.second]
         batches = [stack(rows[i : i + size]) for i in range(0, len(rows), size)]
         return float(np.mean([evaluate({k: tf.convert_to_tensor(v) for k, v in b.items()}).numpy() for b in batches]))
@@ -355,15 +356,6 @@ def writing_of(settings: Settings) -> Writing:
         top_k=settings.top_k,
         top_p=settings.top_p,
     )
-
-
-def _specs(batch: Mapping[str, np.ndarray]) -> dict[str, tf.TensorSpec]:
-    """The specifications of the arrays of ``batch``, for any number of rows of any length."""
-    return {name: tf.TensorSpec([None] * array.ndim, array.dtype) for name, array in batch.items()}
-
-
-def _traced(function: Callable, *specs: Any) -> Traced:
-    return Traced(lambda: tf.function(function, autograph=False).get_concrete_function(*specs))
 
 
 def _stop_gradients(encoding: Encoding) -> Encoding:

@@ -13,6 +13,7 @@ from ptmbench.bench.adapt.effort import Network
 from ptmbench.bench.adapt.heads import InputRow, stack
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.bench.engine.cost import Traced, media_flops
+from ptmbench.bench.engine.graph import as_graph
 from ptmbench.models.card import Size
 from ptmbench.models.channels import CHANNELS
 from ptmbench.models.text.tokenizers import Tokenizer
@@ -92,9 +93,9 @@ def traced(function: Callable[[Mapping[str, tf.Tensor]], tf.Tensor]) -> Callable
     found: list[Traced] = []
 
     def answered(batch: Mapping[str, Any]) -> np.ndarray:
+        tensors = {name: tf.constant(array) for name, array in batch.items()}
         if not found:
-            spec = {name: tf.TensorSpec([None] * np.ndim(array), array.dtype) for name, array in batch.items()}
-            found.append(Traced(lambda: tf.function(function, autograph=False).get_concrete_function(spec)))
-        return found[0]({name: tf.constant(array) for name, array in batch.items()}).numpy()
+            found.append(as_graph(function, tensors))
+        return found[0](tensors).numpy()
 
     return answered

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +12,7 @@ import numpy as np
 
 from ptmbench.bench.console import Bar, progress, say
 from ptmbench.bench.engine import checkpoint, cost
-from ptmbench.bench.engine.stopping import SAVE_SECONDS
+from ptmbench.bench.engine.stopping import SAVE_SECONDS, Stop, check_finished
 
 
 @dataclass
@@ -44,12 +44,13 @@ class Course:
 
 
 class Bookmark:
-    """Saves the progress of a cell in ``folder``: the states of its trainings, one after the other.
+    """Saves the progress of a cell in ``folder``: the states of its trainings and long measurements, one after the
+    other.
 
-    A state has the variables that training changes, the best weights so far, the optimizer and the `Course`. A repeated
-    cell resumes each training from its newest intact state. A training without a state is cheap to repeat, so it starts
-    anew. Most cells end within ``every`` seconds and save nothing. Without a folder, nothing is saved. ``title`` names
-    the cell in the progress bar of its trainings.
+    A state of a training has the variables that training changes, the best weights so far, the optimizer and the
+    `Course`. A repeated cell resumes each training from its newest intact state. A training without a state is cheap to
+    repeat, so it starts anew. Most cells end within ``every`` seconds and save nothing. Without a folder, nothing is
+    saved. ``title`` names the cell in the progress bar of its trainings.
     """
 
     def __init__(
@@ -72,8 +73,7 @@ class Bookmark:
         return self.course, best
 
     def _begun(self, adapted: Any) -> tuple[Course, list[np.ndarray]]:
-        found = checkpoint.newest_intact(self._here, self.tell) if self.folder else None
-        if found is None:
+        if (found := self._newest(self._place)) is None:
             return Course(), adapted.state()
         state, arrays = found
         adapted.restore(_listed(arrays["learnt"]))
@@ -97,10 +97,7 @@ class Bookmark:
     def due(self, course: Course) -> bool:
         """Whether ``course`` should be saved now. The end of a training that already has a state is saved, so that it
         is not trained again."""
-        if self.folder is None:
-            return False
-        long = time.monotonic() - self._saved > self.every
-        return long or (course.finished and checkpoint.newest(self._here) is not None)
+        return self._due(self._place, course.finished)
 
     def save(self, adapted: Any, course: Course, best: Sequence[np.ndarray]) -> None:
         """Saves the training that began last."""
@@ -113,14 +110,66 @@ class Bookmark:
             "best": _numbered(best),
             "optimizer": adapted.step.state(),
         }
+        self._write(self._place, course.steps, {"course": vars(course)}, arrays)
+
+    def measure(
+        self, what: str, unit: str, count: int, one: Callable[[int], tuple[float, float]]
+    ) -> tuple[np.ndarray, float]:
+        """Measures ``count`` values, and returns them, float64 [count], and the FLOPs of all. ``one(number)`` returns a
+        value and its FLOPs. ``what`` and ``unit`` name the values in the progress bar.
+
+        A measurement is saved and resumed like a training, so one that took long is not repeated if the cell is stopped
+        later.
+        """
+        place = f"measured-{what.replace(' ', '-')}"
+        values, flops = self._measured(place)
+        if 0 < len(values) < count:
+            self.tell(f"The cell goes on after {len(values)} of {count} {unit}, where it was stopped.")
+        with Stop() as stop, progress(f"measure {what}", count, unit, brief=True) as bar:
+            bar.skip(len(values))
+            for number in range(len(values), count):
+                value, spent = one(number)
+                values.append(value)
+                flops += spent
+                bar.advance()
+                if stop.signal or self._due(place, len(values) == count):
+                    self._write(place, len(values), {"flops": flops}, {"values": {"all": np.array(values)}})
+                if stop.signal:
+                    break
+        check_finished(len(values), count)
+        return np.array(values), flops
+
+    def _measured(self, place: str) -> tuple[list[float], float]:
+        """The saved values of the measurement ``place``, and their FLOPs."""
+        if (found := self._newest(place)) is None:
+            return [], 0.0
+        state, arrays = found
+        cost.set_earlier_seconds(state.about["seconds"])
+        return arrays["values"]["all"].tolist(), state.about["flops"]
+
+    def _newest(self, place: str) -> tuple[checkpoint.Checkpoint, dict[str, dict[str, np.ndarray]]] | None:
+        """The newest intact state of the training or measurement ``place``, and its arrays."""
+        return checkpoint.newest_intact(self.folder / place, self.tell) if self.folder else None
+
+    def _due(self, place: str, finished: bool) -> bool:
+        if self.folder is None:
+            return False
+        long = time.monotonic() - self._saved > self.every
+        return long or (finished and checkpoint.newest(self.folder / place) is not None)
+
+    def _write(
+        self, place: str, step: int, about: Mapping[str, Any], arrays: Mapping[str, Mapping[str, np.ndarray]]
+    ) -> None:
+        if self.folder is None:
+            return
         with cost.phase("save"):
-            about = {"course": vars(course), "seconds": cost.spent()}
-            checkpoint.write_state(self._here, course.steps, about=about, arrays=arrays)
+            about = {**about, "seconds": cost.spent()}
+            checkpoint.write_state(self.folder / place, step, about=about, arrays=arrays)
         self._saved = time.monotonic()
 
     @property
-    def _here(self) -> Path:
-        return self.folder / f"training-{self._training}"
+    def _place(self) -> str:
+        return f"training-{self._training}"
 
 
 def _numbered(arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:

@@ -137,6 +137,56 @@ def test_a_state_without_a_manifest_is_replaced_when_its_step_is_repeated(tmp_pa
 def test_no_state_is_saved_before_the_interval_is_over(tmp_path):
     _, expected, _ = run_training(tmp_path / "cell", every=60.0)
     assert expected.finished and not (tmp_path / "cell").exists()
+    values, flops, _, _ = run_measurement(tmp_path / "cell", every=60.0)
+    assert len(values) == 5 and not (tmp_path / "cell").exists()
+
+
+def run_measurement(folder, kill=None, every=-1.0):
+    """Returns the values, their FLOPs, the numbers that were measured, and the messages."""
+    numbers, messages = [], []
+
+    def one(number):
+        if number == kill:
+            raise Killed
+        numbers.append(number)
+        return 1 / (number + 3), 10.0 * number
+
+    bookmark = Bookmark(folder, every, messages.append)
+    return *bookmark.measure("small things", "things", 5, one), numbers, messages
+
+
+def test_a_measurement_stopped_after_any_value_resumes_to_the_same_result(tmp_path):
+    values, flops, numbers, messages = run_measurement(None)
+    assert values.tolist() == [1 / 3, 1 / 4, 1 / 5, 1 / 6, 1 / 7] and flops == 100 and not messages
+    for kill in range(1, 5):
+        with pytest.raises(Killed):
+            run_measurement(tmp_path / str(kill), kill)
+        resumed, counted, numbers, messages = run_measurement(tmp_path / str(kill))
+        assert resumed.tolist() == values.tolist() and counted == flops and numbers == list(range(kill, 5))
+        assert messages == [f"The cell goes on after {kill} of 5 things, where it was stopped."]
+    resumed, counted, numbers, messages = run_measurement(tmp_path / "1")  # a complete measurement is not repeated
+    assert resumed.tolist() == values.tolist() and counted == flops and not numbers and not messages
+
+
+def test_a_signal_stops_a_measurement_and_saves_it(tmp_path):
+    def one(number):
+        if number == 2:
+            signal.raise_signal(signal.SIGINT)
+        return float(number), 1.0
+
+    with pytest.raises(KeyboardInterrupt):
+        Bookmark(tmp_path, 60.0, print).measure("things", "things", 5, one)
+    values, flops = Bookmark(tmp_path, 60.0, print).measure("things", "things", 5, lambda number: (float(number), 1.0))
+    assert values.tolist() == [0, 1, 2, 3, 4] and flops == 5
+    assert len(list((tmp_path / "measured-things").iterdir())) == 2  # the stop, and the end
+
+
+def test_the_time_of_an_interrupted_measurement_is_counted(tmp_path):
+    with Meter() as first, pytest.raises(Killed):
+        run_measurement(tmp_path, 4)
+    with Meter() as second:
+        run_measurement(tmp_path)
+    assert 0 < second.earlier["other"] <= first.seconds["other"]
 
 
 def test_each_training_of_a_cell_has_its_own_states(tmp_path):

@@ -247,19 +247,17 @@ def test_the_top_eigenvalue_equals_that_of_the_explicit_hessian(quantisation):
         logits = tf.matmul(batch["x"], w)
         return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(batch["y"], logits)) - tf.reduce_sum(other**2)
 
-    product = network.hessian_product(loss, [w, other])
     batch = {"x": tf.constant(x), "y": tf.constant(y)}
+    products = [network.hessian_product(loss, variable) for variable in (w, other)]
     p = 1 / (1 + np.exp(-(x @ w.numpy()).astype(np.float64)))
     hessian = x.T.astype(np.float64) @ (p * (1 - p) * x) / len(x)
     vector = rng.normal(size=(6, 1)).astype(np.float32)
-    first, second = product(batch, [tf.constant(vector), tf.constant([1.0, -1.0])])
+    first, second = products[0](batch, tf.constant(vector)), products[1](batch, tf.constant([1.0, -1.0]))
     assert first.numpy() == pytest.approx(hessian @ vector, abs=1e-6) and second.numpy().tolist() == [-2, 2]
 
     def eigenvalue_of(place, shape):
         def multiply(vector):
-            vectors = [tf.zeros(w.shape), tf.zeros(other.shape)]
-            vectors[place] = tf.constant(vector)
-            return product(batch, vectors)[place].numpy()
+            return products[place](batch, tf.constant(vector)).numpy()
 
         return network.top_eigenvalue(multiply, shape, 0, 200, 1e-6)
 

@@ -30,7 +30,8 @@ from ptmbench.bench.adapt.transforms import kernels, zeros
 from ptmbench.bench.adapt.transforms.contract import Material, Transformed
 from ptmbench.bench.adapt.transforms.further import Learner
 from ptmbench.bench.console import progress
-from ptmbench.bench.engine.cost import Traced, phase
+from ptmbench.bench.engine.cost import phase
+from ptmbench.bench.engine.graph import as_graph
 from ptmbench.bench.errors import NotApplicable
 
 KeptUnits = Sequence[np.ndarray]
@@ -94,8 +95,7 @@ def importance(adapted: Adapted, rows: Sequence[InputRow], part: str, batch: int
         return found
 
     try:
-        specs = {name: tf.TensorSpec([None] * array.ndim, array.dtype) for name, array in stack(rows[:1]).items()}
-        traced = Traced(lambda: tf.function(slopes, autograph=False).get_concrete_function(specs))
+        traced = as_graph(slopes, stack(rows[:1]))
         totals = [np.zeros(count) for count in units]
         with progress("measure importance", len(rows), "examples", brief=True) as bar:
             for begin in range(0, len(rows), batch):

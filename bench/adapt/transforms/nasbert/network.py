@@ -26,6 +26,7 @@ from ptmbench.bench.adapt.transforms.nasbert import Settings, candidates
 from ptmbench.bench.adapt.transforms.nasbert.candidates import Block
 from ptmbench.bench.console import Bar, progress
 from ptmbench.bench.engine.cost import Traced, phase
+from ptmbench.bench.engine.graph import as_graph
 from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.layers.core import NO_DROP, Drop, Rows
 from ptmbench.models.layers.operations import shape
@@ -146,9 +147,7 @@ class Searching(Learner):
     def _run(self, name: str | int, function: Callable, *given: Any) -> Any:
         """Calls ``function`` with ``given`` tensors, as a graph that is traced once for each ``name``."""
         if name not in self._graphs:
-            specs = tf.nest.map_structure(lambda one: tf.TensorSpec([None] * one.ndim, one.dtype), given)
-            graph = tf.function(function, autograph=False)
-            self._graphs[name] = Traced(lambda: graph.get_concrete_function(*specs))
+            self._graphs[name] = as_graph(function, *given)
         return self._graphs[name](*given)
 
     def _block_losses(self, batch: Mapping[str, Any], seed: Any) -> tf.Tensor:

@@ -1,6 +1,7 @@
 """Q-BERT in TensorFlow: sensitivities by power iteration, and the assignment of bits."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,26 +13,25 @@ from ptmbench.bench.adapt.transforms import kernels, quantisation
 from ptmbench.bench.adapt.transforms.contract import Material, Transformed
 from ptmbench.bench.adapt.transforms.qbert import Settings
 from ptmbench.bench.adapt.transforms.quantisation import Grid, Rounded
-from ptmbench.bench.console import progress
-from ptmbench.bench.engine.cost import phase
+from ptmbench.bench.engine.cost import Traced, phase
+from ptmbench.bench.engine.graph import as_graph
 
 Batch = Mapping[str, Any]
 
 
-def hessian_product(loss: Callable[[Batch], tf.Tensor], variables: Sequence[tf.Variable]) -> Callable:
-    """A function of a batch and one tensor v_i for each variable w_i. For each i, it returns the sum over all j of
-    d^2 loss / (d w_i d w_j) v_j."""
+def hessian_product(loss: Callable[[Batch], tf.Tensor], variable: tf.Variable) -> Callable:
+    """A function of a batch and a tensor v of the shape of ``variable`` w. It returns H v, where H is the matrix of the
+    second derivatives of the ``loss`` with respect to w."""
 
-    def product(batch: Batch, vectors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    def product(batch: Batch, vector: tf.Tensor) -> tf.Tensor:
         with tf.GradientTape() as outer:
             with tf.GradientTape() as inner:
                 value = loss(batch)
-            gradients = inner.gradient(value, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
-            pairs = zip(gradients, vectors, strict=True)
-            total = tf.add_n([tf.reduce_sum(tf.convert_to_tensor(gradient) * vector) for gradient, vector in pairs])
-        return outer.gradient(total, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+            gradient = inner.gradient(value, variable, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+            total = tf.reduce_sum(tf.convert_to_tensor(gradient) * vector)
+        return outer.gradient(total, variable, unconnected_gradients=tf.UnconnectedGradients.ZERO)
 
-    return tf.function(product, autograph=False, reduce_retracing=True)
+    return product
 
 
 def top_eigenvalue(
@@ -59,27 +59,34 @@ def top_eigenvalue(
 
 def sensitivities(material: Material) -> tuple[np.ndarray, float]:
     """Omega of each of the `kernels.products` of the network of ``material``, and the FLOPs. A product with the Hessian
-    counts as two training steps, because it differentiates a forward and a backward pass."""
+    counts as two training steps, because it differentiates a forward and a backward pass. For one kernel it takes less,
+    because weights of other kernels need no gradients."""
     adapted, settings, training = material.predictor.network, material.settings, material.training
     variables = [one.kernel.value for one in kernels.products(adapted)]
-    product = hessian_product(adapted.loss, variables)
-    zeros = [tf.zeros(variable.shape) for variable in variables]
     batches = loop.epoch_batches(material.rows["train"], training.batch, material.seed, 0)[: settings.slices]
-    found, flops = np.zeros((len(batches), len(variables))), 0.0
-    with progress("measure sensitivities", found.size, "eigenvalues", brief=True) as bar:
-        for number, rows in enumerate(batches):
-            batch = {name: tf.constant(value) for name, value in stack(rows).items()}
-            for place, variable in enumerate(variables):
 
-                def multiplied(vector: np.ndarray, batch: Batch = batch, place: int = place) -> np.ndarray:
-                    vectors = [*zeros[:place], tf.constant(vector), *zeros[place + 1 :]]
-                    return product(batch, vectors)[place].numpy()
+    @lru_cache(maxsize=1)
+    def product(place: int) -> Traced:
+        """The product with the Hessian of one kernel. Only the last graph stays in memory."""
+        variable = variables[place]
+        return as_graph(hessian_product(adapted.loss, variable), stack(batches[0]), tf.zeros(variable.shape))
 
-                seed, shape = [material.seed, number, place], variable.shape
-                found[number, place], count = top_eigenvalue(multiplied, shape, seed, settings.iterations, 1e-2)
-                flops += 2 * count * adapted.training_flops(rows)
-                bar.advance()
-    return np.abs(found.mean(0)) + found.std(0), flops
+    def eigenvalue(number: int) -> tuple[float, float]:
+        """The eigenvalue of one kernel on one batch, and the FLOPs. All batches of a kernel follow each other."""
+        place, slice_number = divmod(number, len(batches))
+        rows, seed = batches[slice_number], [material.seed, slice_number, place]
+        batch = {name: tf.constant(array) for name, array in stack(rows).items()}
+
+        def multiplied(vector: np.ndarray) -> np.ndarray:
+            return product(place)(batch, tf.constant(vector)).numpy()
+
+        found, count = top_eigenvalue(multiplied, variables[place].shape, seed, settings.iterations, 1e-2)
+        return found, 2 * count * adapted.training_flops(rows)
+
+    count = len(variables) * len(batches)
+    found, flops = material.bookmark.measure("sensitivities", "eigenvalues", count, eigenvalue)
+    found = found.reshape(len(variables), len(batches))
+    return np.abs(found.mean(1)) + found.std(1), flops
 
 
 def bits_of(sizes: Sequence[int], order: Sequence[int], settings: Settings) -> list[int]:

@@ -233,6 +233,9 @@ def cell_cost(
         trained = 0.0
     try:
         load(cell.method).head(cell.form)
+        for one in map(transforms.read, cell.transforms):
+            if reason := one.obstacle(cell.method, cell.form):
+                return 0.0, 0.0, reason
         learning, answering = (flops / settings.length for flops in settings.flops(network, cell.form))
     except NotApplicable as error:
         return 0.0, 0.0, str(error).removeprefix("because ")

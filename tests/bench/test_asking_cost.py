@@ -63,6 +63,16 @@ def test_an_adaptation_without_a_head_for_the_task_costs_nothing(planned, world)
     assert f"0 pre-trainings, {len(found)} cells, 1 of them not applicable" in estimate.table(found, 1e9)
 
 
+def test_a_transform_that_cannot_learn_from_the_task_costs_nothing(planned, world):
+    """AdaBERT learns from probabilities of classes, DynaBERT from the logits of words too."""
+    whole = planned(models=("random-bert",), transforms=("adabert", "dynabert"), baselines=False,
+                    tasks=("sst2", "conll2003"))  # fmt: skip
+    found = [one for one in estimate.estimates(whole, world, 1e9) if one.piece.kind == "cell"]
+    (refused,) = [one for one in found if one.note]
+    assert "conll2003" in refused.names and refused.seconds == refused.flops == 0
+    assert "finetune on a tagging task gives no probabilities of classes" in refused.line
+
+
 def test_without_a_tokenizer_a_constant_number_of_tokens_per_word_is_assumed():
     cut = Cut(Vocabulary(size=1000))
     assert cut.lengths(["a b c d e", ""]) == [round(5 * TOKENS_PER_WORD), 0]

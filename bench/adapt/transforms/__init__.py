@@ -16,6 +16,7 @@ from ptmbench.bench.errors import UsageError
 
 if TYPE_CHECKING:
     from ptmbench.bench.adapt.transforms.contract import Transform
+    from ptmbench.tasks.forms import Form
 
 _NEXT = re.compile(r"\+(?=[^\W\d])(?!\w+=)")
 """Matches a + before the name of a transform, but not before a setting ``name=``."""
@@ -43,6 +44,12 @@ class ChosenTransform(NamedTuple):
             if self.transform.label(usual) == words[0]:
                 words.append(f"{name}={value}")
         return ", ".join(words)
+
+    def obstacle(self, adaptation: str, form: "Form") -> str:
+        """Why a model of this ``adaptation`` on a ``form`` task cannot be transformed, as far as this is known without
+        the network; "" if nothing is known. A transform may define the method of this name."""
+        found = getattr(self.transform, "obstacle", None)
+        return found(adaptation, form) if found else ""
 
     def measured_texts(self, layers: int, batch: int) -> float:
         """How many texts the network could read for the cost of what the transform measures (losses of candidates,

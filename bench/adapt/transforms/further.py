@@ -7,14 +7,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ptmbench.bench.adapt import load
 from ptmbench.bench.adapt.settings import Settings
 from ptmbench.bench.engine.rates import rate_at
+from ptmbench.tasks.forms import Form
 
 if TYPE_CHECKING:
     import numpy as np
 
     from ptmbench.bench.adapt.adapted import Adapted
     from ptmbench.bench.adapt.heads import InputRow
+
+LOGITS = (Form.CLASSIFICATION, Form.REGRESSION, Form.TAGGING)
+"""Forms of tasks whose heads give logits for each text or token."""
 
 
 def further_training_settings(own: Any, adaptation: Settings) -> Settings:
@@ -27,6 +32,14 @@ def further_training_settings(own: Any, adaptation: Settings) -> Settings:
 def without_early_stopping(own: Any, adaptation: Settings) -> Settings:
     """Like `further_training_settings`, but without early stopping."""
     return replace(further_training_settings(own, adaptation), patience=10**12)
+
+
+def no_lesson(adaptation: str, form: Form, forms: Sequence[Form] = LOGITS, lesson: str = "logits to learn from") -> str:
+    """Why a transform cannot learn from the head of ``adaptation`` on a ``form`` task; "" if it can. It learns from a
+    ``lesson`` that the heads of ``forms`` give."""
+    if form in forms and load(adaptation).head(form) == f"heads.{form}":
+        return ""
+    return f"{adaptation} on a {form} task gives no {lesson}. Use it with finetune, for {', '.join(forms)} tasks."
 
 
 class Learner:

@@ -57,7 +57,8 @@ from typing import Any
 from ptmbench.bench.adapt.settings import Settings as Adapting
 from ptmbench.bench.adapt.settings import check_effect, one_of, positive, setting
 from ptmbench.bench.adapt.transforms.contract import Material, Transformed
-from ptmbench.bench.adapt.transforms.further import without_early_stopping
+from ptmbench.bench.adapt.transforms.further import no_lesson, without_early_stopping
+from ptmbench.tasks.forms import Form
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,6 +130,9 @@ class AdaBert:
 
     def training(self, settings: Settings, adaptation: Adapting) -> Adapting:
         return without_early_stopping(settings, adaptation)
+
+    def obstacle(self, adaptation: str, form: Form) -> str:
+        return no_lesson(adaptation, form, (Form.CLASSIFICATION,), "probabilities of classes")
 
     def transformed(self, material: Material) -> Transformed:
         from ptmbench.bench.adapt.transforms.adabert.network import search_and_train

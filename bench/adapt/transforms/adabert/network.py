@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ptmbench.bench.adapt import built, load, loop, shapes
+from ptmbench.bench.adapt import built, loop, shapes
 from ptmbench.bench.adapt.adapted import Adapted
 from ptmbench.bench.adapt.contract import Adaptation
 from ptmbench.bench.adapt.course import Course
@@ -17,13 +17,12 @@ from ptmbench.bench.adapt.parts import token_table
 from ptmbench.bench.adapt.predictor import Trained
 from ptmbench.bench.adapt.shapes import CellShape
 from ptmbench.bench.adapt.transforms import kernels, zeros
-from ptmbench.bench.adapt.transforms.adabert import candidates
+from ptmbench.bench.adapt.transforms.adabert import TRANSFORM, candidates
 from ptmbench.bench.adapt.transforms.adabert.learners import Probing, Searching, Tuning
 from ptmbench.bench.adapt.transforms.contract import Material, Transformed
 from ptmbench.bench.engine.cost import phase
 from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.layers.encoding import mean
-from ptmbench.tasks.forms import Form
 
 _PLAIN = ("extend", "step", "second", "loss", "layer_loss", "make", "numbers")
 """Methods of an adaptation that must be those of fine-tuning, because the student is trained and evaluated without
@@ -34,12 +33,8 @@ def check(material: Material) -> Adapted:
     """The network of ``material``. Raises `NotApplicable` if no network of cells can learn from it."""
     adapted, form = material.predictor.network, material.predictor.task.form
     name = adapted.adaptation.name
-    if form is not Form.CLASSIFICATION or load(name).head(form) != f"heads.{form}":
-        raise NotApplicable(
-            "no-classes",
-            f"because {name} on a {form} task gives no probabilities of classes. Use it with finetune, for "
-            f"{Form.CLASSIFICATION} tasks.",
-        )
+    if reason := TRANSFORM.obstacle(name, form):
+        raise NotApplicable("no-classes", f"because {reason}")
     if reason := shapes.cells_obstacle(getattr(adapted.network.encoder, "config", None)):
         raise NotApplicable("other-blocks", f"because {reason}")
     zeros.check_none(material.predictor, "adabert")

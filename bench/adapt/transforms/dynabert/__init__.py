@@ -44,7 +44,8 @@ from typing import Any
 from ptmbench.bench.adapt.settings import Settings as Adapting
 from ptmbench.bench.adapt.settings import one_of, setting
 from ptmbench.bench.adapt.transforms.contract import Material, Transformed
-from ptmbench.bench.adapt.transforms.further import without_early_stopping
+from ptmbench.bench.adapt.transforms.further import no_lesson, without_early_stopping
+from ptmbench.tasks.forms import Form
 
 
 def _are_shares(value: str) -> bool:
@@ -116,6 +117,9 @@ class DynaBert:
 
     def training(self, settings: Settings, adaptation: Adapting) -> Adapting:
         return without_early_stopping(settings, adaptation)
+
+    def obstacle(self, adaptation: str, form: Form) -> str:
+        return no_lesson(adaptation, form)
 
     def transformed(self, material: Material) -> Transformed:
         from ptmbench.bench.adapt.transforms.dynabert.network import train_subnetworks

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from ptmbench.bench.adapt import load, loop
+from ptmbench.bench.adapt import loop
 from ptmbench.bench.adapt.adapted import Adapted
 from ptmbench.bench.adapt.course import Course
 from ptmbench.bench.adapt.distil.network import soft
@@ -16,14 +16,13 @@ from ptmbench.bench.adapt.transforms import elastic, units, zeros
 from ptmbench.bench.adapt.transforms.contract import Material, Transformed
 from ptmbench.bench.adapt.transforms.dynabert import Settings
 from ptmbench.bench.adapt.transforms.elastic import SharedBlocks, Subnetwork
-from ptmbench.bench.adapt.transforms.further import Learner
+from ptmbench.bench.adapt.transforms.further import Learner, no_lesson
 from ptmbench.bench.engine.cost import phase
 from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.layers.operations import fold
 from ptmbench.models.objectives.layer_distillation import vectors_loss
 from ptmbench.tasks.forms import Form
 
-FORMS = (Form.CLASSIFICATION, Form.REGRESSION, Form.TAGGING)
 _SEED_OFFSET = 9300
 """The number that is folded into the seed for the first sub-network. Other dropout uses other numbers."""
 
@@ -101,12 +100,8 @@ def check(material: Material) -> Adapted:
     adapted, form = material.predictor.network, material.predictor.task.form
     units.shape_of(adapted)
     name = adapted.adaptation.name
-    if form not in FORMS or load(name).head(form) != f"heads.{form}":
-        forms = ", ".join(FORMS)
-        raise NotApplicable(
-            "no-logits",
-            f"because {name} on a {form} task gives no logits to learn from. Use it with finetune, for {forms} tasks.",
-        )
+    if reason := no_lesson(name, form):
+        raise NotApplicable("no-logits", f"because {reason}")
     if form is Form.TAGGING and material.predictor.settings.crf:
         raise NotApplicable(
             "crf",

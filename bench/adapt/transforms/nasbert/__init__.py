@@ -40,7 +40,8 @@ from ptmbench.bench.adapt.settings import Settings as Adapting
 from ptmbench.bench.adapt.settings import one_of, positive, setting
 from ptmbench.bench.adapt.transforms.contract import Material, Transformed
 from ptmbench.bench.adapt.transforms.dynabert import shares
-from ptmbench.bench.adapt.transforms.further import without_early_stopping
+from ptmbench.bench.adapt.transforms.further import no_lesson, without_early_stopping
+from ptmbench.tasks.forms import Form
 
 
 def _part(default: float) -> Any:
@@ -119,6 +120,9 @@ class NasBert:
 
     def training(self, settings: Settings, adaptation: Adapting) -> Adapting:
         return without_early_stopping(settings, adaptation)
+
+    def obstacle(self, adaptation: str, form: Form) -> str:
+        return no_lesson(adaptation, form)
 
     def transformed(self, material: Material) -> Transformed:
         from ptmbench.bench.adapt.transforms.nasbert.network import search_and_train

@@ -16,6 +16,7 @@ from ptmbench.bench.errors import OK, UsageError
 from ptmbench.bench.options import EvaluateOptions, OutputOptions, RunOptions
 from ptmbench.bench.runs import graph, plan, published, suites
 from ptmbench.bench.runs.artefacts import AdaptedModel, Cell, Given, Row, TransformedModel
+from ptmbench.bench.runs.combinations import Combinations
 from ptmbench.bench.runs.execute import execute
 from ptmbench.bench.runs.job import Job
 from ptmbench.bench.runs.plan import Plan, Teaching
@@ -76,9 +77,7 @@ def run_suite(options: RunOptions) -> int:
             return training_of.tuned_settings.applied(cell, designs.get(cell.row, ""))
 
         designs = {row: training_of(row.model, row.size, draw).design for row in here if row in own}
-        return plan.cells_of(
-            here,
-            found,
+        return Combinations(
             adaptations=asked.adaptations or chosen.adaptations,
             seeds=[asked.seed] if asked.seed is not None else range(asked.seeds or chosen.seeds),
             data_sha256=data_sha256,
@@ -96,7 +95,7 @@ def run_suite(options: RunOptions) -> int:
             chosen_by=chosen_by,
             tuned=tuned,
             keeps=chosen.keeps,
-        )
+        ).cells(here, found)
 
     draws = [draw for row in rows if row.kind == "pretrained" for draw in training_of.draws(row.model, row.size)]
     planned = [cell for draw in dict.fromkeys(draws or [FIRST]) for cell in cells_with(draw)]
@@ -162,9 +161,7 @@ def evaluate(options: EvaluateOptions) -> int:
             raise given.unknown(named)
         return one
 
-    cells = plan.cells_of(
-        [row],
-        chosen,
+    cells = Combinations(
         adaptations=asked.adaptations or usual.adaptations,
         seeds=[asked.seed] if asked.seed is not None else range(asked.seeds or usual.seeds),
         data_sha256=sources.Fingerprints(data),
@@ -179,7 +176,7 @@ def evaluate(options: EvaluateOptions) -> int:
         conditions=asked.conditions or usual.conditions,
         transforms=asked.transforms or usual.transforms,
         keeps=usual.keeps,
-    )
+    ).cells([row], chosen)
     for other in others:
         if other not in read.values():
             raise UsageError(

@@ -14,7 +14,8 @@ from ptmbench.bench.engine import networks
 from ptmbench.bench.errors import NotApplicable
 from ptmbench.bench.runs import cell as cells
 from ptmbench.bench.runs.answers import Context
-from ptmbench.bench.runs.plan import Cell, Row, cells_of
+from ptmbench.bench.runs.combinations import Combinations
+from ptmbench.bench.runs.plan import Cell, Row
 from ptmbench.leaderboard.records import record
 from ptmbench.models.card import Size
 from ptmbench.models.text.tokenizers import Tokenizer
@@ -141,10 +142,10 @@ def test_a_left_to_right_model_fills_blanks_consistently_with_its_likelihood():
 
 
 def test_a_plan_probes_a_pretrained_model_once_and_a_random_one_per_seed():
-    planned = cells_of(
-        [Row.parse("bert", "tiny"), Row.parse("random-bert", "tiny")], [load("lama")], adaptations=["finetune"],
-        seeds=[0, 1], data_sha256={"lama": "x"}, pretraining_of={}, tokenizer="x",
-    )  # fmt: skip
+    rows = [Row.parse("bert", "tiny"), Row.parse("random-bert", "tiny")]
+    planned = Combinations(
+        adaptations=["finetune"], seeds=[0, 1], data_sha256={"lama": "x"}, pretraining_of={}, tokenizer="x"
+    ).cells(rows, [load("lama")])
     assert [(c.row.name, c.adaptation, c.seed) for c in planned] == [
         ("bert", "cloze", 0), ("random-bert", "cloze", 0), ("random-bert", "cloze", 1),
     ]  # fmt: skip

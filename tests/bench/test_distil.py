@@ -13,7 +13,9 @@ from ptmbench.bench.adapt.heads import InputRow, stack
 from ptmbench.bench.errors import NotApplicable, UsageError
 from ptmbench.bench.runs import plan
 from ptmbench.bench.runs.artefacts import AdaptedModel, from_dict, to_dict
+from ptmbench.bench.runs.combinations import Combinations
 from ptmbench.bench.runs.estimate import cell_cost
+from ptmbench.tasks import load
 from ptmbench.tasks.task import Example
 from tests.bench.cells import make
 from tests.bench.test_schedule import cell
@@ -211,15 +213,13 @@ def test_a_teacher_with_random_weights_is_not_pretrained(planned):
 def test_only_run_and_evaluate_train_teachers(world):
     row = plan.Row.parse("random-bert", "tiny")
     with pytest.raises(UsageError, match="only `ptmbench run` and `evaluate` train"):
-        plan.cells_of(
-            [row],
-            [plan.load("sst2")],
+        Combinations(
             adaptations=("distil:teacher=bert-mini",),
             seeds=(0,),
             data_sha256={"sst2": "x"},
             pretraining_of={},
             tokenizer="x",
-        )
+        ).cells([row], [load("sst2")])
 
 
 def test_the_estimate_counts_the_predictions_of_the_teacher(world):

@@ -22,6 +22,7 @@ from ptmbench.bench.runs import cell as cells
 from ptmbench.bench.runs import plan, predict
 from ptmbench.bench.runs.answers import Context
 from ptmbench.bench.runs.artefacts import Given
+from ptmbench.bench.runs.combinations import Combinations
 from ptmbench.bench.runs.estimate import cell_cost as estimated
 from ptmbench.bench.runs.examples import auxiliary_examples, read
 from ptmbench.leaderboard.records import record
@@ -140,9 +141,7 @@ def test_each_task_has_its_own_classes():
 
 
 def plan_cell(world, requested, task="sst2", limit=48, **changes):
-    (cell,) = plan.cells_of(
-        [plan.Row.parse("random-lm_lstm", "tiny")],
-        [load(task)],
+    (cell,) = Combinations(
         adaptations=[requested],
         seeds=[0],
         data_sha256=Fingerprints(world),
@@ -150,7 +149,7 @@ def plan_cell(world, requested, task="sst2", limit=48, **changes):
         tokenizer="x",
         settings=changes,
         limit=limit,
-    )
+    ).cells([plan.Row.parse("random-lm_lstm", "tiny")], [load(task)])
     return cell
 
 

@@ -12,6 +12,7 @@ from ptmbench.bench.engine.checkpoint import digest
 from ptmbench.bench.errors import UsageError
 from ptmbench.bench.runs import plan
 from ptmbench.bench.runs.artefacts import VERSION, AdaptedModel, Given, Row
+from ptmbench.bench.runs.combinations import Combinations
 from ptmbench.bench.runs.plan import Plan
 from ptmbench.bench.runs.trainings import Pretraining, TokenizerTraining
 
@@ -42,7 +43,7 @@ def cells(rows, found=(COLA,), **changes):
         "pretraining_of": {},
         "tokenizer": "t",
     }
-    return plan.cells_of(rows, found, **(options | changes))
+    return Combinations(**(options | changes)).cells(rows, found)
 
 
 def pretraining(**changes):

@@ -14,7 +14,8 @@ from ptmbench.bench.data import corpora
 from ptmbench.bench.errors import NotApplicable
 from ptmbench.bench.runs import cell as cells
 from ptmbench.bench.runs.answers import Context
-from ptmbench.bench.runs.plan import Cell, Row, cells_of
+from ptmbench.bench.runs.combinations import Combinations
+from ptmbench.bench.runs.plan import Cell, Row
 from ptmbench.leaderboard.records import record
 from ptmbench.models.card import Size
 from ptmbench.models.text.tokenizers import Tokenizer
@@ -124,10 +125,15 @@ def test_unsuitable_tasks_and_models_are_not_applicable():
 def test_few_shot_cells_have_every_seed_and_keys_depend_on_the_shots(shots, count):
     def plan_cells(adaptation, **settings):
         row = Row.parse("gpt", "tiny")
-        return cells_of(
-            [row], [load("sst2")], adaptations=[adaptation], seeds=[0, 1, 2], data_sha256={"sst2": "x"},
-            pretraining_of={}, tokenizer="x", settings=settings,
-        )  # fmt: skip
+        combinations = Combinations(
+            adaptations=[adaptation],
+            seeds=[0, 1, 2],
+            data_sha256={"sst2": "x"},
+            pretraining_of={},
+            tokenizer="x",
+            settings=settings,
+        )
+        return combinations.cells([row], [load("sst2")])
 
     actual = plan_cells("prompt", shots=shots)
     assert len(actual) == count and actual[0].settings["shots"] == shots

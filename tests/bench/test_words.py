@@ -13,7 +13,8 @@ from ptmbench.bench.adapt.words import network as words
 from ptmbench.bench.engine import networks
 from ptmbench.bench.runs import cell as cells
 from ptmbench.bench.runs.answers import Context
-from ptmbench.bench.runs.plan import Cell, Row, cells_of
+from ptmbench.bench.runs.combinations import Combinations
+from ptmbench.bench.runs.plan import Cell, Row
 from ptmbench.bench.scoring.rescore import _restored
 from ptmbench.bench.scoring.score_files import score
 from ptmbench.leaderboard.records import record
@@ -149,10 +150,10 @@ def test_flops_count_only_the_layers_that_are_read(layers, above):
 
 
 def test_pretrained_rows_are_planned_once_and_random_rows_for_each_seed():
-    planned = cells_of(
-        [Row.parse("bert", "tiny"), Row.parse("random-bert", "tiny")], [load("word_analogy")], adaptations=["finetune"],
-        seeds=[0, 1], data_sha256={"word_analogy": "x"}, pretraining_of={}, tokenizer="x",
-    )  # fmt: skip
+    rows = [Row.parse("bert", "tiny"), Row.parse("random-bert", "tiny")]
+    planned = Combinations(
+        adaptations=["finetune"], seeds=[0, 1], data_sha256={"word_analogy": "x"}, pretraining_of={}, tokenizer="x"
+    ).cells(rows, [load("word_analogy")])
     assert [(c.row.name, c.adaptation, c.seed) for c in planned] == [
         ("bert", "words", 0), ("random-bert", "words", 0), ("random-bert", "words", 1),
     ]  # fmt: skip

@@ -20,6 +20,7 @@ from ptmbench.bench.errors import CELLS_FAILED, OK, UsageError
 from ptmbench.bench.options import TuneOptions
 from ptmbench.bench.runs import plan, suites
 from ptmbench.bench.runs.artefacts import COST, AdaptationTrial, AdaptedModel, Artefact, Cell, Row
+from ptmbench.bench.runs.combinations import Combinations
 from ptmbench.bench.runs.execute import locked_folder
 from ptmbench.bench.runs.outlook import announce
 from ptmbench.bench.runs.run import AdaptedModels, check_lengths, check_rows, tasks_of, within
@@ -124,9 +125,7 @@ def _cells(
     def neighbour(row: Row, name: str, cut: str) -> str:
         return trainings.other(name, row.size, neighbours.kind_of(name, row.size, cut)).key
 
-    return plan.cells_of(
-        rows,
-        found,
+    return Combinations(
         adaptations=options.adaptations,
         seeds=range(FIRST_SEED, FIRST_SEED + (options.seeds or SEEDS)),
         data_sha256=data_sha256,
@@ -138,7 +137,7 @@ def _cells(
         limit=options.limit or 0,
         neighbour=neighbour,
         adapted=models,
-    )
+    ).cells(rows, found)
 
 
 def candidates_of(cells: Iterable[Cell], options: TuneOptions) -> list[AdaptationCandidate]:

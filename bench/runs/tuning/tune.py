@@ -19,6 +19,7 @@ from ptmbench.bench.errors import CELLS_FAILED, OK, UsageError
 from ptmbench.bench.options import TuneOptions
 from ptmbench.bench.runs import plan, suites
 from ptmbench.bench.runs.artefacts import Cell, Row
+from ptmbench.bench.runs.combinations import Combinations
 from ptmbench.bench.runs.execute import locked_folder
 from ptmbench.bench.runs.outlook import announce
 from ptmbench.bench.runs.run import check_lengths, check_rows, tasks_of
@@ -134,9 +135,7 @@ def _probes(
                 f"{task.title} cannot compare pre-trainings, because it {reason}. Give --probe tasks with a training "
                 "set and a score that is better when it is higher."
             )
-    cells = plan.cells_of(
-        rows,
-        asked,
+    cells = Combinations(
         adaptations=(PROBING,),
         seeds=range(adaptation.FIRST_SEED, adaptation.FIRST_SEED + (options.seeds or PROBE_SEEDS)),
         data_sha256=sources.Fingerprints(data),
@@ -146,7 +145,7 @@ def _probes(
         suite_settings=suite.settings,
         settings=options.settings,
         limit=options.limit or 0,
-    )
+    ).cells(rows, asked)
     check_lengths(cells, recipe_of(dict(suite.recipe) | dict(options.training.recipe)).length)
     return {row: [cell for cell in cells if cell.row == row] for row in rows}
 

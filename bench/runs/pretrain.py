@@ -9,7 +9,6 @@ import math
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +24,13 @@ from ptmbench.bench.engine.monitoring import Log, LogOptions
 from ptmbench.bench.engine.networks import build, sized, without_scaffold
 from ptmbench.bench.engine.prefetch import prefetch
 from ptmbench.bench.engine.rates import rate_at
-from ptmbench.bench.engine.recipe import Recipe, adam_of, recipe_of, resolved
+from ptmbench.bench.engine.recipe import Recipe, adam_of, recipe_of
 from ptmbench.bench.engine.stopping import SAVE_SECONDS, Stop, check_finished
 from ptmbench.bench.engine.tensor_parallel import layouts
 from ptmbench.bench.errors import OK, ContinuedElsewhere, Diverged, UsageError
 from ptmbench.bench.options import PretrainOptions
-from ptmbench.bench.runs import given, lineage, teachers
+from ptmbench.bench.runs import given, teachers
+from ptmbench.bench.runs.specification import Specification
 from ptmbench.models.text.corpus import Corpus
 from ptmbench.models.text.pieces import CorpusUnfit
 from ptmbench.models.text.tokenizers import Tokenizer
@@ -82,48 +82,38 @@ def pretrain(
     `distribute.WorkerLost` if a worker is lost; `ContinuedElsewhere` if training must continue in ``carry``; and
     `bench.engine.stopping.Unfinished` if training stops before the last step.
     """
-    module, recipe = models.load(model), recipe or Recipe()
-    shape = sized(module, size, recipe.length)
     tokenizer = teachers.with_teacher_vocabulary(tokenizer, teacher, model)
-    recipe = resolved(recipe, module, shape, budget, tokenizer.vocabulary)
-    given.check_teacher(teacher, model, size, recipe.length, tokenizer)
+    spec = Specification(
+        model,
+        size,
+        recipe=recipe or Recipe(),
+        seed=seed,
+        budget=budget,
+        corpus=corpus,
+        tokenizer=tokenizer,
+        base=base,
+        teacher=teacher,
+    )
+    recipe, shape = spec.recipe, spec.shape
     distribute.check_split(recipe.batch, recipe.accumulate, strategy)
-    tokens_per_step = recipe.batch * recipe.length
-    described = module.describe(shape, tokenizer.vocabulary)
-    split = distribute.splits_weights(strategy)
-    if split:
+    if distribute.splits_weights(strategy):
         if runtime != "tensorflow" or carry is not None:
             raise UsageError("--strategy tensor is for TensorFlow on this machine. Leave --runtime and --carry out.")
-        layouts.check(described, strategy.model_parallel, f"{module.CARD.title} {size}")
+        layouts.check(spec.described, strategy.model_parallel, f"{spec.module.CARD.title} {size}")
         layouts.check_recipe(recipe)
-    flops_per_step = described.step_flops(recipe.batch, recipe.length)
-    version = {"model_version": module.CARD.version} if module.CARD.version > 1 else {}
-    identity = {
-        "model": model,
-        "size": size,
-        "shape": asdict(shape),
-        "recipe": asdict(recipe),
-        "seed": seed,
-        "budget": asdict(budget),
-        "corpus_sha256": corpus.fingerprint,
-        "tokenizer_sha256": tokenizer.fingerprint,
-        **version,
-        **({"base": base.weights_sha256} if base else {}),
-        **({"teacher": teacher.weights_sha256} if teacher else {}),
-    }
     with Meter() as meter, distribute.peers(strategy):
         with phase("build"):
             from ptmbench.bench.engine import objectives
 
-            steps = steps_of(budget, tokens_per_step, flops_per_step)
-            flops = steps * flops_per_step if steps else math.inf
+            steps = steps_of(budget, spec.tokens_per_step, spec.flops_per_step)
+            flops = steps * spec.flops_per_step if steps else math.inf
             network, step_function = _step_of(model, shape, tokenizer, recipe, seed, strategy, flops, teacher)
             if runtime == "pjrt":
                 from ptmbench.bench.engine.portable.step import PjrtStep
 
                 step_function = PjrtStep(step_function, network.loss.variables)
             writes = distribute.is_chief(strategy)
-            states = TrainingStates(place.states_of(out), identity, network, step_function, writes)
+            states = TrainingStates(place.states_of(out), spec.identity, network, step_function, writes)
             course = states.resume(warn)
             if course is None:
                 course = Course(steps=steps)
@@ -144,7 +134,7 @@ def pretrain(
             from ptmbench.bench.engine.portable import carry as carrying
 
             title = f"{model}-{size}"
-            parts = (network, step_function, make, rate, flops_per_step)
+            parts = (network, step_function, make, rate, spec.flops_per_step)
             course, elsewhere = carrying.exchange_folder(carry, title, states, course, *parts, warn)
             meter.earlier = course.spent
         batches = prefetch(lambda step: make(step, seed), course.step)
@@ -165,7 +155,11 @@ def pretrain(
             phase("train"),
             Stop() as stop,
             Log(
-                log if writes else LogOptions(), out.name, tokens=tokens_per_step, flops=flops_per_step, rate=rate
+                log if writes else LogOptions(),
+                out.name,
+                tokens=spec.tokens_per_step,
+                flops=spec.flops_per_step,
+                rate=rate,
             ) as logged,
         ):
             logged.begin(course)
@@ -174,35 +168,9 @@ def pretrain(
         if runtime == "pjrt" and not elsewhere:
             elsewhere = {"device": step_function.device}
         arrays = without_scaffold(network.loss, states.finite_weights(course.step))
-        measured = _held_out(network, held_out, recipe.length, flops_per_step / recipe.batch, warn) if held_out else {}
+        measured = _held_out(network, held_out, spec, warn) if held_out else {}
     course.spent = meter.spent()
-
-    total, embedding = described.parameters()
-    result = dict(about or {}) | {
-        "kind": "pretrained",
-        **{name: identity[name] for name in ("model", "size", "shape", "seed", "recipe", "corpus_sha256")},
-        **version,
-        "budget": {budget.unit: budget.amount},
-        "steps": course.step,
-        "tokens": course.step * tokens_per_step,
-        "flops": course.step * flops_per_step,
-        "seconds": round(sum(course.spent.get(name, 0.0) for name in ("trace", "compile", "train", "wait")), 3),
-        "spent": {name: round(value, 3) for name, value in course.spent.items()},
-        "peak_memory_bytes": meter.peak_memory_bytes,
-        "energy": meter.cost()["energy"],
-        "threads": environment.threads(),
-        "device": environment.device(),
-        "replicas": strategy.num_replicas_in_sync if strategy is not None else 1,
-        **({"tensor_parallel": layouts.manifest_entry(described, strategy.model_parallel)} if split else {}),
-        "parameters": total,
-        "parameters_embedding": embedding,
-        "loss": course.curve[-1]["loss"] if course.curve else None,
-        "curve": course.curve,
-        "tokenizer": tokenizer.about,
-    }
-    result |= elsewhere
-    result |= measured
-    result |= lineage.manifest_entries(result, {"base": base, "teacher": teacher})
+    result = spec.manifest(course, meter, strategy, about or {}, {**elsewhere, **measured})
     if not writes:
         return Checkpoint(out, result, {})
     texts = {"tokenizer.json": tokenizer.to_json()}
@@ -211,20 +179,19 @@ def pretrain(
     return finished
 
 
-def _held_out(
-    network: Any, corpus: Corpus, length: int, flops_per_row: float, warn: Callable[[str], None]
-) -> dict[str, Any]:
+def _held_out(network: Any, corpus: Corpus, spec: Specification, warn: Callable[[str], None]) -> dict[str, Any]:
     """Returns the manifest's entry for the loss on the held-out ``corpus``; {} if the objective cannot read it, for
-    example because it lacks annotations. A forward pass is a third of the training FLOPs ``flops_per_row`` of a row."""
+    example because it lacks annotations. A forward pass is a third of a training step."""
     from ptmbench.bench.engine import held_out
 
     try:
         with phase("evaluate"):
-            found = held_out.measured(network, corpus, length)
+            found = held_out.measured(network, corpus, spec.recipe.length)
     except CorpusUnfit as error:
         warn(f"No loss was measured on the held-out text. {error}")
         return {}
-    return {"held_out": {**found, "corpus_sha256": corpus.fingerprint, "flops": found["rows"] * flops_per_row / 3}}
+    flops = found["rows"] * spec.flops_per_step / spec.recipe.batch / 3
+    return {"held_out": {**found, "corpus_sha256": corpus.fingerprint, "flops": flops}}
 
 
 def _step_of(

@@ -183,26 +183,10 @@ def cell_cost(
     by model, and ``teacher`` is the teacher's network. A shape or network that is None follows from the names of its
     model and size.
     """
-    task = tasks.load(cell.task)
-    if cell.condition and not conditions.load(cell.condition.partition(":")[0]).fits(cell.form):
-        return 0.0, 0.0, f"the condition {cell.condition} is not for {cell.form} tasks."
-    if cell.row.kind == "baseline" and baselines.training(cell.row.name, cell.form) is not Training.NEEDED:
-        try:
-            read(task, data, task.report)
-        except DataError as error:
-            return 0.0, 0.0, str(error)
-        return 0.0, 0.0, ""
-    for name in (cell.task, *cell.auxiliary):
-        _read_split_sizes(name, data, seen)
-        reason = seen[name] if isinstance(seen[name], str) else unfit(tasks.load(name), cell.form)
-        if reason:
-            return 0.0, 0.0, reason
-    if cell.row.kind == "baseline":
-        return 0.0, 0.0, ""
-    if reason := unfit_encoders(cell.row.model, cell.neighbours):
+    reason = _obstacle(cell, data, seen)
+    if reason or cell.row.kind == "baseline":
         return 0.0, 0.0, reason
-    if cell.transforms and not load(cell.method).learns:
-        return 0.0, 0.0, f"the adaptation {cell.method} trains nothing to transform."
+    task = tasks.load(cell.task)
     settings = adaptation_settings.read(cell.method, cell.settings)
     if transforming:
         chosen = transforms.read(cell.transforms[-1])
@@ -241,6 +225,32 @@ def cell_cost(
         return 0.0, 0.0, str(error).removeprefix("because ")
     asking = sum(_teacher_flops(settings, one, cut, teacher) for one in (train, *others)) if trained else 0.0
     return trained + predicted, learning * trained + answering * predicted + asking, ""
+
+
+def _obstacle(cell: Cell, data: Path, seen: dict[str, Any]) -> str:
+    """Why ``cell`` is not applicable, as far as its data and names show it; "" if they show nothing. Reads the sizes of
+    its splits into ``seen``."""
+    task = tasks.load(cell.task)
+    if cell.condition and not conditions.load(cell.condition.partition(":")[0]).fits(cell.form):
+        return f"the condition {cell.condition} is not for {cell.form} tasks."
+    if cell.row.kind == "baseline" and baselines.training(cell.row.name, cell.form) is not Training.NEEDED:
+        try:
+            read(task, data, task.report)
+        except DataError as error:
+            return str(error)
+        return ""
+    for name in (cell.task, *cell.auxiliary):
+        _read_split_sizes(name, data, seen)
+        reason = seen[name] if isinstance(seen[name], str) else unfit(tasks.load(name), cell.form)
+        if reason:
+            return reason
+    if cell.row.kind == "baseline":
+        return ""
+    if reason := unfit_encoders(cell.row.model, cell.neighbours):
+        return reason
+    if cell.transforms and not load(cell.method).learns:
+        return f"the adaptation {cell.method} trains nothing to transform."
+    return ""
 
 
 def _cut(plan: Plan, cell: Cell) -> Cut:

@@ -39,7 +39,7 @@ class AskedAdaptation(NamedTuple):
         return cls(text, name, own, settings.get(AFTER, ""))
 
     @property
-    def before(self) -> "AskedAdaptation":
+    def first(self) -> "AskedAdaptation":
         """The same adaptation to the intermediate task."""
         pairs = "+".join(map("=".join, self.settings.items()))
         return AskedAdaptation(f"{self.name}:{pairs}" if pairs else self.name, self.name, self.settings)
@@ -82,8 +82,8 @@ class Combinations:
     """Gives a cell its tuned settings. Models of an intermediate task keep the untuned ones."""
     keeps: Callable[[Cell], bool] = lambda cell: True
     """Whether to run a combination of the other options. Called before conditions are added."""
-    _before: set[str] = field(default_factory=set, init=False, repr=False)
-    """Keys of the cells that represent the training on an intermediate task or the training of a teacher."""
+    _needed: set[str] = field(default_factory=set, init=False, repr=False)
+    """Keys of the cells that represent the training on an intermediate task, or that of a teacher."""
 
     def cells(self, rows: Sequence[Row], tasks: Sequence[Task]) -> tuple[Cell, ...]:
         """The cells of all combinations with ``rows`` and ``tasks``, in the order of the board. Each is followed by the
@@ -98,7 +98,7 @@ class Combinations:
         cells: dict[str, Cell] = {}
         for one in plain.values():
             key = training_cell(one).key if _learns(one) else ""
-            shared = any(other.transforms for other in kept[one.key]) or alike[key] > 1 or key in self._before
+            shared = any(other.transforms for other in kept[one.key]) or alike[key] > 1 or key in self._needed
             for other in kept[one.key]:
                 cells |= {made.key: made for made in self._under_conditions(other, shared)}
         return tuple(cells.values())
@@ -126,8 +126,8 @@ class Combinations:
         tokenizer = self.own_tokenizers.get(row.model or "", self.tokenizer) if row.kind != "baseline" else ""
         start = begins.pretraining if begins else self.pretraining_of.get(row)
         # A task is not its own intermediate task.
-        first = asked.after not in ("", task.name) and adaptation == asked.text
-        adapted_before = self._intermediate_models(row, asked) if first else {}
+        staged = asked.after not in ("", task.name) and adaptation == asked.text
+        first_models = self._first_models(row, asked) if staged else {}
         teachers, others_teachers = self._teachers(task, method, settings)
         extra_encoders = settings.models(task.form)
         for seed in self._seeds(row, task, method, settings, start):
@@ -147,7 +147,7 @@ class Combinations:
                 limit=self.limit,
                 auxiliary={name: self._auxiliary(name) for name in settings.others},
                 neighbours={name: self.neighbour(row, name, cut) for name, cut in extra_encoders.items()},
-                adapted=adapted_before.get(seed, ""),
+                adapted=first_models.get(seed, ""),
                 teacher=teachers.get(seed, ""),
                 auxiliary_teachers={name: by_seed[seed] for name, by_seed in others_teachers.items()},
                 plugins=plugins.sources((row.model, *extra_encoders), task.name, method),
@@ -160,14 +160,14 @@ class Combinations:
         draws = row.kind != "baseline" and (drawn or load_adaptation(method).draws(settings))
         return self.seeds if draws or task.train_examples else self.seeds[:1]
 
-    def _intermediate_models(self, row: Row, asked: AskedAdaptation) -> dict[int, str]:
+    def _first_models(self, row: Row, asked: AskedAdaptation) -> dict[int, str]:
         """The keys of the models of ``row`` adapted to the intermediate task of ``asked``, by seed."""
-        task, before = load(asked.after), asked.before
+        task = load(asked.after)
         if adaptation_of(row, task.form, asked.name) != asked.name:
             raise UsageError(
                 f"'{asked.text}': models are not trained on {asked.after}. Name another intermediate task."
             )
-        return self._adapted_before(map(training_cell, self._plain(row, task, before)))
+        return self._needed_models(map(training_cell, self._plain(row, task, asked.first)))
 
     def _teachers(
         self, task: Task, method: str, settings: Settings
@@ -189,12 +189,12 @@ class Combinations:
             )
         begins, way = self.teacher(named), load_adaptation(method).teaching
         found = self._plain(begins.row, task, AskedAdaptation(way, way, {}), begins)
-        return self._adapted_before(training_cell(one if begins.tokenizer else self.tuned(one)) for one in found)
+        return self._needed_models(training_cell(one if begins.tokenizer else self.tuned(one)) for one in found)
 
-    def _adapted_before(self, cells: Iterator[Cell]) -> dict[int, str]:
+    def _needed_models(self, cells: Iterator[Cell]) -> dict[int, str]:
         """The keys of the adapted models of ``cells``, which other cells begin with or learn from, by seed."""
         found = list(cells)
-        self._before.update(one.key for one in found)
+        self._needed.update(one.key for one in found)
         return {one.seed: self.adapted(one) for one in found}
 
     def _auxiliary(self, name: str) -> dict[str, Any]:

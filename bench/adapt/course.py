@@ -119,9 +119,9 @@ class Bookmark:
         value and its FLOPs. ``what`` and ``unit`` name the values in the progress bar.
 
         A measurement is saved and resumed like a training, so one that took long is not repeated if the cell is stopped
-        later.
+        later. Measurements during the same training, or between the same trainings, need different names.
         """
-        place = f"measured-{what.replace(' ', '-')}"
+        place = f"{self._place}-{what.replace(' ', '-')}"
         values, flops = self._measured(place)
         if 0 < len(values) < count:
             self.tell(f"The cell goes on after {len(values)} of {count} {unit}, where it was stopped.")

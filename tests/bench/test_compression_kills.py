@@ -3,7 +3,8 @@
 Gates have the most state: weights, their optimizer, and parameters outside of the network. DynaBERT trains twice, and
 the result of its first training is the teacher of the second. AdaBERT trains three times: first probes, whose
 predictions the others learn, then the scores of candidates, which determine the network, and last that network. Q-BERT
-measures sensitivities, which determine the bits of the training that follows.
+measures sensitivities, which determine the bits of the training that follows. NAS-BERT measures candidates in and after
+its first training, and trains the network that they determine.
 """
 
 import dataclasses
@@ -29,8 +30,9 @@ from tests.bench.test_transform_cells import changes_of
 
 SHAPE = Size(layers=2, width=32, heads=4, inner=24, length=96)
 TWELVE = {"epochs": 4, "batch": 16}
+SEARCH = "nasbert:shares=0.5/1+parameters=1+bins=1+search_epochs=2+tuning_epochs=2"
 CELLS = "layers=2+nodes=1+width=8+probe_epochs=1+search_epochs=2+tuning_epochs=1"
-WAYS = {  # the adaptation, the transform, and the number of steps or eigenvalues after which the process is killed
+WAYS = {  # the adaptation, the transform, and the number of steps or measurements after which the process is killed
     "gates": ("finetune", "gates:epochs=4+penalty=100+gate_rate=0.9", 2),
     "theseus": ("finetune", "theseus:epochs=4", 2),
     "dynabert": ("finetune", "dynabert:widths=0.5/1+depths=0.5/1+width_epochs=2+depth_epochs=2", 8),
@@ -39,6 +41,9 @@ WAYS = {  # the adaptation, the transform, and the number of steps or eigenvalue
     "adabert, training": ("finetune", f"adabert:{CELLS}", 10),
     "qbert, eigenvalues": ("finetune", "qbert:epochs=4+slices=1", 3),
     "qbert, training": ("finetune", "qbert:epochs=4+slices=1", 11),
+    "nasbert, candidates in the search": ("finetune", SEARCH, 7),
+    "nasbert, candidates after the search": ("finetune", SEARCH, 18),
+    "nasbert, training": ("finetune", SEARCH, 24),
     "layerdrop": ("layerdrop", "", 2),
     "pabee": ("pabee", "", 2),
 }

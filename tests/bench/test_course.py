@@ -178,7 +178,15 @@ def test_a_signal_stops_a_measurement_and_saves_it(tmp_path):
         Bookmark(tmp_path, 60.0, print).measure("things", "things", 5, one)
     values, flops = Bookmark(tmp_path, 60.0, print).measure("things", "things", 5, lambda number: (float(number), 1.0))
     assert values.tolist() == [0, 1, 2, 3, 4] and flops == 5
-    assert len(list((tmp_path / "measured-things").iterdir())) == 2  # the stop, and the end
+    assert len(list((tmp_path / "training-0-things").iterdir())) == 2  # the stop, and the end
+
+
+def test_measurements_of_one_name_before_and_after_a_training_are_two(tmp_path):
+    bookmark = Bookmark(tmp_path, -1.0, lambda line: None)
+    first, _ = bookmark.measure("things", "things", 2, lambda number: (1.0, 1.0))
+    bookmark.begin(Summing())
+    second, _ = bookmark.measure("things", "things", 2, lambda number: (2.0, 1.0))
+    assert first.tolist() == [1, 1] and second.tolist() == [2, 2]
 
 
 def test_the_time_of_an_interrupted_measurement_is_counted(tmp_path):

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from ptmbench import tasks
 from ptmbench.bench.adapt import heads, predictor, shapes, transforms
+from ptmbench.bench.adapt.course import Bookmark
 from ptmbench.bench.adapt.heads import stack
 from ptmbench.bench.adapt.settings import defaults
 from ptmbench.bench.errors import NotApplicable
@@ -141,7 +142,7 @@ def search_and_weights(tokenizer, rows):
     sizes = {width: shared.parameters(width) for width in shared.widths}
     blocks = blocks_of(options, 2, sizes, sizes)
     settings = SETTINGS(search_epochs=2, bins=2)
-    return Searching(found, shared, options, blocks, rows, settings, 6), found.arrays()
+    return Searching(found, shared, options, blocks, rows, settings, 6, Bookmark()), found.arrays()
 
 
 @pytest.fixture
@@ -155,13 +156,13 @@ def search(search_and_weights):
 
 def take_path(search, *path):
     """Sets the current path of the search: the width of each layer."""
-    search._take(0, path)
+    search.take(0, path)
 
 
 def block_losses(search, rows):
     """The loss of each block on the current path."""
     batch = {name: tf.constant(array) for name, array in stack(rows).items()}
-    return search._run("losses", lambda given: search._block_losses(given, None), batch).numpy()
+    return search.run("losses", lambda given: search._block_losses(given, None), batch).numpy()
 
 
 def test_a_block_is_trained_on_the_inputs_and_outputs_of_the_teachers_block(search, rows):
@@ -208,16 +209,42 @@ def test_candidates_are_measured_like_paths_in_training(search, rows, monkeypatc
     weights = search.adapted.arrays()
     search.adapted.assign({name: v + rng.normal(0, 0.02, v.shape) for name, v in weights.items()})
     monkeypatch.setattr(search, "_judged", [*rows, *rows] * 9)
-    found, spent = search.measured()
+    found, spent = search.measured(6)
     for block, losses in zip(search.blocks, found, strict=True):
         for place, path in enumerate(block.paths):
-            search._take(block.begin, path)
+            search.take(block.begin, path)
             assert losses[place] == pytest.approx(block_losses(search, rows)[block.begin // 2], rel=1e-5)
-    every = sum(search._shared.block_flops(width, rows) for width in search._shared.widths)
+    every = sum(search.shared.block_flops(width, rows) for width in search.shared.widths)
     assert spent == pytest.approx(18 * (search.adapted.forward_flops(rows) + (1 + 5 + 1) * every))
     search.alive[0][[0, 24]] = False
-    again, less = search.measured()
+    again, less = search.measured(6)
     assert np.isinf(again[0][[0, 24]]).all() and np.array_equal(again[0][1:24], found[0][1:24]) and less < spent
+
+
+def test_a_stopped_measurement_of_candidates_resumes_to_the_same_losses(search, rows, monkeypatch, tmp_path):
+    """It is stopped after each value. Layers that are computed again are not counted again."""
+    from ptmbench.bench.adapt.transforms.nasbert.network import Measuring
+
+    rng = np.random.default_rng(6)
+    search.adapted.assign({name: v + rng.normal(0, 0.02, v.shape) for name, v in search.adapted.arrays().items()})
+    monkeypatch.setattr(search, "_judged", [*rows, *rows] * 9)
+    found, spent = search.measured(6)
+    whole, done = Measuring.one, []
+
+    def stopped(measuring, number):
+        if len(done) == 1:
+            done.clear()
+            raise InterruptedError
+        done.append(number)
+        return whole(measuring, number)
+
+    monkeypatch.setattr(Measuring, "one", stopped)
+    monkeypatch.setattr(search, "_bookmark", Bookmark(tmp_path, -1.0, lambda line: None))
+    for _ in range(2 * 30 - 1):
+        with pytest.raises(InterruptedError):
+            search.measured(6)
+    again, counted = search.measured(6)
+    assert all(map(np.array_equal, found, again)) and counted == spent
 
 
 def test_candidates_are_dropped_between_epochs_and_saved_in_the_state(search, rows):
@@ -233,7 +260,7 @@ def test_candidates_are_dropped_between_epochs_and_saved_in_the_state(search, ro
     # In each bin, the remaining candidates have lower losses than the dropped ones.
     memory, alive = search.memory(), search.alive
     search.alive = before
-    losses, _ = search.measured()
+    losses, _ = search.measured(6)
     for loss, bins, stays in zip(losses, search._bins, alive, strict=True):
         for number in set(bins):
             inside = bins == number
@@ -243,7 +270,7 @@ def test_candidates_are_dropped_between_epochs_and_saved_in_the_state(search, ro
 
 
 def test_the_cost_of_measuring_is_estimated(search, rows, world):
-    _, spent = search.measured()
+    _, spent = search.measured(6)
     settings = SETTINGS(shares="0.5/1", examples=len(rows), search_epochs=1)
     texts = settings.measured_texts(3, 8) * search.adapted.forward_flops(rows) / len(rows)
     assert 1 <= texts / spent <= 2  # the estimate has two blocks of two layers

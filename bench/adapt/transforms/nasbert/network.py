@@ -1,11 +1,10 @@
 """The search of NAS-BERT in TensorFlow: training of the supernet, losses of candidates, and the chosen network."""
 
 import itertools
-import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ import tensorflow as tf
 
 from ptmbench.bench.adapt import loop
 from ptmbench.bench.adapt.adapted import Adapted
-from ptmbench.bench.adapt.course import Course
+from ptmbench.bench.adapt.course import Bookmark, Course
 from ptmbench.bench.adapt.heads import InputRow, stack
 from ptmbench.bench.adapt.parts import check_stepwise
 from ptmbench.bench.adapt.settings import Settings as Adapting
@@ -24,7 +23,6 @@ from ptmbench.bench.adapt.transforms.elastic import SharedBlocks, Subnetwork, Wi
 from ptmbench.bench.adapt.transforms.further import Learner
 from ptmbench.bench.adapt.transforms.nasbert import Settings, candidates
 from ptmbench.bench.adapt.transforms.nasbert.candidates import Block
-from ptmbench.bench.console import Bar, progress
 from ptmbench.bench.engine.cost import Traced, phase
 from ptmbench.bench.engine.graph import as_graph
 from ptmbench.bench.errors import NotApplicable
@@ -43,7 +41,7 @@ class Searching(Learner):
     ``shared`` keeps. ``judged`` are the texts for measuring the losses of candidates.
 
     Paths depend only on the seed and the step number, and the remaining candidates are part of the training's state. So
-    a resumed training gives the same result as an uninterrupted one.
+    a resumed training gives the same result as an uninterrupted one. The measurements are saved in ``bookmark``.
     """
 
     def __init__(
@@ -55,8 +53,10 @@ class Searching(Learner):
         judged: Sequence[InputRow],
         settings: Settings,
         steps: int,
+        bookmark: Bookmark,
     ):
-        self._shared, self._options, self.blocks, self._judged, self._steps = shared, options, blocks, judged, steps
+        self.shared, self._options, self.blocks, self._judged = shared, options, blocks, judged
+        self._steps, self._bookmark = steps, bookmark
         self.alive = [np.ones(len(block.paths), bool) for block in blocks]
         """For each block, which candidates are left."""
         self._bins = [block.bins(settings.bins) for block in blocks]
@@ -74,11 +74,11 @@ class Searching(Learner):
         """Drops candidates at the end of an epoch, and draws the path for the step in ``seed``."""
         spent = 0.0
         if seed[1] in self._turns:
-            losses, spent = self.measured()
+            losses, spent = self.measured(seed[1])
             self.alive = list(map(candidates.shrunk, losses, self._bins, self.alive))
         rng = np.random.default_rng([seed[0], 9, seed[1]])
         for block, left in zip(self.blocks, self.alive, strict=True):
-            self._take(block.begin, block.paths[rng.choice(np.flatnonzero(left))])
+            self.take(block.begin, block.paths[rng.choice(np.flatnonzero(left))])
         rows, made = self.adapted.make(rows, settings, seed)
         return rows, spent + made
 
@@ -86,37 +86,15 @@ class Searching(Learner):
         """The sum of the losses of the blocks on the ``chosen`` path."""
         return {"loss": tf.reduce_sum(self._block_losses(batch, seed))}
 
-    def measured(self) -> tuple[list[np.ndarray], float]:
-        """Returns the losses of the remaining candidates of each block (infinity for the others), and the FLOPs. The
-        teacher runs once, and candidates with the same first layers share their computation."""
-        measurements = math.ceil(len(self._judged) / _BATCH) * int(np.concatenate(self.alive).sum())
-        with progress("measure candidates", measurements, "losses", brief=True) as bar:
-            return self._measured(bar)
-
-    def _measured(self, bar: Bar) -> tuple[list[np.ndarray], float]:
-        found, spent = [np.where(alive, 0.0, np.inf) for alive in self.alive], 0.0
-        rows = sorted(self._judged, key=lambda row: row.tokens)
-        for begin in range(0, len(rows), _BATCH):
-            some = rows[begin : begin + _BATCH]
-            share = sum(row.tokens for row in some) / sum(row.tokens for row in rows)
-            batch = {name: tf.convert_to_tensor(array) for name, array in stack(some).items()}
-            *taught, bias, weights = self._run("teacher", self._taught, batch)
-            flops = {width: self._shared.block_flops(width, some) for width in self._shared.widths}
-            spent += self.adapted.forward_flops(some)
-            for block, losses in zip(self.blocks, found, strict=True):
-                before, vectors = (), [taught[block.begin]]
-                for place in np.flatnonzero(np.isfinite(losses)):
-                    path = block.paths[place]
-                    same = sum(itertools.takewhile(bool, map(operator.eq, before, path)))
-                    del vectors[same + 1 :]
-                    self._take(block.begin, path)
-                    for index, width in enumerate(path[same:], block.begin + same):
-                        vectors.append(self._run(index, partial(self._forward, index), vectors[-1], bias))
-                        spent += flops.get(width, 0.0)
-                    loss = self._run("loss", vectors_loss, vectors[-1], taught[block.end], weights)
-                    losses[place] += share * float(loss)
-                    bar.advance()
-                    before = path
+    def measured(self, step: int) -> tuple[list[np.ndarray], float]:
+        """Returns the losses of the remaining candidates of each block (infinity for the others) after ``step`` steps,
+        and the FLOPs. A measurement that was stopped resumes."""
+        measuring = Measuring(self, self._judged)
+        what, count = f"candidates after step {step}", len(measuring.order)
+        values, spent = self._bookmark.measure(what, "losses", count, measuring.one)
+        found = [np.where(alive, 0.0, np.inf) for alive in self.alive]
+        for (_, block, place), value in zip(measuring.order, values, strict=True):
+            found[block][place] += value
         return found, spent
 
     def ready(self, step: int) -> bool:
@@ -134,44 +112,29 @@ class Searching(Learner):
         super().recall(list(memory[:-count]))
         self.alive = [np.asarray(one, bool) for one in memory[-count:]]
 
-    def _take(self, begin: int, path: Subnetwork) -> None:
+    def take(self, begin: int, path: Subnetwork) -> None:
         """Makes ``path`` the chosen path of the layers from number ``begin`` on."""
         numbers = self.chosen.numpy()
         numbers[begin : begin + len(path)] = [self._numbers[begin + at][width] for at, width in enumerate(path)]
         self.chosen.assign(numbers)
 
-    def _path_flops(self, rows: Sequence[InputRow]) -> float:
-        path = [option[number] for option, number in zip(self._options, self.chosen.numpy(), strict=True)]
-        return sum(self._shared.block_flops(width, rows) for width in path if width is not None)
-
-    def _run(self, name: str | int, function: Callable, *given: Any) -> Any:
+    def run(self, name: str | int, function: Callable, *given: Any) -> Any:
         """Calls ``function`` with ``given`` tensors, as a graph that is traced once for each ``name``."""
         if name not in self._graphs:
             self._graphs[name] = as_graph(function, *given)
         return self._graphs[name](*given)
 
-    def _block_losses(self, batch: Mapping[str, Any], seed: Any) -> tf.Tensor:
-        """The loss of each block on the ``chosen`` path, [N]."""
-        *taught, bias, weights = self._taught(batch)
-        drop, found = Drop(self.adapted.network.encoder.dropout, seed, 0), []
-        for block in self.blocks:
-            x = taught[block.begin]
-            for index in range(block.begin, block.end):
-                x = self._forward(index, x, bias, drop)
-            found.append(vectors_loss(x, taught[block.end], weights))
-        return tf.stack(found)
-
-    def _taught(self, batch: Mapping[str, Any]) -> tuple[tf.Tensor, ...]:
+    def taught(self, batch: Mapping[str, Any]) -> tuple[tf.Tensor, ...]:
         """The hidden states [B, T, D] of the teacher, the bias of all blocks, and the weights [B, T] of tokens in a
         loss."""
         encoder, channels = self.adapted.network.encoder, self.adapted.channels(batch)
-        with self._shared.using_copy():
+        with self.shared.using_copy():
             states = [tf.stop_gradient(x) for x in encoder(channels).layers]
             _, bias = encoder.entered(channels)
         present = tf.cast(tf.not_equal(batch["tokens"], 0), tf.float32)
         return *states, bias, present / tf.reduce_sum(present)
 
-    def _forward(self, index: int, x: tf.Tensor, bias: tf.Tensor, drop: Drop = NO_DROP) -> tf.Tensor:
+    def forward(self, index: int, x: tf.Tensor, bias: tf.Tensor, drop: Drop = NO_DROP) -> tf.Tensor:
         """The output of layer ``index`` for ``x`` [B, T, D] with the ``chosen`` option."""
         encoder, (count, length) = self.adapted.network.encoder, shape(x)[:2]
         with encoder.stack.detoured(self._layer):
@@ -180,15 +143,89 @@ class Searching(Learner):
         flat = encoder.ended(flat) if index + 1 == encoder.depth else flat
         return tf.reshape(flat, [count, length, encoder.width])
 
+    def _path_flops(self, rows: Sequence[InputRow]) -> float:
+        path = [option[number] for option, number in zip(self._options, self.chosen.numpy(), strict=True)]
+        return sum(self.shared.block_flops(width, rows) for width in path if width is not None)
+
+    def _block_losses(self, batch: Mapping[str, Any], seed: Any) -> tf.Tensor:
+        """The loss of each block on the ``chosen`` path, [N]."""
+        *taught, bias, weights = self.taught(batch)
+        drop, found = Drop(self.adapted.network.encoder.dropout, seed, 0), []
+        for block in self.blocks:
+            x = taught[block.begin]
+            for index in range(block.begin, block.end):
+                x = self.forward(index, x, bias, drop)
+            found.append(vectors_loss(x, taught[block.end], weights))
+        return tf.stack(found)
+
     def _layer(self, block: Any, x: tf.Tensor, index: int, bias: tf.Tensor, rows: Rows, drop: Drop) -> tf.Tensor:
         """The output of layer ``index`` for ``x`` [N, D] with the ``chosen`` option."""
 
         def option(width: Width | None) -> Callable[[], tf.Tensor]:
             if width is None:
                 return lambda: tf.identity(x)
-            return lambda: self._shared.block(width, index, x, bias, rows, drop)
+            return lambda: self.shared.block(width, index, x, bias, rows, drop)
 
         return tf.switch_case(self.chosen[index], list(map(option, self._options[index])))
+
+
+class Measuring:
+    """Measures the losses of the remaining candidates of ``search`` on ``rows``, one after the other.
+
+    A candidate starts from the hidden states after the last layer that it shares with the candidate before it.
+    """
+
+    def __init__(self, search: Searching, rows: Sequence[InputRow]):
+        rows = sorted(rows, key=lambda row: row.tokens)
+        self._search, self._tokens = search, sum(row.tokens for row in rows)
+        self._batches = [rows[begin : begin + _BATCH] for begin in range(0, len(rows), _BATCH)]
+        self.order = [
+            (batch, block, place)
+            for batch in range(len(self._batches))
+            for block, alive in enumerate(search.alive)
+            for place in np.flatnonzero(alive)
+        ]
+        """For each measurement, the numbers of its batch, block and candidate."""
+        self._teacher = lru_cache(maxsize=1)(self._taught)
+        self._reached: tuple[int, list[tf.Tensor]] = (-1, [])
+        """The number of the last measurement, and the input of its block and the hidden states after its layers."""
+
+    def one(self, number: int) -> tuple[float, float]:
+        """Returns the loss of the candidate ``order[number]`` on its batch, as its part of the loss on all texts, and
+        the FLOPs: those of the layers that it does not share, and of the teacher for the first candidate of a batch."""
+        batch, block_number, place = self.order[number]
+        search, block, rows = self._search, self._search.blocks[block_number], self._batches[batch]
+        path, shared = block.paths[place], self._shared_layers(number)
+        taught, bias, weights, block_flops = self._teacher(batch)
+        last, vectors = self._reached
+        # After a resumption, the shared layers are computed again, but not counted again.
+        vectors = vectors[: shared + 1] if shared and last == number - 1 else [taught[block.begin]]
+        search.take(block.begin, path)
+        for index in range(block.begin + len(vectors) - 1, block.end):
+            vectors.append(search.run(index, partial(search.forward, index), vectors[-1], bias))
+        self._reached = number, vectors
+        loss = search.run("loss", vectors_loss, vectors[-1], taught[block.end], weights)
+        flops = sum(block_flops[width] for width in path[shared:] if width is not None)
+        if number == 0 or self.order[number - 1][0] != batch:
+            flops += search.adapted.forward_flops(rows)
+        return float(loss) * sum(row.tokens for row in rows) / self._tokens, flops
+
+    def _shared_layers(self, number: int) -> int:
+        """The number of first layers that a candidate shares with the one before it in the same block and batch."""
+        *here, place = self.order[number]
+        *before, other = self.order[number - 1] if number else (-1, -1, 0)
+        if here != before:
+            return 0
+        paths = self._search.blocks[here[1]].paths
+        return sum(itertools.takewhile(bool, map(operator.eq, paths[other], paths[place])))
+
+    def _taught(self, number: int) -> tuple[list[tf.Tensor], tf.Tensor, tf.Tensor, dict[Width, float]]:
+        """For a batch: the hidden states of the teacher, the bias of all blocks, the weights of tokens in a loss, and
+        the FLOPs of a block of each width."""
+        search, rows = self._search, self._batches[number]
+        batch = {name: tf.convert_to_tensor(array) for name, array in stack(rows).items()}
+        *states, bias, weights = search.run("teacher", search.taught, batch)
+        return states, bias, weights, {width: search.shared.block_flops(width, rows) for width in search.shared.widths}
 
 
 def search_and_train(material: Material) -> Transformed:
@@ -241,12 +278,12 @@ def _search(
     """Trains the supernet, and returns the architecture with the lowest loss and the cost of the search."""
     settings, rows = material.settings, material.rows["train"]
     training = replace(material.training, epochs=settings.search_epochs)
-    judged = material.rows["selection"][: settings.examples]
-    learner = Searching(adapted, shared, options, blocks, judged, settings, loop.steps_of(rows, training))
+    judged, steps = material.rows["selection"][: settings.examples], loop.steps_of(rows, training)
+    learner = Searching(adapted, shared, options, blocks, judged, settings, steps, material.bookmark)
     zeros.keep(learner, material.predictor)
     with phase("train"):
         course = loop.train(learner, rows, training, material.seed, material.score, material.bookmark)
-    losses, spent = learner.measured()
+    losses, spent = learner.measured(course.steps)
     return candidates.selected(blocks, losses, learner.alive, limits), replace(course, flops=course.flops + spent)
 
 

@@ -44,8 +44,8 @@ class Course:
 
 
 class Bookmark:
-    """Saves the progress of a cell in ``folder``: the states of its trainings and long measurements, one after the
-    other.
+    """Saves the progress of a cell in ``folder``: the states of its trainings, one after the other, and of long
+    measurements before, between or in them.
 
     A state of a training has the variables that training changes, the best weights so far, the optimizer and the
     `Course`. A repeated cell resumes each training from its newest intact state. A training without a state is cheap to

@@ -1,8 +1,9 @@
 """Stops a training on SIGINT or SIGTERM, and checks that a training did all of its steps.
 
-Ctrl-C and SIGTERM take effect at the end of a step, so that the training state on disk is complete. After a power cut,
-the work since the last save is lost. Every training loop calls `check_finished` after its last step, because only a
-loop that did all of its steps may report a result.
+Ctrl-C and SIGTERM take effect at the end of a step, so that the training state on disk is complete. If a step
+includes a long measurement, they take effect after its next value. Then, and after a power cut, the work since the
+last save is lost. Every training loop calls `check_finished` after its last step, because only a loop that did all of
+its steps may report a result.
 """
 
 import signal

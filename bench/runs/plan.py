@@ -13,6 +13,7 @@ from ptmbench.bench.adapt import load as load_adaptation
 from ptmbench.bench.adapt import names as adaptation_names
 from ptmbench.bench.adapt import only
 from ptmbench.bench.adapt import settings as adaptation_settings
+from ptmbench.bench.engine.networks import sized
 from ptmbench.bench.errors import UsageError
 from ptmbench.bench.runs import graph
 from ptmbench.bench.runs.artefacts import RANDOM, Artefact, Cell, Row, from_dict, to_dict
@@ -97,6 +98,15 @@ def rows_of(names: Sequence[str], sizes: Sequence[str], floor: Sequence[str] | N
                 rows.append(Row.parse(RANDOM + name, size))
     rows += [Row.parse(name, None) for name in floor or ()]
     return list(dict.fromkeys(rows))
+
+
+def check_rows(rows: Sequence[Row]) -> None:
+    """Raises the error of an unknown model or size, or of a broken file of a model or baseline, before training."""
+    for row in rows:
+        if row.kind == "baseline":
+            baselines.label(row.name)
+        if row.model:
+            sized(models.load(row.model), row.size, 0)  # raises the error
 
 
 def adaptation_of(row: Row, form: Form, adaptation: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ptmbench import models, tasks
 from ptmbench.bench.adapt import neighbours
-from ptmbench.bench.baselines import by_default, label
+from ptmbench.bench.baselines import by_default
 from ptmbench.bench.console import say
 from ptmbench.bench.data import sources
 from ptmbench.bench.engine.checkpoint import Checkpoint
@@ -17,13 +17,14 @@ from ptmbench.bench.options import EvaluateOptions, OutputOptions, RunOptions
 from ptmbench.bench.runs import graph, plan, published, suites
 from ptmbench.bench.runs.artefacts import AdaptedModel, Cell, Given, Row, TransformedModel
 from ptmbench.bench.runs.combinations import Combinations
+from ptmbench.bench.runs.drawn import DrawnCells
 from ptmbench.bench.runs.execute import execute
 from ptmbench.bench.runs.job import Job
 from ptmbench.bench.runs.plan import Plan, Teaching
 from ptmbench.bench.runs.stages import Trainings, pretrained_in
 from ptmbench.bench.runs.suites import Suite
 from ptmbench.bench.runs.task_teachers import TaskTeachers, row_of
-from ptmbench.bench.runs.trainings import FIRST, GIVEN, Draw
+from ptmbench.bench.runs.trainings import GIVEN
 from ptmbench.tasks.task import MissingData, Task
 
 
@@ -41,65 +42,16 @@ def run_suite(options: RunOptions) -> int:
     found = tasks_of(asked.tasks or chosen.tasks)
     floor = by_default(found) if options.baselines else None
     rows = plan.rows_of(options.models or chosen.models, options.sizes or chosen.sizes, floor)
-    check_rows(rows)
+    plan.check_rows(rows)
     if data is None:
         data = sources.embedded(out)
         found = found if asked.tasks else within(data, found)
     training_of = Trainings(chosen, training, data) if any(row.model for row in rows) else None
     adapted, data_sha256 = AdaptedModels(), sources.Fingerprints(data)
     given = TaskTeachers(asked.task_teachers)
-
-    def cells_with(draw: Draw) -> tuple[Cell, ...]:
-        """The cells of the rows that are pre-trained by ``draw``, and of the rows that are not pre-trained."""
-        own = {row for row in rows if row.kind == "pretrained" and draw in training_of.draws(row.model, row.size)}
-        here = [row for row in rows if row.kind != "pretrained" or row in own]
-        chosen_by = {row: training_of.chosen_by(row.model, row.size, draw) for row in own}
-
-        def neighbour(row: Row, name: str, cut: str) -> str:
-            """The key of the pre-training of the extra encoder ``name``, which may also be a row of the run."""
-            return training_of.other(name, row.size, neighbours.kind_of(name, row.size, cut), draw).key
-
-        def teacher(named: str) -> Teaching:
-            """The given checkpoint ``named``, or the row of the teacher, which may also be a row of the run."""
-            if found := given(named):
-                return found
-            row = plan.teacher_row(named)
-            check_rows([row])
-            pretrained = row.kind == "pretrained"
-            return Teaching(row, training_of.other(row.model, row.size, "", draw).key if pretrained else None)
-
-        def tuned(cell: Cell) -> Cell:
-            """``cell`` with tuned settings, if there are any."""
-            if training_of is None or training_of.tuned_settings is None:
-                return cell
-            if cell.row not in here:
-                return cell  # a teacher that is no row of the run
-            return training_of.tuned_settings.applied(cell, designs.get(cell.row, ""))
-
-        designs = {row: training_of(row.model, row.size, draw).design for row in here if row in own}
-        return Combinations(
-            adaptations=asked.adaptations or chosen.adaptations,
-            seeds=[asked.seed] if asked.seed is not None else range(asked.seeds or chosen.seeds),
-            data_sha256=data_sha256,
-            pretraining_of={row: training_of(row.model, row.size, draw).key for row in here if row in own},
-            tokenizer=training_of.tokenizer().key if training_of else "",
-            own_tokenizers=training_of.own_tokenizers([row.model for row in here]) if training_of else {},
-            suite_settings=chosen.settings,
-            settings=asked.settings,
-            limit=asked.limit or 0,
-            neighbour=neighbour,
-            teacher=teacher,
-            adapted=adapted,
-            conditions=asked.conditions or chosen.conditions,
-            transforms=asked.transforms or chosen.transforms,
-            chosen_by=chosen_by,
-            tuned=tuned,
-            keeps=chosen.keeps,
-        ).cells(here, found)
-
-    draws = [draw for row in rows if row.kind == "pretrained" for draw in training_of.draws(row.model, row.size)]
-    planned = [cell for draw in dict.fromkeys(draws or [FIRST]) for cell in cells_with(draw)]
-    cells = tuple({cell.key: cell for cell in planned}.values())  # each draw has all random twins
+    cells = DrawnCells(
+        chosen, asked, rows, trainings=training_of, given=given, adapted=adapted, data_sha256=data_sha256
+    )(found)
     made = (*(training_of.artefacts if training_of else ()), *given.artefacts, *adapted.models)
     needed = graph.dependency_keys(made, cells)
     made = [one for one in made if one.key in needed]
@@ -253,15 +205,6 @@ def _measurements(suite: Suite, output: OutputOptions) -> dict[str, bool]:
 def _key(extra: Checkpoint) -> str:
     """The key of a given checkpoint of an ``extra`` encoder; includes its tokenizer."""
     return f"{GIVEN}{extra.weights_sha256}.{extra.about['tokenizer']['sha256']}"
-
-
-def check_rows(rows: Sequence[Row]) -> None:
-    """Raises the error of an unknown model or size, or of a broken file of a model or baseline, before training."""
-    for row in rows:
-        if row.kind == "baseline":
-            label(row.name)
-        if row.model:
-            sized(models.load(row.model), row.size, 0)  # raises the error
 
 
 def check_lengths(cells: Sequence[Cell], trained: int) -> None:

@@ -23,7 +23,7 @@ from ptmbench.bench.runs.artefacts import COST, AdaptationTrial, AdaptedModel, A
 from ptmbench.bench.runs.combinations import Combinations
 from ptmbench.bench.runs.execute import locked_folder
 from ptmbench.bench.runs.outlook import announce
-from ptmbench.bench.runs.run import AdaptedModels, check_lengths, check_rows, tasks_of, within
+from ptmbench.bench.runs.run import AdaptedModels, check_lengths, tasks_of, within
 from ptmbench.bench.runs.stages import Trainings
 from ptmbench.bench.runs.trainings import Pretraining
 from ptmbench.bench.runs.tuning import halving, outlook, sealed, search, space, tables, tuned_settings
@@ -78,7 +78,7 @@ def tune(options: TuneOptions) -> int:
     if options.models and (other := next((row.name for row in rows if not row.model), "")):
         raise UsageError(f"{other} is a baseline, so there is nothing to tune. Leave it out of --models.")
     rows = [row for row in rows if row.model]
-    check_rows(rows)
+    plan.check_rows(rows)
     asked = tasks_of(options.tasks or suite.tasks)
     if data is None:
         data = sources.embedded(out)

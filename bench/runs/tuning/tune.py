@@ -22,7 +22,7 @@ from ptmbench.bench.runs.artefacts import Cell, Row
 from ptmbench.bench.runs.combinations import Combinations
 from ptmbench.bench.runs.execute import locked_folder
 from ptmbench.bench.runs.outlook import announce
-from ptmbench.bench.runs.run import check_lengths, check_rows, tasks_of
+from ptmbench.bench.runs.run import check_lengths, tasks_of
 from ptmbench.bench.runs.stages import Trainings
 from ptmbench.bench.runs.trainings import Pretraining
 from ptmbench.bench.runs.tuning import adaptation, halving, outlook, sealed, search, space, tables, trials, tuned
@@ -89,7 +89,7 @@ def tune(options: TuneOptions) -> int:
     if options.models and (other := next((row.name for row in rows if row.kind != "pretrained"), "")):
         raise UsageError(f"{other} is not pre-trained, so there is nothing to tune. Leave it out of --models.")
     rows = [row for row in rows if row.kind == "pretrained"]
-    check_rows(rows)
+    plan.check_rows(rows)
     if data is None and suite.embedded and not training.corpus:
         data = sources.embedded(out)
     trainings = Trainings(suite, training, data or out)

@@ -224,5 +224,18 @@ class Combinations:
             )
 
 
+def check_transforms(asked: Sequence[str], cells: Sequence[Cell]) -> None:
+    """Raises `UsageError` for a chain of ``asked`` transforms that none of ``cells`` has: the suite keeps none of its
+    combinations."""
+    there = {cell.transform for cell in cells}
+    for text in asked:
+        if transforms_of.title([one.recorded() for one in transforms_of.choose(text)]) not in there:
+            raise UsageError(
+                f"--transform {text} has no effect: the suite compresses no model of this run in this way after "
+                f"{', '.join(dict.fromkeys(cell.adaptation for cell in cells))}. Leave it out, or choose another "
+                "--adaptation or suite."
+            )
+
+
 def _learns(cell: Cell) -> bool:
     return cell.row.kind != "baseline" and load_adaptation(cell.method).learns

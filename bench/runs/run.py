@@ -16,7 +16,7 @@ from ptmbench.bench.errors import OK, UsageError
 from ptmbench.bench.options import EvaluateOptions, OutputOptions, RunOptions
 from ptmbench.bench.runs import graph, plan, published, suites
 from ptmbench.bench.runs.artefacts import AdaptedModel, Cell, Given, Row, TransformedModel
-from ptmbench.bench.runs.combinations import Combinations
+from ptmbench.bench.runs.combinations import Combinations, check_transforms
 from ptmbench.bench.runs.drawn import DrawnCells
 from ptmbench.bench.runs.execute import execute
 from ptmbench.bench.runs.job import Job
@@ -52,6 +52,7 @@ def run_suite(options: RunOptions) -> int:
     cells = DrawnCells(
         chosen, asked, rows, trainings=training_of, given=given, adapted=adapted, data_sha256=data_sha256
     )(found)
+    check_transforms(asked.transforms or (), cells)
     made = (*(training_of.artefacts if training_of else ()), *given.artefacts, *adapted.models)
     needed = graph.dependency_keys(made, cells)
     made = [one for one in made if one.key in needed]
@@ -129,6 +130,7 @@ def evaluate(options: EvaluateOptions) -> int:
         transforms=asked.transforms or usual.transforms,
         keeps=usual.keeps,
     ).cells([row], chosen)
+    check_transforms(asked.transforms or (), cells)
     for other in others:
         if other not in read.values():
             raise UsageError(

@@ -13,10 +13,12 @@ import pytest
 from ptmbench import tasks
 from ptmbench.bench import environment
 from ptmbench.bench.engine.budget import Budget
+from ptmbench.bench.errors import UsageError
 from ptmbench.bench.options import OutputOptions
 from ptmbench.bench.runs import cell as cells
 from ptmbench.bench.runs import inference, suites
 from ptmbench.bench.runs.artefacts import Cell, Row
+from ptmbench.bench.runs.combinations import check_transforms
 from ptmbench.bench.runs.run import _measurements
 from ptmbench.bench.runs.suites import compression, table3
 from ptmbench.bench.scoring import score
@@ -145,12 +147,19 @@ def test_the_suite_compression_transforms_only_what_is_fine_tuned():
         found, _ = after(transform, (COLA,), ("bert",), seeds=[0])
         return [compression.keeps(dataclasses.replace(one, **changes)) for one in found]
 
-    assert kept("int8") == [True, True]
+    assert kept("int8") == kept("int8", adaptation="finetune:after=mnli") == [True, True]
     assert kept("int8", adaptation="fastbert") == kept("int8", adaptation="layerdrop") == [True, False]
     assert kept("layers:by=alternate", adaptation="layerdrop") == [True, True]
     twin = {"row": Row(name="random-bert", kind="random", model="bert", size="tiny")}
     assert kept("int8", **twin, pretraining=None) == [True, False]
     assert kept("int8", **twin, pretraining="checkpoint:x") == [True, True]  # an imported twin is compressed
+
+
+def test_a_transform_that_the_suite_keeps_nowhere_is_refused():
+    found, _ = after("int8,heads+int8", (COLA,), ("bert",), seeds=[0])
+    check_transforms(("int8", "heads+int8"), found)
+    with pytest.raises(UsageError, match=r"--transform heads\+int8 has no effect.* after finetune\. Leave it out"):
+        check_transforms(("int8", "heads+int8"), found[:2])
 
 
 def test_table_3_transforms_only_the_teacher_and_distils_only_the_student():

@@ -63,13 +63,14 @@ ADAPTATIONS = ("fastbert", "pabee", "pabee:unchanged=0", DROPPED, "sparse", "spa
 
 
 def keeps(cell: "Cell") -> bool:
-    """Whether ``cell`` is part of the comparison. Every transform follows plain fine-tuning. After `DROPPED`, every
-    other layer is removed; the other adaptations are not transformed. A random twin of a run is fine-tuned alone."""
+    """Whether ``cell`` is part of the comparison. Every transform follows fine-tuning, whatever its settings. After
+    `DROPPED`, every other layer is removed; the other adaptations are not transformed. A random twin of a run is
+    fine-tuned alone."""
     if cell.row.kind == "random" and not cell.pretraining:
-        return cell.adaptation == "finetune" and not cell.transforms
-    if cell.adaptation == DROPPED:
+        return cell.method == "finetune" and not cell.transforms
+    if cell.method == DROPPED:
         return cell.transform in ("", "layers:by=alternate")
-    return cell.adaptation == "finetune" or not cell.transforms
+    return cell.method == "finetune" or not cell.transforms
 
 
 SUITE = Suite(

@@ -228,12 +228,13 @@ def check_transforms(asked: Sequence[str], cells: Sequence[Cell]) -> None:
     """Raises `UsageError` for a chain of ``asked`` transforms that none of ``cells`` has: the suite keeps none of its
     combinations."""
     there = {cell.transform for cell in cells}
+    learned = dict.fromkeys(cell.adaptation for cell in cells if cell.row.kind != "baseline")
+    after = f" after {', '.join(learned)}" if learned else ""
     for text in asked:
         if transforms_of.title([one.recorded() for one in transforms_of.choose(text)]) not in there:
             raise UsageError(
-                f"--transform {text} has no effect: the suite compresses no model of this run in this way after "
-                f"{', '.join(dict.fromkeys(cell.adaptation for cell in cells))}. Leave it out, or choose another "
-                "--adaptation or suite."
+                f"--transform {text} has no effect: the suite compresses no model of this run in this way{after}. "
+                "Leave it out, or choose another --adaptation or suite."
             )
 
 

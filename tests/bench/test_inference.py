@@ -13,20 +13,21 @@ import pytest
 from ptmbench import tasks
 from ptmbench.bench import environment
 from ptmbench.bench.engine.budget import Budget
-from ptmbench.bench.errors import UsageError
+from ptmbench.bench.errors import OK, UsageError
 from ptmbench.bench.options import OutputOptions
 from ptmbench.bench.runs import cell as cells
 from ptmbench.bench.runs import inference, suites
 from ptmbench.bench.runs.artefacts import Cell, Row
-from ptmbench.bench.runs.combinations import check_transforms
 from ptmbench.bench.runs.run import _measurements
 from ptmbench.bench.runs.suites import compression, table3
 from ptmbench.bench.scoring import score
 from ptmbench.leaderboard.records import record
 from ptmbench.models import model_compression
 from ptmbench.models.card import Size
+from tests.bench import asking
 from tests.bench.cells import make
 from tests.bench.test_plan import COLA
+from tests.bench.test_task_teachers import imported
 from tests.bench.test_transform_cells import after
 
 
@@ -155,11 +156,19 @@ def test_the_suite_compression_transforms_only_what_is_fine_tuned():
     assert kept("int8", **twin, pretraining="checkpoint:x") == [True, True]  # an imported twin is compressed
 
 
-def test_a_transform_that_the_suite_keeps_nowhere_is_refused():
-    found, _ = after("int8,heads+int8", (COLA,), ("bert",), seeds=[0])
-    check_transforms(("int8", "heads+int8"), found)
-    with pytest.raises(UsageError, match=r"--transform heads\+int8 has no effect.* after finetune\. Leave it out"):
-        check_transforms(("int8", "heads+int8"), found[:2])
+def test_a_transform_that_the_suite_keeps_nowhere_is_refused(world, text, tmp_path):
+    given = imported(tmp_path / "given", text.tokenizer)
+    asked = {"tasks": ("sst2",), "adaptations": ("pabee",), "data": world, "out": tmp_path / "out", "dry_run": True}
+    asked |= {"transforms": ("layers:by=alternate", "int8"), "suite": "compression"}
+    told = r"--transform layers:by=alternate has no effect.* after pabee\. Leave it out"
+    for start in (lambda: asking.evaluate(checkpoint=given.folder, **asked), lambda: asking.run_suite(**asked)):
+        with pytest.raises(UsageError, match=told):
+            start()
+    asked["adaptations"] = ("layerdrop",)
+    with pytest.raises(UsageError, match="--transform int8 has no effect.* after layerdrop"):
+        asking.evaluate(checkpoint=given.folder, **asked)
+    asked["adaptations"] = ("layerdrop", "finetune:epochs=1")
+    assert asking.evaluate(checkpoint=given.folder, **asked) == OK
 
 
 def test_table_3_transforms_only_the_teacher_and_distils_only_the_student():

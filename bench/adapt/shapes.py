@@ -98,12 +98,13 @@ def cells_obstacle(encoder: Config) -> str:
 
 
 def resized(config: Kind, shape: Shape) -> Kind:
-    """``config`` with a stack of ``shape``. With cells, the pooled vector is the mean over the tokens."""
+    """``config`` with a stack of ``shape``. With cells, the pooled vector is the mean over the tokens, and no norm
+    follows the stack."""
     if isinstance(shape, CellShape):
         stack = CellStackConfig(**vars(shape))
-        norm = config.norm and replace(config.norm, width=shape.width)
-        changed = {"embeddings": _narrowed(config.embeddings, shape.width), "stack": stack, "norm": norm}
-        return replace(config, **changed, distances=None, widening=None, pooler=None, pooled="mean")
+        embeddings = _narrowed(config.embeddings, shape.width)
+        left_out = dict.fromkeys(("distances", "widening", "norm", "pooler"))
+        return replace(config, embeddings=embeddings, stack=stack, **left_out, norm_dropout=False, pooled="mean")
     block = config.stack.block
     size = block.attention.width // block.attention.heads
     known = {name: getattr(block.attention, name) for name in ("width", "bias", "scaled", "start", "start_in")}

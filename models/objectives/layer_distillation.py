@@ -77,21 +77,20 @@ def pairs(present: tf.Tensor) -> tf.Tensor:
 
 
 def layer_losses(
-    states: Any, teacher: TeacherOutputs, fit: Any, present: tf.Tensor, tokens: tf.Tensor, squares: tf.Tensor
+    states: Any, teacher: TeacherOutputs, fit: Any, token_share: tf.Tensor, pair_share: tf.Tensor
 ) -> dict[str, tf.Tensor]:
     """Returns the scalars "hidden_loss" and "attention_loss" of a student's `models.layers.states.InnerStates`.
 
-    ``fit`` maps vectors [N, D] to [N, D']. ``present`` float32 [B, T] is 1 for tokens that are not padding. ``tokens``
-    and ``squares`` are the numbers of these tokens and of their pairs.
+    ``fit`` maps vectors [N, D] to [N, D']. ``token_share`` [B, T] and ``pair_share`` [B, T, T] weight tokens and pairs
+    of tokens; the weights of a whole batch add up to 1.
     """
-    width, both = states.layers[0].shape[-1], pairs(present)
-    share, square = present / tokens, both / squares
+    width = states.layers[0].shape[-1]
     hidden = attended = 0.0
     for ours, theirs in zip(states.layers, teacher.layers, strict=True):
         fitted = tf.reshape(fit(tf.reshape(ours, [-1, width])), tf.shape(theirs))
-        hidden += vectors_loss(fitted, theirs, share)
+        hidden += vectors_loss(fitted, theirs, token_share)
     for attention, theirs in zip(states.attentions, teacher.scores, strict=True):
-        attended += scores_loss(attention.scores, theirs, square)
+        attended += scores_loss(attention.scores, theirs, pair_share)
     return {"hidden_loss": hidden, "attention_loss": attended}
 
 
@@ -139,5 +138,6 @@ class LayerDistillation(Joint):
         scores = [tf.stop_gradient(theirs.attentions[place - 1].scores) for place in places[1:]]
         counts = (tf.cast(tf.maximum(totals[name], 1), tf.float32) for name in ("tokens", "squares"))
         present = tf.cast(tf.not_equal(tokens, 0), tf.float32)
-        found = layer_losses(ours, TeacherOutputs(layers, scores), self.fit, present, *counts)
+        shares = (one / count for one, count in zip((present, pairs(present)), counts, strict=True))
+        found = layer_losses(ours, TeacherOutputs(layers, scores), self.fit, *shares)
         return {"loss": found["hidden_loss"] + found["attention_loss"], **found}

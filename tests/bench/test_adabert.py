@@ -49,10 +49,10 @@ def rows(world, tokenizer):
     return heads.of(CLASSES, "finetune").Codec(task, tokenizer, defaults(CLASSES, "finetune"), examples).rows(examples)
 
 
-def network(tokenizer, shape):
+def network(tokenizer, shape, model="bert"):
     """A classifier of cells without dropout, with random weights in all variables."""
     settings = dataclasses.replace(defaults(CLASSES, "finetune"), dropout=0.0)
-    found = built.traced.__wrapped__("bert", DEEP, tokenizer, CLASSES, "finetune", 4, settings, (), (), shape)
+    found = built.traced.__wrapped__(model, DEEP, tokenizer, CLASSES, "finetune", 4, settings, (), (), shape)
     rng = np.random.default_rng(3)
     found.assign({name: rng.normal(name.endswith("scale"), 0.3, v.shape) for name, v in found.named_variables()})
     return found
@@ -175,6 +175,18 @@ def test_the_derived_network_equals_the_relaxed_one_with_one_hot_weights(tokeniz
     assert described.parameters().total == sum(int(np.prod(v.shape)) for v in found.pretrained)
     encoder = found.network.encoder
     assert (encoder.width, encoder.depth, encoder.pooler, encoder.stepwise) == (8, shape.layers + 1, None, False)
+
+
+@pytest.mark.parametrize("model", ["bert", "t5", "pegasus"])  # T5 and PEGASUS have a norm after their blocks
+def test_the_network_that_is_trained_is_the_one_that_predicts(tokenizer, small, rows, model):
+    from ptmbench.bench.adapt.transforms.adabert.candidates import drawn
+    from ptmbench.bench.adapt.transforms.adabert.learners import depth_losses
+
+    shape = drawn(small, 0, 1)
+    found = network(tokenizer, shape, model)
+    batch = {name: tf.constant(array) for name, array in stack(rows).items()}
+    (loss,) = depth_losses(found, batch, None, SETTINGS(hints="none"), [shape.layers])
+    assert abs(float(loss) - float(found.loss(batch))) <= 1e-6
 
 
 @pytest.mark.slow

@@ -122,8 +122,9 @@ def test_random_architectures_have_90_to_100_percent_of_the_limit():
     found = [drawn(options, sizes, flops, (96, 1e9), seed) for seed in range(20)]
     assert all(0.9 * 96 <= sum(sizes[width] for width in path if width) <= 96 for path in found)
     assert len(set(found)) > 3 and found[4] == drawn(options, sizes, flops, (96, 1e9), 4)
-    with pytest.raises(NotApplicable, match="because no drawn architecture has 90 to 100 % of the allowed"):
-        drawn(options, sizes, flops, (5, 1e9), 0)
+    for limits in ((5, 1e9), (96, 5)):
+        with pytest.raises(NotApplicable, match="because no drawn architecture has 90 to 100 % of .* flops higher"):
+            drawn(options, sizes, flops, limits, 0)
 
 
 # The supernet --------------------------------------------------------------------------------------------------------
@@ -330,4 +331,15 @@ def test_models_with_shared_layers_are_not_applicable(context):
     cell = make("sst2", "albert", "finetune")
     given = kept(cell, dataclasses.replace(context, shape=DEEP))
     with pytest.raises(NotApplicable, match="because its layers share their weights, so they have one shape"):
+        transformed("nasbert", cell, given)
+
+
+@pytest.mark.slow
+def test_weights_for_each_layer_are_refused_before_the_search(context, monkeypatch):
+    from ptmbench.bench.adapt.transforms.nasbert import network
+
+    monkeypatch.setattr(network, "sort_units", lambda *_: pytest.fail("it began"))
+    cell = make("sst2", "bert", "finetune", layers="all")
+    given = kept(cell, dataclasses.replace(context, shape=DEEP))
+    with pytest.raises(NotApplicable, match="because the adaptation finetune has weights of its own for each layer"):
         transformed("nasbert", cell, given)

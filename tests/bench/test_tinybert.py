@@ -5,11 +5,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from ptmbench.bench.adapt import settings
 from ptmbench.bench.adapt.tinybert import Own, network
 from ptmbench.bench.errors import NotApplicable
 from ptmbench.bench.runs.estimate import cell_cost
+from ptmbench.models.layers.operations import HIDDEN
 from tests.bench.cells import make
 from tests.bench.test_distil import classified
 
@@ -31,7 +33,7 @@ def test_incompatible_teachers_and_students_are_rejected():
         with pytest.raises(NotApplicable, match=why):
             network.check(teacher, student, rows, rows, "uniform")
     other = dataclasses.replace(rows[1], arrays={**rows[1].arrays, "tokens": np.array([1, 2, 3], np.int32)})
-    with pytest.raises(NotApplicable, match="mark the texts of an example differently"):
+    with pytest.raises(NotApplicable, match="read different tokens. Give both the same length"):
         network.check(encoder(depth=4), encoder(), rows, [rows[0], other], "uniform")
 
 
@@ -53,6 +55,19 @@ def test_teacher_states_of_other_lengths_are_truncated_or_padded(length):
     assert not found["layers"][:, :, both:].any() and not found["scores"][..., both:, :].any()
     assert found["present"].sum(1).tolist() == [2, min(4, length)] and found["present"].dtype == np.float32
     assert "layers" not in batch
+
+
+def test_pairs_that_a_causal_mask_hides_do_not_count():
+    rng = np.random.default_rng(1)
+    present, causal = np.array([[1, 1, 1, 1], [1, 1, 0, 0]], np.float32), np.tril(np.ones((4, 4)))
+    hidden = np.where(causal * present[:, None] == 1, 0.0, HIDDEN)[:, None]
+    ours, theirs = (tf.constant(rng.normal(0, 100, (2, 3, 4, 4)), tf.float32) for _ in range(2))
+    masked = [one + tf.constant(hidden, tf.float32) for one in (ours, theirs)]
+    expected = causal * present[:, :, None] * present[:, None]
+    assert expected.sum() == 10 + 3
+    for scores in (masked, [ours, masked[1]]):  # of a causal and a bidirectional network, what both see
+        assert (network.seen_pairs(tf.constant(present), scores).numpy() == expected).all()
+    assert network.seen_pairs(tf.constant(present), [ours, theirs]).numpy().sum() == 16 + 4
 
 
 def test_default_settings_and_invalid_values():

@@ -11,9 +11,10 @@ the logits z of the student for an example of t, and the logits v of that teache
     soft = T^2 sum_{i in C_t} p_i log(p_i / q_i)            loss = alpha soft + (1 - alpha) hard
 
 ``hard`` is the cross-entropy with the gold answer, ``alpha=0.5`` is the paper's average, and T is 1. ``alpha=0`` is
-MT-DNN without teachers, and without ``auxiliary`` tasks this is `distil`. The teacher of every task is the model
-``teacher``, fine-tuned on that task alone with the seed of the cell. After the joint epochs, training continues on the
-cell's own task alone, with its teacher, from the weights that were best for this task. Only this task is scored.
+MT-DNN without teachers. Without ``auxiliary`` tasks this is `distil` at T = 1 with ``joint_epochs`` more passes over
+the examples. The teacher of every task is the model ``teacher``, fine-tuned on that task alone with the seed of the
+cell. After the joint epochs, training continues on the cell's own task alone, with its teacher, from the weights that
+were best for this task. Only this task is scored.
 
 Differences from the papers: a teacher is one model, where theirs is an ensemble of MT-DNNs whose probabilities are
 averaged. All tasks are classification, each with a softmax over the pooled vector; theirs have an answer network for

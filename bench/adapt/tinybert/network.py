@@ -19,6 +19,7 @@ from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.channels import CHANNELS
 from ptmbench.models.layers.config import LinearConfig
 from ptmbench.models.layers.core import built
+from ptmbench.models.layers.operations import HIDDEN
 from ptmbench.models.layers.states import InnerStates, NoInnerStates, inner_states
 from ptmbench.models.objectives import layer_distillation
 from ptmbench.models.objectives.layer_distillation import TeacherOutputs
@@ -41,7 +42,11 @@ def check(teacher: Any, student: Any, rows: Sequence[InputRow], read: Sequence[I
     except ValueError as error:
         raise NotApplicable("other-layers", f"because {error} Name another teacher, or choose map=top.") from error
     if not all(np.array_equal(a.arrays["tokens"], b.arrays["tokens"]) for a, b in zip(rows, read, strict=True)):
-        raise NotApplicable("other-tokens", "because student and teacher mark the texts of an example differently.")
+        raise NotApplicable(
+            "other-tokens",
+            "because student and teacher read different tokens. Give both the same length with --set, and name a "
+            "teacher with the student's tokenizer that marks texts in the same way.",
+        )
 
 
 class First(FirstStage):
@@ -107,15 +112,25 @@ class First(FirstStage):
         teacher_states = TeacherOutputs(
             tf.unstack(batch["layers"], len(states.layers), 1), tf.unstack(batch["scores"], len(states.attentions), 1)
         )
-        present = batch["present"]  # [B, T]
-        tokens, squares = tf.reduce_sum(present), tf.reduce_sum(layer_distillation.pairs(present))
-        found = layer_distillation.layer_losses(states, teacher_states, self.fit, present, tokens, squares)
+        scores = [*(one.scores for one in states.attentions), *teacher_states.scores]
+        weights = batch["present"], seen_pairs(batch["present"], scores)
+        shares = (one / tf.maximum(tf.reduce_sum(one), 1) for one in weights)
+        found = layer_distillation.layer_losses(states, teacher_states, self.fit, *shares)
         return {"loss": found["hidden_loss"] + found["attention_loss"], **found}
 
     def _fit_flops(self, rows: Sequence[InputRow]) -> float:
         """FLOPs of projecting the vectors of the embeddings and of all layers."""
         inputs, outputs = self.fit.kernel.shape
         return 2.0 * inputs * outputs * (self.network.encoder.depth + 1) * sum(row.tokens for row in rows)
+
+
+def seen_pairs(present: tf.Tensor, scores: Sequence[tf.Tensor]) -> tf.Tensor:
+    """float32 [B, T, T]: 1 for pairs of ``present`` tokens [B, T] of which the first attends to the second in all of
+    ``scores``, [B, H, T, T] each. A causal mask hides the other pairs."""
+    pairs = layer_distillation.pairs(present)
+    for one in scores:
+        pairs *= tf.cast(one[:, 0] > HIDDEN / 2, tf.float32)
+    return pairs
 
 
 def with_states(

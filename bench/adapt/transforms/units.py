@@ -9,7 +9,8 @@ where x is a training example, Att_h(x) is the output of the head for all of its
 activations of a feed-forward layer have gates too, one for each neuron. The importances of a block are divided by the
 root of the sum of their squares, as in the authors' code, so that blocks can be compared. The authors' code takes the
 magnitude for each token of x before it adds them; this module follows the equation. The loss of a batch is a mean, so
-L(x) is the loss of the batch times its number of examples.
+L(x) is the loss of the batch times its number of examples. In tagging, the loss is a mean over the words of a batch, so
+that sentences weigh as in training: in proportion to their length, relative to the batch.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -46,9 +46,9 @@ def losses(ours, theirs, kernel, bias, hidden):
     def fit(x):
         return x @ tf.constant(kernel, tf.float32) + tf.constant(bias, tf.float32)
 
-    present, counts = tf.constant(PRESENT, tf.float32), PRESENT.sum(1)
-    sums = float(counts.sum()), float((counts**2).sum())
-    return layer_distillation.layer_losses(states, teacher_outputs, fit, present, *sums)
+    present = tf.constant(PRESENT, tf.float32)
+    shares = (one / tf.reduce_sum(one) for one in (present, layer_distillation.pairs(present)))
+    return layer_distillation.layer_losses(states, teacher_outputs, fit, *shares)
 
 
 def test_losses_are_means_over_tokens_and_pairs_without_padding():

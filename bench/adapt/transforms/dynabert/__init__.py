@@ -28,7 +28,8 @@ Differences:
   the authors' code adds the same product for their incoming weights. It takes magnitudes per batch and uses the
   development set; here it is training examples.
 - In stage 3 the code's teacher has the full width for all sub-networks; here it has the same width, as in the paper.
-- There is no data augmentation; the paper adds texts by TinyBERT's method.
+- There is no data augmentation; the paper adds texts by TinyBERT's method. Without these texts, stage 2 of the code
+  trains all widths with the gold labels alone; here they are always distilled.
 - Means of states are over tokens without padding.
 - For regression SCE is a squared difference; the code has no such term.
 - The weights after the last step are returned; the code keeps those with the best sum of all sub-networks' scores.

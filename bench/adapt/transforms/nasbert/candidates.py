@@ -133,7 +133,9 @@ def drawn(
         if 0.9 * limits[0] <= size <= limits[0] and spent <= limits[1]:
             return path
     raise NotApplicable(
-        "no-architecture", "because no drawn architecture has 90 to 100 % of the allowed parameters. Set them higher."
+        "no-architecture",
+        "because no drawn architecture has 90 to 100 % of the allowed parameters and at most the allowed FLOPs. Set "
+        "parameters lower or flops higher, or choose other shares.",
     )
 
 

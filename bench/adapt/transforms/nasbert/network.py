@@ -230,19 +230,22 @@ class Measuring:
 
 def search_and_train(material: Material) -> Transformed:
     """Searches for an architecture for the network of ``material``, trains it, and returns it. Raises `NotApplicable`
-    if the layers share their weights or are not a stack, and like `dynabert.network.check`."""
+    if the layers share their weights or are not a stack, and like `units.check_fits` and `dynabert.network.check`."""
     adapted, settings, rows = check(material), material.settings, material.rows["train"]
     check_stepwise(adapted.network.encoder, "none of them can be searched")
     if adapted.network.encoder.stack.config.shared:
         raise NotApplicable("shared-layers", "because its layers share their weights, so they have one shape.")
     whole = units.shape_of(adapted)
+    full = elastic.scaled(whole, 1)
+    if whole.layers > 1:  # else it would show only after the search
+        weights, left = elastic.extract_subnetwork(adapted, (*full[:-1], None))
+        units.check_fits(replace(material.predictor, weights=weights, shape=left))
     options = candidates.choices(whole, [float(one) for one in settings.shares.split("/")])
     if settings.by == "search":
         candidates.check_count(options, settings.block_count(whole.layers))
     initial_weights, course = sort_units(material, "importance", 1000)
     adapted.assign(initial_weights)
     adapted.weights_owner = None
-    full = elastic.scaled(whole, 1)
     shared = SharedBlocks(adapted, (width for option in options for width in option if width is not None))
     shared.copy_weights()
     parameters = {width: shared.parameters(width) for width in shared.widths}

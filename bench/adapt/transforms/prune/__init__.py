@@ -84,7 +84,7 @@ class Settings:
             )
         if self.at_once:
             whose = f"pattern={self.pattern}" if self.zeros else "schedule=constant"
-            check_effect(self, f"{whose}, which sets the zeros at the first step", "initial", "ramp")
+            check_effect(self, f"{whose}, which sets the zeros at the first step", "initial", "ramp", "frequency")
 
     @property
     def zeros(self) -> tuple[int, int] | None:

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ptmbench.bench.adapt.settings import Settings as Adapting
-from ptmbench.bench.adapt.settings import positive, setting, switch
+from ptmbench.bench.adapt.settings import check_effect, positive, setting, switch
 from ptmbench.bench.adapt.transforms.contract import Material, Transformed
 from ptmbench.bench.adapt.transforms.further import without_early_stopping
 
@@ -48,6 +48,10 @@ class Settings:
     """Maximum number of training steps; 0 for no limit."""
     learning_rate: float = setting(0.0)
     """Peak learning rate; 0 for the adaptation's."""
+
+    def __post_init__(self) -> None:
+        if not self.activations:
+            check_effect(self, "activations=0", "calibration")
 
 
 class Qat:

@@ -24,7 +24,7 @@ Each code is stored with its real number of bits. Products are computed in float
 from dataclasses import dataclass
 from typing import Any
 
-from ptmbench.bench.adapt.settings import SettingError, one_of, positive, setting, switch
+from ptmbench.bench.adapt.settings import SettingError, check_effect, one_of, positive, setting, switch
 from ptmbench.bench.adapt.settings import Settings as Adapting
 from ptmbench.bench.adapt.transforms.contract import Material, Transformed
 from ptmbench.bench.adapt.transforms.further import without_early_stopping
@@ -70,6 +70,8 @@ class Settings:
             raise SettingError(
                 f"mean={self.mean:g} is not between low={self.low} and high={self.high}. Set all three so that it is."
             )
+        if not self.activations:
+            check_effect(self, "activations=0", "calibration")
 
     def measured_texts(self, layers: int, batch: int) -> float:
         """The number of texts that the network could read for the cost of measuring sensitivities, for stacks of
@@ -90,7 +92,9 @@ class Qbert:
 
     def label(self, settings: Settings) -> str:
         order = "" if settings.by == "sensitivity" else f", {settings.by}"
-        return f"Q-BERT {settings.mean:g} bits{order}"
+        usual = (settings.low, settings.high) == (Settings.low, Settings.high)
+        bits = "" if usual else f" ({settings.low} or {settings.high})"
+        return f"Q-BERT {settings.mean:g} bits{bits}{order}"
 
     def training(self, settings: Settings, adaptation: Adapting) -> Adapting:
         return without_early_stopping(settings, adaptation)  # like the control, `prune` with sparsity 0

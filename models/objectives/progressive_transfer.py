@@ -24,6 +24,9 @@ momentum and weight decay. Its student has no dropout; here it has that of the r
 pre-trainings and do not restart in each phase. Variances are compared layer by layer; the code subtracts those of all
 of the teacher's layers, which looks like a mistake. Padding tokens do not count. The student starts with the teacher's
 embeddings and head for hidden words; we did not check whether the authors copy the head.
+
+The cost of a pre-training includes the heads of student and teacher in all steps, also in the first L phases, which do
+not compute them: 1.4 % of it at size mini with 4,000 pieces and 64 tokens.
 """
 
 from typing import Any

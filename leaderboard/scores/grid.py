@@ -318,10 +318,10 @@ class Grid:
         left = [column.title for column in self.columns if column not in self.averaged]
         further = ", or under a condition" if any(one.task.get("condition") for one in self.columns) else ""
         out = f" Not in it: {', '.join(left)} (lower is better, or another version of a task{further})." if left else ""
-        return (
-            f"Average: unweighted mean of the headlines of {len(self.averaged)} tasks: {titles}. It is taken "
-            f"seed by seed, and only for rows with a score on every one of these tasks.{out}"
-        )
+        if len(self.averaged) == 1:
+            return f"Average: of one task, {titles}.{out}"
+        mean = f"Average: unweighted mean of the headlines of {len(self.averaged)} tasks: {titles}. It is taken"
+        return f"{mean} seed by seed, and only for rows with a score on every one of these tasks.{out}"
 
     def macro_summary(self, row: Row) -> Summary:
         return self._macro_summaries[row]

@@ -70,6 +70,24 @@ def test_pairs_that_a_causal_mask_hides_do_not_count():
     assert network.seen_pairs(tf.constant(present), [ours, theirs]).numpy().sum() == 16 + 4
 
 
+def test_the_loss_of_causal_encoders_is_a_mean_over_the_pairs_that_both_see(monkeypatch):
+    rng = np.random.default_rng(2)
+    ours, theirs = rng.normal(0, 1, (2, 1, 3, 4, 4)), rng.normal(0, 1, (2, 1, 3, 4, 4))  # [M, B, H, T, T]
+    hidden = np.where(np.tril(np.ones((4, 4))) == 1, 0.0, HIDDEN)
+    vectors = [tf.zeros((1, 4, 2))] * 3
+    states = SimpleNamespace(
+        layers=vectors, attentions=[SimpleNamespace(scores=tf.constant(one + hidden, tf.float32)) for one in ours]
+    )
+    monkeypatch.setattr(network, "_states", lambda *_: states)
+    stage = network.First(SimpleNamespace(encoder=None))
+    stage.fit = lambda x: x
+    scores = tf.constant(np.stack(theirs, 1) + hidden, tf.float32)
+    found = stage._loss({"layers": tf.stack(vectors, 1), "scores": scores, "present": tf.ones((1, 4))}, None)
+    seen = hidden == 0
+    expected = sum(((a - b)[..., seen] ** 2).mean() for a, b in zip(ours, theirs, strict=True))
+    assert abs(float(found["loss"]) - expected) <= 1e-5 * expected
+
+
 def test_default_settings_and_invalid_values():
     assert Own().alpha == 1 and Own().temperature == 1 and Own(alpha=0.0).of("sst2").teacher == ""
     for wrong in ({"map": "middle"}, {"inner_epochs": 0}, {"teacher": "bert mini"}):

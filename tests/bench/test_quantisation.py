@@ -149,7 +149,7 @@ def test_architectures_other_than_bert_train_with_rounding(quantisation, context
 
 
 @pytest.mark.parametrize(
-    "asked", [f"{SHORT}+per_channel=1", pytest.param(f"{SHORT}+activations=0", marks=pytest.mark.slow)]
+    "asked", [f"{SHORT}+per_channel=1", pytest.param("qat:epochs=1+activations=0", marks=pytest.mark.slow)]
 )
 def test_the_stored_model_predicts_like_the_trained_network(quantisation, context, monkeypatch, asked):
     cell = make("sst2", "bert", "finetune")

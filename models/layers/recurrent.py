@@ -55,7 +55,7 @@ def loop(
     """
     steps = shape(arrays[0])[0]
     readers = [tf.TensorArray(array.dtype, steps).unstack(array) for array in arrays]
-    writer = tf.TensorArray(dtype, steps, element_shape=[None, width])
+    writer = tf.TensorArray(dtype, steps, element_shape=[arrays[0].shape[1], width])  # LiteRT needs static shapes
 
     def body(t: tf.Tensor, states: Any, outputs: tf.TensorArray) -> tuple:
         found, states = step(states, *(reader.read(t) for reader in readers))
@@ -292,7 +292,8 @@ class BothWays(Layer):
         fresh = last = None
         if begins is not None:
             ends = tf.roll(begins, -1, axis=0)  # backwards, a text begins at its last token
-            fresh, last = begins[:, :, None], reverse_rows(ends, lengths)[:, :, None]
+            last = reverse_rows(tf.cast(ends, tf.int32), lengths) > 0  # LiteRT reverses no truth values
+            fresh, last = begins[:, :, None], last[:, :, None]
         ahead, _ = self.forward_lstm(x, fresh=fresh)
         back, _ = self.backward_lstm(reverse_rows(x, lengths), fresh=last)
         return tf.concat([ahead, reverse_rows(back, lengths)], axis=2)

@@ -219,8 +219,10 @@ class Strings(Bidirectional):
     def places(self, tokens: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Positions of the first and of the last character of each token's word, int32 [B, T] each."""
         opens = tf.cast(tf.gather(self._opens, tokens), tf.int32)  # [B, T]
-        word = tf.cumsum(opens, axis=1)  # never falls, as binary search requires
-        first, last = tf.searchsorted(word, word, side="left"), tf.searchsorted(word, word, side="right") - 1
+        closes = tf.concat([opens[:, 1:], tf.ones_like(opens[:, :1])], axis=1)
+        length = shape(tokens)[1]
+        first = running_maximum(tf.range(length) * opens, self.length)
+        last = length - 1 - tf.reverse(running_maximum(tf.range(length) * tf.reverse(closes, [1]), self.length), [1])
         marked = tf.cast(tf.gather(self._marks, tf.gather(tokens, first, batch_dims=1)), tf.int32)
         return tf.minimum(first + marked, last), last
 
@@ -232,6 +234,14 @@ class Strings(Bidirectional):
             ends = tf.gather(one, last, batch_dims=1), tf.gather(other, first, batch_dims=1)
             layers.append(tf.concat(ends, axis=2))
         return layers
+
+
+def running_maximum(x: tf.Tensor, longest: int) -> tf.Tensor:
+    """The largest value up to each place of the rows of ``x`` >= 0, int32 [B, T], where T is at most ``longest``. After
+    step n, the value at a place is the maximum of 2^n values. LiteRT and ONNX have these operators."""
+    for step in (2**n for n in range((longest - 1).bit_length())):
+        x = tf.maximum(x, tf.pad(x, [[0, 0], [step, 0]])[:, : shape(x)[1]])
+    return x
 
 
 @made_from(SentenceGruConfig)

@@ -92,11 +92,18 @@ def test_an_exported_classifier_gives_the_labels_of_predict(format, adapted, tok
     assert manifest["check"]["difference"] < 1e-5 and manifest["check"]["same_decisions"] == 1.0
 
 
-@pytest.mark.parametrize("adaptation", ["multitask", pytest.param("mtdnn", marks=pytest.mark.slow)])
-def test_a_network_of_several_tasks_is_exported_for_its_own_task(adaptation, adapted, tokenizer, tmp_path):
+@pytest.mark.parametrize(
+    ("adaptation", "format"),
+    [
+        ("multitask", "saved_model"),
+        pytest.param("multitask", "litert", marks=pytest.mark.slow),
+        pytest.param("mtdnn", "litert", marks=pytest.mark.slow),
+    ],
+)
+def test_a_network_of_several_tasks_is_exported_for_its_own_task(adaptation, format, adapted, tokenizer, tmp_path):
     source = adapted("sst2", adaptation=adaptation, auxiliary="cola")
-    manifest = ptmbench.export(source, format="saved_model", out=tmp_path / "out", verbose=False)
-    run = saved_model(tmp_path / "out")
+    manifest = ptmbench.export(source, format=format, out=tmp_path / "out", verbose=False)
+    run = OPENED[format](tmp_path / "out")
     wanted = ptmbench.predict(source, TEXTS, verbose=False)["prediction"].tolist()
     found = [run(inputs_of(tokenizer, text, LENGTH))["logits"] for text in TEXTS]
     assert [manifest["labels"][int(np.argmax(one))] for one in found] == wanted
@@ -135,18 +142,39 @@ def test_an_exported_tagger_gives_the_tags_of_the_model(adapted, world, tmp_path
         assert [manifest["labels"][n] for n in logits[row.arrays["places"]].argmax(-1)] == tags
 
 
+@pytest.fixture
+def encoder(tokenizer, tmp_path):
+    """Writes a pre-trained checkpoint with random weights."""
+
+    def write(model):
+        built = networks.build(model, SHAPE, tokenizer, 3)
+        about = {"kind": "pretrained", "model": model, "shape": dataclasses.asdict(SHAPE)}
+        arrays = {"weights": networks.weights(built.loss.variables)}
+        checkpoint.write(tmp_path / "c", about=about, arrays=arrays, texts={"tokenizer.json": tokenizer.to_json()})
+        return tmp_path / "c"
+
+    return write
+
+
 @pytest.mark.parametrize("format", ["litert", pytest.param("saved_model", marks=pytest.mark.slow)])
-def test_an_exported_encoder_gives_the_vectors_of_encode(format, tokenizer, tmp_path):
-    built = networks.build("bert", SHAPE, tokenizer, 3)
-    about = {"kind": "pretrained", "model": "bert", "shape": dataclasses.asdict(SHAPE)}
-    arrays = {"weights": networks.weights(built.loss.variables)}
-    checkpoint.write(tmp_path / "c", about=about, arrays=arrays, texts={"tokenizer.json": tokenizer.to_json()})
-    manifest = ptmbench.export(tmp_path / "c", format=format, length=32, out=tmp_path / "out", verbose=False)
-    run, wanted = OPENED[format](tmp_path / "out"), ptmbench.encode(tmp_path / "c", TEXTS, by="token", verbose=False)
+def test_an_exported_encoder_gives_the_vectors_of_encode(format, encoder, tokenizer, tmp_path):
+    source = encoder("bert")
+    manifest = ptmbench.export(source, format=format, length=32, out=tmp_path / "out", verbose=False)
+    run, wanted = OPENED[format](tmp_path / "out"), ptmbench.encode(source, TEXTS, by="token", verbose=False)
     for text, vectors in zip(TEXTS, wanted, strict=True):
-        found = run(inputs_of(tokenizer, text, 32))["tokens"][0]
+        found = run(inputs_of(tokenizer, text, 32))["token_vectors"][0]
         assert np.abs(found[: len(vectors)] - vectors).max() < 2e-5
     assert manifest["outputs"]["pooled"] == {"shape": [1 if format == "litert" else None, 32], "dtype": "float32"}
+
+
+RECURRENT = ("elmo", "cove", "flair", "multifit", "skip_thought")
+
+
+@pytest.mark.parametrize("model", [RECURRENT[0], *(pytest.param(one, marks=pytest.mark.slow) for one in RECURRENT[1:])])
+def test_recurrent_encoders_are_exported_to_litert(model, encoder, tmp_path):
+    """Their loops, reversed rows and words of characters need operators that LiteRT has."""
+    manifest = ptmbench.export(encoder(model), format="litert", length=32, out=tmp_path / "out", verbose=False)
+    assert 0 < manifest["check"]["difference"] < 1e-5 and manifest["inputs"]["tokens"]["shape"] == [1, 32]
 
 
 def test_an_int8_file_is_smaller_and_its_difference_is_reported(adapted, tmp_path):
@@ -192,6 +220,31 @@ def test_an_onnx_file_gives_the_outputs_of_the_model_unless_it_is_quantized(quan
         source, format="onnx", quantize=quantize, tolerance=0.5, out=tmp_path / "out", verbose=False
     )
     assert (manifest["check"]["difference"] < 1e-5) is (quantize is None)
+
+
+@needs_onnx
+@pytest.mark.parametrize("model", ["bert", *RECURRENT])
+def test_encoders_are_exported_to_onnx(model, encoder, tmp_path):
+    manifest = ptmbench.export(encoder(model), format="onnx", length=32, out=tmp_path / "out", verbose=False)
+    assert 0 < manifest["check"]["difference"] < 1e-5 and sorted(manifest["outputs"]) == ["pooled", "token_vectors"]
+
+
+@needs_onnx
+def test_models_of_one_head_are_exported_to_onnx(context, tmp_path):
+    plain = kept(make("sst2", "bert", "finetune"), context)
+    _, given = transformed("heads", make("sst2", "bert", "finetune"), plain)  # one of two heads
+    manifest = ptmbench.export(given.predictor, format="onnx", out=tmp_path / "out", verbose=False)
+    assert manifest["check"]["difference"] < 1e-5
+
+
+def test_a_file_that_its_engine_cannot_run_is_refused(adapted, tmp_path, monkeypatch):
+    def broken(inputs):
+        raise RuntimeError("matmul_helper: dimension mismatch\nat node 3")
+
+    monkeypatch.setattr(formats.SavedModel, "engine", lambda self, path, threads=1: broken)
+    with pytest.raises(EnvironmentProblem, match="engine says 'matmul_helper: dimension mismatch'. Nothing was wr"):
+        ptmbench.export(adapted("sst2"), format="saved_model", out=tmp_path / "out", verbose=False)
+    assert not (tmp_path / "out").exists()
 
 
 # The manifest ---------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from ptmbench.bench.adapt.heads import InputRow
 from ptmbench.bench.adapt.multitask import Own
 from ptmbench.bench.errors import NotApplicable
 from ptmbench.models.layers.operations import dense, shape
-from ptmbench.models.layers.recurrent import cell, lstm_bias_initializer
+from ptmbench.models.layers.recurrent import State, cell, loop, lstm_bias_initializer
 
 
 class Reading(parts.Reading):
@@ -62,20 +62,18 @@ class Reading(parts.Reading):
 def recur(sums: tf.Tensor, recurrent: tf.Tensor) -> tf.Tensor:
     """Runs the recurrence from zero states and returns h [T, B, D]. ``sums`` [T, B, 5 D] are the parts of a, i, f, o
     and g that come from the tokens and the shared layer. ``recurrent`` [D, 5 D] has the matrices U side by side."""
-    steps, rows, _ = shape(sums)
-    width = recurrent.shape[0]
-    reader = tf.TensorArray(sums.dtype, steps).unstack(sums)
-    writer = tf.TensorArray(sums.dtype, steps, element_shape=[None, width])
+    rows, width = shape(sums)[1], recurrent.shape[0]
+    sizes = [width, 3 * width, width]
 
-    def step(t: tf.Tensor, h: tf.Tensor, c: tf.Tensor, outputs: tf.TensorArray) -> tuple:
-        a, gates, g = tf.split(reader.read(t), [width, 3 * width, width], axis=1)
-        past, past_gates, past_g = tf.split(tf.matmul(h, recurrent), [width, 3 * width, width], axis=1)
+    def step(state: State, now: tf.Tensor) -> tuple[tf.Tensor, State]:
+        h, c = state
+        a, gates, g = tf.split(now, sizes, axis=1)
+        past, past_gates, past_g = tf.split(tf.matmul(h, recurrent), sizes, axis=1)
         h, c = cell(tf.concat([a + tf.sigmoid(g + past_g) * past, gates + past_gates], axis=1), c)
-        return t + 1, h, c, outputs.write(t, h)
+        return h, (h, c)
 
-    start = (0, tf.zeros([rows, width], sums.dtype), tf.zeros([rows, width]), writer)
-    *_, outputs = tf.while_loop(lambda t, *_: t < steps, step, start, maximum_iterations=steps)
-    return outputs.stack()
+    start = tf.zeros([rows, width], sums.dtype), tf.zeros([rows, width])
+    return loop(step, [sums], start, width, sums.dtype)[0]
 
 
 def _initial_bias(dims: tuple[int, ...], dtype: Any = None) -> tf.Tensor:

@@ -89,7 +89,14 @@ def compare(source: Exportable, run: Any, rows: Sequence[Any], batch: int, lengt
     """
     found: list[Outputs] = []
     for inputs in source.batches(rows, batch, length):
-        given = run(inputs)
+        try:
+            given = run(inputs)
+        except Exception as error:  # engines raise errors of several types
+            said = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise EnvironmentProblem(
+                f"The exported file does not run: the engine says '{said[:200]}'. Nothing was written. "
+                "Export with --format saved_model."
+            ) from error
         found += [{name: array[n] for name, array in given.items()} for n in range(batch)]
     differences, largest, same = {}, {}, []
     for row, theirs, ours in zip(rows, found, source.answered(rows), strict=False):  # the last batch is padded

@@ -100,19 +100,12 @@ class Onnx:
     def write(self, source: Exportable, path: Path, batch: int, quantize: str | None) -> None:
         check_packages(ONNX)
         import onnx
-        import tf2onnx
 
         graph, inputs, outputs, names = _portable(source, None, None)
         told = StringIO()
         try:
             with redirect_stdout(told), redirect_stderr(told):
-                model, _ = tf2onnx.convert.from_graph_def(
-                    graph,
-                    input_names=inputs,
-                    output_names=outputs,
-                    opset=OPSET,
-                    tensors_to_rename=dict(zip([*inputs, *outputs], [*TEXT, *names], strict=True)),
-                )
+                model = _onnx_model(graph, dict(zip(inputs, TEXT, strict=True)), dict(zip(outputs, names, strict=True)))
                 onnx.checker.check_model(model)
         except Exception as error:
             raise _unwritten(source, "ONNX", error) from error
@@ -180,6 +173,27 @@ def _interpreter(path: Path, threads: int) -> Any:
     from ai_edge_litert.interpreter import Interpreter
 
     return Interpreter(model_path=str(path), num_threads=threads)
+
+
+def _onnx_model(graph: Any, inputs: Mapping[str, str], outputs: Mapping[str, str]) -> Any:
+    """Returns ``graph`` as an ONNX model whose ``inputs`` and ``outputs`` have new names.
+
+    `tf2onnx.convert` would also apply "reshape_optimizer", which is wrong for attention with one head: it takes the
+    length of a text for the number of tokens in the batch.
+    """
+    from tf2onnx import optimizer, tf_loader, tfonnx
+
+    optimizers = {name: one for name, one in optimizer._get_optimizers().items() if name != "reshape_optimizer"}
+    with tf.Graph().as_default() as converted:
+        tf.import_graph_def(tf_loader.tf_optimize(list(inputs), list(outputs), graph), name="")
+        model = tfonnx.process_tf_graph(
+            converted,
+            opset=OPSET,
+            input_names=list(inputs),
+            output_names=list(outputs),
+            tensors_to_rename={**inputs, **outputs},
+        )
+        return optimizer.optimize_graph(model, optimizers=optimizers).make_model("ptmbench")
 
 
 def _quantize(path: Path) -> None:

@@ -6,7 +6,7 @@ functions read "tokens" and "segments" int32 [B, T], in the layout of the checkp
     classification    "logits" and "probabilities" float32 [B, classes], in the order of the labels
     regression        "score" float32 [B], in the unit of the task, within the range of the training set
     tagging           "logits" float32 [B, T, tags]; the tag of a word is the tag of its first token
-    encoder           "tokens" float32 [B, T, D] and "pooled" float32 [B, D]
+    encoder           "token_vectors" float32 [B, T, D] and "pooled" float32 [B, D]
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -176,7 +176,8 @@ def _encoder(found: Checkpoint, length: int | None) -> Exportable:
     _check_length(length, model.encoder.length)
 
     def function(tokens: tf.Tensor, segments: tf.Tensor) -> dict[str, tf.Tensor]:
-        return model({"tokens": tokens, "segments": segments})
+        given = model({"tokens": tokens, "segments": segments})
+        return {"token_vectors": given["tokens"], "pooled": given["pooled"]}  # ONNX: no output is named like an input
 
     spec = tf.TensorSpec([None, None], tf.int32)
     traced = tf.function(function, autograph=False, input_signature=[spec, spec])
@@ -185,7 +186,7 @@ def _encoder(found: Checkpoint, length: int | None) -> Exportable:
         outputs = []
         for row in rows:
             given = traced(*(tf.constant(row.arrays[name][None]) for name in TEXT))
-            outputs.append({name: given[name].numpy()[0] for name in ("tokens", "pooled")})
+            outputs.append({name: given[name].numpy()[0] for name in ("token_vectors", "pooled")})
         return outputs
 
     return Exportable(

@@ -6,7 +6,7 @@ Signatures, for TensorFlow Serving and `tf.saved_model.load` after ``import tens
                       classification    "label" string [B], "probabilities" and "logits" float32 [B, classes]
                       regression        "score" float32 [B]
                       tagging           "words" and "tags" string [B, W], padded with ""; spaces separate words
-                      encoder           "tokens" float32 [B, T, D] and "pooled" float32 [B, D]
+                      encoder           "token_vectors" float32 [B, T, D] and "pooled" float32 [B, D]
     tokenize          the same texts to "tokens" and "segments" int32 [B, T], as the network reads them; not for taggers
     token_ids         "tokens" and "segments" to the outputs of `bench.runs.exports.network`
 """

@@ -9,7 +9,7 @@ import pytest
 from ptmbench.models.architectures.recurrent_encoders import flair
 from ptmbench.models.card import Size
 from ptmbench.models.layers import spelling
-from ptmbench.models.layers.recurrent_networks import Strings, built
+from ptmbench.models.layers.recurrent_networks import Strings, built, running_maximum
 from ptmbench.models.text.tokenizers import Tokenizer, Vocabulary
 from tests.models.test_recurrent import kernels
 
@@ -66,6 +66,12 @@ def states(ids, layers):
         x = np.array(out)
         result.append(x)
     return result
+
+
+@pytest.mark.parametrize("length", [1, 2, 5, 8, 9])
+def test_the_running_maximum_is_that_of_numpy_at_every_length(length):
+    x = np.random.default_rng(length).integers(0, 40, (3, length)).astype(np.int32)
+    np.testing.assert_array_equal(running_maximum(x, longest=9), np.maximum.accumulate(x, axis=1))
 
 
 @pytest.mark.parametrize("layers", [1, 2])

@@ -174,7 +174,7 @@ RECURRENT = ("elmo", "cove", "flair", "multifit", "skip_thought")
 def test_recurrent_encoders_are_exported_to_litert(model, encoder, tmp_path):
     """Their loops, reversed rows and words of characters need operators that LiteRT has."""
     manifest = ptmbench.export(encoder(model), format="litert", length=32, out=tmp_path / "out", verbose=False)
-    assert 0 < manifest["check"]["difference"] < 1e-5 and manifest["inputs"]["tokens"]["shape"] == [1, 32]
+    assert manifest["check"]["difference"] < 1e-5 and manifest["inputs"]["tokens"]["shape"] == [1, 32]
 
 
 def test_an_int8_file_is_smaller_and_its_difference_is_reported(adapted, tmp_path):
@@ -226,7 +226,7 @@ def test_an_onnx_file_gives_the_outputs_of_the_model_unless_it_is_quantized(quan
 @pytest.mark.parametrize("model", ["bert", *RECURRENT])
 def test_encoders_are_exported_to_onnx(model, encoder, tmp_path):
     manifest = ptmbench.export(encoder(model), format="onnx", length=32, out=tmp_path / "out", verbose=False)
-    assert 0 < manifest["check"]["difference"] < 1e-5 and sorted(manifest["outputs"]) == ["pooled", "token_vectors"]
+    assert manifest["check"]["difference"] < 1e-5 and sorted(manifest["outputs"]) == ["pooled", "token_vectors"]
 
 
 @needs_onnx

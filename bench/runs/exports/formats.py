@@ -178,8 +178,8 @@ def _interpreter(path: Path, threads: int) -> Any:
 def _onnx_model(graph: Any, inputs: Mapping[str, str], outputs: Mapping[str, str]) -> Any:
     """Returns ``graph`` as an ONNX model whose ``inputs`` and ``outputs`` have new names.
 
-    `tf2onnx.convert` would also apply "reshape_optimizer", which is wrong for attention with one head: it takes the
-    length of a text for the number of tokens in the batch.
+    `tf2onnx.convert` would also apply "reshape_optimizer" (tf2onnx 1.17), which reshapes the queries of attention with
+    one head wrongly.
     """
     from tf2onnx import optimizer, tf_loader, tfonnx
 
